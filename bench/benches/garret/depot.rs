@@ -191,7 +191,7 @@ fn write_together(workspace: &Workspace, directory: &Path) -> [Line; 2] {
         operations: FILES,
     };
     [
-        line("the same one after the other, a sync each", "≥ 10", own),
+        line("the same one after the other, a sync each", "", own),
         line("a prepared SQLite INSERT, one after the other, a sync each", "", plain),
     ]
 }

@@ -1,4 +1,4 @@
-//! Asking the person at the terminal.
+//! Questions to the person at the terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use crate::progress;
 #[derive(Debug)]
 struct Terminal;
 
-/// The person at the terminal, where there is one; otherwise nobody answers, and what needs approval is refused.
+/// Returns the approver that asks the person at the terminal; `None` without a terminal: an operation that needs approval is
+/// refused then.
 pub(crate) fn terminal() -> Option<Arc<dyn Approver>> {
     let is_there = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     is_there.then(|| Arc::new(Terminal) as Arc<dyn Approver>)
 }
 
-/// Asks a question on the terminal and waits for a yes; `None` where there is no terminal.
+/// Asks a question on the terminal and waits for a yes; `None` if there is no terminal.
 pub(crate) fn confirm(question: &str) -> Option<bool> {
     terminal().map(|_| matches!(read_answer(question), Approval::Allow))
 }
@@ -28,6 +29,7 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
 impl Approver for Terminal {
     async fn ask(&self, request: ApprovalRequest) -> Approval {
         let question = question(&request);
+        // A person may take any time to answer, and the read blocks its thread.
         let answer = tokio::task::spawn_blocking(move || read_answer(&question)).await;
         answer.unwrap_or_else(|_| understood(""))
     }
@@ -48,11 +50,12 @@ fn question(request: &ApprovalRequest) -> String {
     )
 }
 
-/// All of the command, line by line, with where it runs and what is unusual about it. No line of it can pass for one of the question.
+/// Formats the whole command, line by line, with its directory and the notes about it.
 fn command(request: &ApprovalRequest) -> String {
     let Some(command) = &request.command else {
         return String::new();
     };
+    // The bar keeps a line of the command from passing for the question.
     let lines = command.split('\n').map(|line| format!("  | {}\n", printable(line)));
     let cwd = request.cwd.iter().filter(|cwd| !cwd.is_empty());
     let cwd = cwd.map(|cwd| format!("  in the directory {}\n", quote(cwd)));
@@ -75,7 +78,7 @@ fn read_answer(question: &str) -> Approval {
     }
 }
 
-/// What an answer means; anything but a clear yes is a no.
+/// Reads an answer; anything but a clear yes is a no.
 fn understood(answer: &str) -> Approval {
     match answer.to_ascii_lowercase().as_str() {
         "y" | "yes" => Approval::Allow,
@@ -94,7 +97,7 @@ mod tests {
     fn a_question_shows_all_of_a_command_and_no_line_of_it_passes_for_the_question() {
         let request = ApprovalRequest {
             workspace: "box".into(),
-            operation: "run",
+            operation: "run".into(),
             paths: Vec::new(),
             command: Some("true\napprove rm? \u{1b}[2K\rls".into()),
             cwd: Some("src".into()),

@@ -1,4 +1,4 @@
-//! What the command line takes. The texts here are the help that users read.
+//! The arguments of the command line. The texts here are the help that users read.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// The options that every command takes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -222,7 +222,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Why `-w` says nothing to this command; `None` where it does.
+    /// Returns the reason why `-w` has no meaning for this command, with a hint; `None` if it has one.
     fn without_workspace(&self) -> Option<(&'static str, &'static str)> {
         let leave_out = "leave out -w";
         match self {
@@ -244,7 +244,8 @@ impl Command {
         }
     }
 
-    /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads what a person types.
+    /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads from a
+    /// person.
     pub(crate) fn progress_label(&self, global: &Global) -> Option<&'static str> {
         let shows_own = matches!(
             self,
@@ -256,12 +257,14 @@ impl Command {
             Self::Code(code) => code.reads_stdin(),
             _ => false,
         };
+        // The line would be drawn over the text that a person types, or between the events on the same stream.
         let reads_input = may_read_input && std::io::stdin().is_terminal();
         (!shows_own && !reads_input && !global.events.goes_to_stderr()).then_some("working")
     }
 
-    /// Refuses `-w` where it would be without effect: whoever gave it meant something by it.
+    /// Refuses `-w` for a command on which it has no effect.
     fn check_workspace(&self, global: &Global) -> Result<(), Failure> {
+        // The user meant something by the option; to ignore it would do something else.
         match (&global.workspace, self.without_workspace()) {
             (Some(_), Some((why, hint))) => Err(Failure::usage(
                 garret::Error::invalid(format!("-w chooses a workspace, and {why}")).hint(hint),

@@ -1,9 +1,9 @@
-//! Which workspace `-w` means, as a pure function of what was written and what is configured.
+//! The choice of the workspace that `-w` means, as a pure function of its text and the configuration.
 
 use garret::path::{printable, quote};
 use garret::{Config, Error, ErrorKind, Result, split_point};
 
-/// What `-w` names.
+/// The workspace that `-w` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// A storage by its URL.
@@ -12,18 +12,17 @@ pub(crate) enum Choice {
     Name(String, Option<String>),
     /// A workspace of the home, or else a directory; only the home can tell.
     Other {
-        /// The name to look for in the home; `None` where it can be none.
+        /// The name to look for in the home; `None` if the text cannot be a name.
         name: Option<String>,
-        /// The point, where it is in the home.
+        /// The point, if the home has a workspace of that name.
         point: Option<String>,
-        /// The directory, where it is not.
+        /// The directory, if the home has no such workspace.
         directory: String,
     },
 }
 
-/// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. So a name that is also a
-/// directory keeps its policy, and `./name` is the way around it. What follows an `@` is a point, unless the whole is configured. What looks
-/// like a path is never a name, whatever is configured.
+/// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. The part after an
+/// `@` is a point, unless the whole text is configured. A text that looks like a path is never a name, whatever is configured.
 pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
     let is_configured =
         |name: &str| may_be_name(name) && config.is_some_and(|config| config.workspaces.contains_key(name));
@@ -32,6 +31,7 @@ pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
     if is_url(text) {
         Choice::Url(text.to_owned())
     } else if is_configured(text) {
+        // Before directories, so that a configured name keeps its policy; `./name` means the directory.
         Choice::Name(text.to_owned(), None)
     } else if is_configured(name) {
         Choice::Name(name.to_owned(), point)
@@ -44,12 +44,12 @@ pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
     }
 }
 
-/// Whether a configuration or the home could have a workspace of that name: what looks like a path is one.
+/// Whether a configuration or the home could have a workspace of that name. A text that looks like a path is a path.
 fn may_be_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && !text.contains('/')
 }
 
-/// Whether a configuration could have what `-w` names; if not, none need be looked for.
+/// Whether a configuration could have the workspace that `-w` names. If not, no file need be searched.
 pub(crate) fn may_be_configured(text: &str) -> bool {
     let (name, _) = split_point(text);
     !is_url(text) && (may_be_name(text) || may_be_name(name))
@@ -58,12 +58,13 @@ pub(crate) fn may_be_configured(text: &str) -> bool {
 /// Refuses a name in a configuration that `-w` could never mean.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let shown = garret::path::quote(name);
-    match may_be_name(name) && !is_url(name) {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
+    if may_be_name(name) && !is_url(name) {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
             "{shown} cannot be the name of a workspace: it looks like a path or a URL"
         ))
-        .hint("choose a name without `/` and `:` that does not begin with `.`")),
+        .hint("choose a name without `/` and `:` that does not begin with `.`"))
     }
 }
 
@@ -77,18 +78,18 @@ fn is_url(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, _)| is_kind(kind))
 }
 
-/// The names that could have been meant.
+/// The known workspaces, for the hints of errors and for completions.
 #[derive(Debug, Default)]
 pub(crate) struct Known<'a> {
     /// The configuration file.
     pub(crate) config: Option<&'a Config>,
     /// The workspaces of the home.
     pub(crate) home: Vec<String>,
-    /// Those that were deleted and can be brought back.
+    /// The deleted workspaces of the home that can be recovered.
     pub(crate) deleted: Vec<String>,
 }
 
-/// The error for a choice that is nothing: neither configured, nor in the home, nor a directory.
+/// Makes the error for a text that names nothing: it is neither configured, nor in the home, nor a directory.
 pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
     let configured = known.config.into_iter().flat_map(|config| config.workspaces.keys());
     let names: Vec<&str> = configured.chain(&known.home).map(String::as_str).collect();
@@ -116,13 +117,14 @@ pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
     }
 }
 
-/// The name in `filestore:NAME`; `None` for another URL.
+/// Returns the name in `filestore:NAME`; `None` for another URL.
 pub(crate) fn filestore_name(url: &str) -> Option<&str> {
     url.strip_prefix("filestore:").filter(|name| !name.is_empty())
 }
 
-/// The error for `filestore:NAME` where the home has no workspace of that name. None is made: the name may be mistyped.
+/// Makes the error for `filestore:NAME` if the home has no workspace of that name.
 pub(crate) fn unknown_filestore(name: &str, known: &Known<'_>) -> Error {
+    // The workspace is not made silently, because the name may be mistyped.
     let message = format!("the home has no workspace {}", quote(name));
     let error = Error::new(ErrorKind::NotFound, message);
     let make = format!("`garret create {}` makes it", printable(name));
@@ -138,7 +140,7 @@ pub(crate) fn unknown_filestore(name: &str, known: &Known<'_>) -> Error {
     }
 }
 
-/// Refuses `-w` beside a workspace given in another way.
+/// Returns the workspace that `-w` or the argument names; refuses both together.
 pub(crate) fn one_of(flag: Option<&str>, argument: Option<&str>) -> Result<Option<String>> {
     match (flag, argument) {
         (Some(_), Some(_)) => Err(twice()),
@@ -146,7 +148,8 @@ pub(crate) fn one_of(flag: Option<&str>, argument: Option<&str>) -> Result<Optio
     }
 }
 
-/// The name of a workspace of the home, and what follows it: with `-w`, the first argument is no name but what follows one.
+/// Returns the name of a workspace of the home and the argument after the name. With `-w`, the first argument is already the one
+/// after the name.
 pub(crate) fn name_and_rest<'a>(
     flag: Option<&'a str>,
     first: Option<&'a str>,
@@ -159,7 +162,7 @@ pub(crate) fn name_and_rest<'a>(
     }
 }
 
-/// The name of a workspace of the home, as an argument or by `-w`.
+/// Returns the name of a workspace of the home, as an argument or by `-w`.
 pub(crate) fn name_of(flag: Option<&str>, argument: Option<&str>) -> Result<String> {
     one_of(flag, argument)?.ok_or_else(unnamed)
 }

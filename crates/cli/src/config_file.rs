@@ -34,23 +34,23 @@ pub(crate) struct ConfigFile {
     pub(crate) config: Config,
     pub(crate) directory: PathBuf,
     pub(crate) path: PathBuf,
-    /// What is written in it.
+    /// The text of the file.
     pub(crate) text: String,
-    /// Whether nobody named it.
+    /// Whether the file was found, and not named by the user.
     pub(crate) is_found: bool,
-    /// Whether it may give more than the defaults do.
+    /// Whether the file may grant more than the defaults do.
     pub(crate) is_trusted: bool,
-    /// The file as seen from where its user is.
+    /// The file as messages name it.
     pub(crate) shown: String,
 }
 
 impl ConfigFile {
-    /// The name of the file.
+    /// Returns the name of the file without its directory.
     pub(crate) fn name(&self) -> String {
         file_name(&self.path)
     }
 
-    /// An error in what the file says of the workspace `name`, with its place.
+    /// Adds the place in the file to an error in the settings of its workspace `name`.
     pub(crate) fn blame(&self, name: &str, error: Error) -> Error {
         placed(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
     }
@@ -68,7 +68,7 @@ impl ConfigFile {
     }
 }
 
-/// The globs that match the file at `path`, and each link that leads to it, within the workspace on `directory`.
+/// Returns the globs that match the file at `path`, and each link that leads to it, within the workspace on `directory`.
 pub(crate) fn globs_within(path: &Path, directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else {
         return Vec::new();
@@ -80,18 +80,19 @@ pub(crate) fn globs_within(path: &Path, directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// The glob that matches `place` within `directory`, both without links; `None` where it lies elsewhere. Below a name that is not UTF-8,
-/// which no glob can spell, it matches the directory above that name.
+/// Returns the glob that matches `place` within `directory`, both without links; `None` if `place` lies elsewhere.
 pub(crate) fn glob_within(place: &Path, directory: &Path) -> Option<String> {
     let below = place.strip_prefix(directory).ok()?;
+    // No glob can spell a name that is not UTF-8, so the glob matches the directory above such a name.
     let names: Vec<&str> = below.iter().map_while(|name| name.to_str()).collect();
-    match names.is_empty() {
-        true => Some("**".to_owned()),
-        false => Some(glob_of(&names.join("/"))),
+    if names.is_empty() {
+        Some("**".to_owned())
+    } else {
+        Some(glob_of(&names.join("/")))
     }
 }
 
-/// The glob that matches exactly `path`.
+/// Returns the glob that matches exactly `path`.
 fn glob_of(path: &str) -> String {
     let special = |c: char| "*?[]{}\\!".contains(c);
     path.chars()
@@ -99,14 +100,15 @@ fn glob_of(path: &str) -> String {
         .collect()
 }
 
-/// The links that the way to `path` passes, and the file at its end, each by a path without links. To change one of them is to change
-/// what `path` names.
+/// Returns the links on the way to `path` and the file at its end, each by a path without links. A change to any of them changes
+/// the file that `path` leads to.
 fn way_to(path: &Path) -> Vec<PathBuf> {
     let Ok(path) = std::path::absolute(path) else {
         return Vec::new();
     };
     let owned =
         |path: &Path| -> Vec<PathBuf> { path.components().map(|part| PathBuf::from(part.as_os_str())).collect() };
+    // Resolved by hand: the kernel names only the file at the end, and not the links on the way.
     let mut ahead: VecDeque<PathBuf> = owned(&path).into();
     let (mut at, mut places) = (PathBuf::from("/"), Vec::new());
     while let Some(part) = ahead.pop_front() {
@@ -129,7 +131,7 @@ fn way_to(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.
+/// Loads the given configuration file, or the nearest `garret.toml` in the current directory or above it, if there is one.
 pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
     match given {
         Some(path) => load_given(path).map(Some),
@@ -137,7 +139,7 @@ pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
     }
 }
 
-/// Reads the file that the user named: JSON where its name says so, TOML otherwise. It is trusted.
+/// Reads the file that the user named: JSON by its name, TOML otherwise. It is trusted.
 pub(crate) fn load_given(path: &Path) -> Result<ConfigFile> {
     let shown = file_name(path);
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(&shown, &error))?;
@@ -148,10 +150,10 @@ pub(crate) fn load_given(path: &Path) -> Result<ConfigFile> {
     })
 }
 
-/// Reads the nearest `garret.toml` in the current directory or above it, where there is one. It is not trusted yet.
+/// Reads the nearest `garret.toml` in the current directory or above it, if there is one. It is not trusted yet.
 pub(crate) fn load_found() -> Result<Option<ConfigFile>> {
     let files = candidates().into_iter().enumerate();
-    // Whatever has the name: rules that cannot be read must not be taken for none.
+    // Anything of that name counts, also a broken link: rules that cannot be read must not be taken for no rules.
     let nearest = files.into_iter().find(|(_, file)| file.symlink_metadata().is_ok());
     let read = |(above, path): (usize, PathBuf)| read_found(&path, format!("{}{FILE_NAME}", "../".repeat(above)));
     nearest.map(read).transpose()
@@ -168,7 +170,7 @@ pub(crate) fn load_as_found(path: &Path) -> Result<ConfigFile> {
     read_found(&real, shown)
 }
 
-/// The path of a file with the links of its directory resolved, and not of the file itself.
+/// Returns the path of a file with the links in its directory resolved; a link at the file itself stays.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     match (path.parent(), path.file_name()) {
@@ -177,16 +179,20 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The paths where a `garret.toml` is looked for, nearest first.
+/// Returns the paths at which a `garret.toml` is searched, nearest first.
 pub(crate) fn candidates() -> Vec<PathBuf> {
     let start = std::env::current_dir().unwrap_or_default();
     start.ancestors().map(|directory| directory.join(FILE_NAME)).collect()
 }
 
 fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
-    let (file, metadata) = open_unfollowed(path).map_err(|error| match is_link(&error) {
-        true => linked(&shown),
-        false => unreadable(&shown, &error),
+    // Relative directories start at the found file, so a link would apply the rules of its target to another directory.
+    let (file, metadata) = open_unfollowed(path).map_err(|error| {
+        if is_link(&error) {
+            linked(&shown)
+        } else {
+            unreadable(&shown, &error)
+        }
     })?;
     if !metadata.is_file() {
         return Err(unreadable(&shown, &io::ErrorKind::InvalidData.into()));
@@ -196,6 +202,7 @@ fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
         return Err(foreign(&shown, problem));
     }
     let mut text = String::new();
+    // One byte more than allowed tells a file that is too large from one that just fits.
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| unreadable(&shown, &error))?;
     if text.len() as u64 > MAX_BYTES {
@@ -208,11 +215,12 @@ fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
     parse(path, shown, text)
 }
 
-/// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Its owner and mode are asked of
-/// the handle, so that they are those of what is read.
+/// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Returns it with the
+/// metadata of the open file.
 pub(crate) fn open_unfollowed(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
+    // Asked of the handle: at the name, another file could have been put in between.
     let metadata = file.metadata()?;
     Ok((file, metadata))
 }
@@ -221,13 +229,14 @@ fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// Why a file that `owner` owns with `mode` must not be taken for one of `user`. A group may be able to write it: that is how many systems
-/// make files by default, and what the file widens counts only as the user saw it.
+/// Returns the reason why a file of `owner` with `mode` must not count for `user`; `None` if it may count.
 fn owner_problem(owner: u32, mode: u32, user: u32) -> Option<&'static str> {
     const WORLD_WRITABLE: u32 = 0o002;
     if owner != user && owner != 0 {
         return Some("belongs to another user");
     }
+    // A group may be able to write the file: many systems make files so by default, and settings that grant more than the defaults
+    // count only with the content that the user trusted.
     (mode & WORLD_WRITABLE != 0).then_some("can be written by every user")
 }
 
@@ -263,7 +272,7 @@ fn file_name(path: &Path) -> String {
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// An error about `file`, with the place in it.
+/// Adds a place in `file` to an error.
 fn placed(file: &str, place: &str, error: Error) -> Error {
     let message = format!("in {}: {}", garret::path::printable(place), error.message());
     Error::new(error.kind(), message)
@@ -297,7 +306,7 @@ fn unreadable(name: &str, error: &io::Error) -> Error {
     }
 }
 
-/// The directory of a workspace on `local` that a file in `base` describes.
+/// Returns the directory of a workspace on `local`; a relative one starts at `base`.
 pub(crate) fn local_directory(config: &WorkspaceConfig, base: &Path) -> Option<PathBuf> {
     let written = match &config.storage {
         StorageConfig::Url(url) => url.strip_prefix("local:")?,
@@ -307,9 +316,10 @@ pub(crate) fn local_directory(config: &WorkspaceConfig, base: &Path) -> Option<P
     Some(base.join(written))
 }
 
-/// Whether a link leads from the directory of a workspace out of `base`. Opening checks the handle again; this check comes before any
-/// other program can be asked to follow the link.
+/// Whether the directory of a workspace lies outside of `base`, with all links followed.
 pub(crate) fn leads_outside(config: &WorkspaceConfig, base: &Path) -> bool {
+    // Opening checks the handle again, because a link may be swapped in between. This check comes before that, so that the error
+    // names the file and nothing outside is touched.
     let own = local_directory(config, base).and_then(|directory| directory.canonicalize().ok());
     match (own, base.canonicalize()) {
         (Some(own), Ok(base)) => !own.starts_with(base),

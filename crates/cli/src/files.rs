@@ -1,4 +1,4 @@
-//! Files beside the workspaces: what an export writes and an import reads.
+//! Files outside of workspaces, which an export writes and an import reads.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,10 +19,12 @@ const FILE_ENDINGS: [&str; 18] = [
     "zip", "zst",
 ];
 
-/// A directory for plain files. A name that looks like a file is none, unless such a directory is there.
+/// Returns the directory for an export of plain files. Refuses a name that looks like an archive, unless a directory of that name
+/// exists.
 pub(crate) fn target_directory(place: &str) -> Result<PathBuf> {
     let path = Path::new(place);
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    // The user meant an archive in a format that Garret does not write, and not a directory of that name.
     let is_file = |ending: &String| FILE_ENDINGS.contains(&ending.as_str());
     let shown = quote(place);
     match ending.filter(is_file) {
@@ -39,19 +41,20 @@ pub(crate) fn target_directory(place: &str) -> Result<PathBuf> {
     }
 }
 
-/// A directory that is there.
+/// Returns the directory at `place`; it must exist.
 pub(crate) fn directory(place: &str) -> Result<PathBuf> {
-    match Path::new(place).is_dir() {
-        true => Ok(PathBuf::from(place)),
-        false => Err(Error::new(
+    if Path::new(place).is_dir() {
+        Ok(PathBuf::from(place))
+    } else {
+        Err(Error::new(
             ErrorKind::NotFound,
             format!("{} is neither a directory nor the name of an archive", quote(place)),
         )
-        .hint("name an existing directory, or a .tar, .tar.gz or .tar.zst")),
+        .hint("name an existing directory, or a .tar, .tar.gz or .tar.zst"))
     }
 }
 
-/// A directory in which nothing is, made where there is none.
+/// Makes a directory, or checks that an existing one is empty.
 pub(crate) fn empty_directory(place: &str) -> Result<()> {
     match std::fs::DirBuilder::new().mode(0o755).create(place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(place, "made", &error)),
@@ -74,7 +77,7 @@ pub(crate) fn open(name: &str) -> Result<BufReader<File>> {
         .map_err(|error| failed(name, "read", &error))
 }
 
-/// A new file that is removed again unless it is kept.
+/// A new file that is removed on drop unless it was kept.
 pub(crate) struct Unfinished {
     name: String,
     file: File,
@@ -82,9 +85,9 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Makes the file; one that is there already is left alone.
+    /// Makes the file; fails if the file exists already.
     pub(crate) fn create(name: &str) -> Result<Self> {
-        // Not for others to write, whatever the umask.
+        // Others must not be able to write the file, whatever the umask is.
         let made = File::options().write(true).create_new(true).mode(0o644).open(name);
         let file = made.map_err(|error| failed(name, "written", &error))?;
         Ok(Self {
@@ -94,7 +97,7 @@ impl Unfinished {
         })
     }
 
-    /// Where its content goes.
+    /// Returns a writer for the content of the file.
     pub(crate) fn sink(&mut self) -> Result<impl Write + Send + use<>> {
         let file = self
             .file
@@ -103,7 +106,7 @@ impl Unfinished {
         Ok(BufWriter::with_capacity(1 << 20, file))
     }
 
-    /// Says that it is whole, and sees to it that it stays.
+    /// Marks the file as complete: it is on the disk when this returns, and is not removed.
     pub(crate) fn keep(mut self) -> Result<()> {
         self.file
             .sync_all()
@@ -116,7 +119,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_kept {
-            // A rest that cannot be removed is found by whoever looks, and nothing depends on it.
+            // A drop cannot report an error, and nothing depends on a file that could not be removed.
             let _ = std::fs::remove_file(&self.name);
         }
     }

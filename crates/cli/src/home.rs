@@ -1,4 +1,4 @@
-//! Where the home is: what was written for it, in the order in which it counts.
+//! The directory of the home: the option, the environment and the defaults that name it, in the order in which they count.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,23 +22,23 @@ pub(crate) struct HomeChoice {
 }
 
 impl HomeChoice {
-    /// The home that was asked for: by the option, else by the environment; `None` where there is no place for one.
+    /// Returns the home that the option names, else the environment; `None` if no directory for it is known.
     pub(crate) fn found(option: Option<&Path>) -> Option<Self> {
         found(option, |name| std::env::var_os(name))
     }
 
-    /// The glob that matches it within the workspace on `directory`; `None` where it lies elsewhere.
+    /// Returns the glob that matches the home within the workspace on `directory`; `None` if the home lies elsewhere.
     pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
         config_file::glob_within(&real(&self.directory)?, &directory.canonicalize().ok()?)
     }
 
-    /// Whether something made it already; looking for a name does not.
+    /// Whether the home exists. A command that only looks for a name does not make it.
     pub(crate) fn is_made(&self) -> bool {
         self.directory.is_dir()
     }
 }
 
-/// `--home`, else `GARRET_HOME`, else `garret` in the data folder of the XDG convention, in which a relative folder does not count.
+/// Finds the home: `--home`, else `GARRET_HOME`, else `garret` in the data folder of the XDG convention.
 fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Option<HomeChoice> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let as_written = |directory: PathBuf| HomeChoice {
@@ -49,6 +49,7 @@ fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> 
         directory: base.join(rest),
         written: written.to_owned(),
     };
+    // The XDG convention tells programs to ignore a relative path.
     let data = || {
         let base = set("XDG_DATA_HOME").filter(|base| base.is_absolute())?;
         Some(below(base, "garret", "$XDG_DATA_HOME/garret"))
@@ -61,8 +62,9 @@ fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> 
     given.map(as_written).or_else(data).or_else(user)
 }
 
-/// The path without links, as far as it exists.
+/// Returns the path without links, as far as it exists.
 fn real(path: &Path) -> Option<PathBuf> {
+    // The home may not exist yet; then the nearest directory above it is resolved.
     let path = std::path::absolute(path).ok()?;
     let found = path
         .ancestors()
@@ -71,30 +73,30 @@ fn real(path: &Path) -> Option<PathBuf> {
     Some(real.join(path.strip_prefix(above).ok()?))
 }
 
-/// The error for the history of a directory in which the home lies: it would be the history of itself.
+/// Makes the error for the history of a workspace that contains the home: the history would record itself.
 pub(crate) fn inside() -> Error {
     Error::invalid("the home lies inside this workspace, so no history of it can be kept")
         .hint("choose a home elsewhere with --home or GARRET_HOME, or a directory further down as the workspace")
 }
 
-/// The error for trust where there is no home to remember it in.
+/// Makes the error for trust without a home, in which trusted files are recorded.
 pub(crate) fn missing_for_trust() -> Error {
     Error::invalid("trusted files are recorded in the home, and no directory for the home is known")
         .hint("name a directory with --home or GARRET_HOME, or give the file with --config FILE each time")
 }
 
-/// Why a change cannot be undone where there is no home.
+/// Makes the error for a change that cannot be undone, because there is no home.
 pub(crate) fn missing_for_undo() -> Error {
     Error::invalid("there is no home, so this change cannot be undone later").hint("set GARRET_HOME")
 }
 
-/// The error for a snapshot where there is no home to keep it in.
+/// Makes the error for a snapshot without a home, in which snapshots are kept.
 pub(crate) fn missing_for_snapshot() -> Error {
     Error::invalid("a snapshot is kept in the home, and there is no place for one")
         .hint("name a directory with --home or GARRET_HOME")
 }
 
-/// The error for what needs a home where there is none.
+/// Makes the error for a command that needs a home, if there is none.
 pub(crate) fn missing() -> Error {
     Error::invalid("named workspaces need a home, and no directory for the home is known")
         .hint("name a directory with --home or GARRET_HOME")

@@ -1,7 +1,7 @@
 //! Files of this machine that go into a workspace, and files of a workspace that are written onto this machine.
 //!
-//! The person who types the command chose the files of this machine, so links that they name are followed. What comes out of a workspace
-//! was written by somebody else: nothing is written through a link, and no file is replaced unless that is asked for.
+//! The user chose the files of this machine, so a link that the command names is followed. The files of a workspace were written
+//! by others: nothing is written through a link, and no file is replaced unless the user asks for it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,16 +20,16 @@ use tempfile::NamedTempFile;
 
 use crate::progress::ProgressCounter;
 
-/// The most bytes of a file without a size that are read.
+/// The most bytes that are read of a file without a size.
 const MAX_UNSIZED_BYTES: u64 = 64 << 20;
 
-/// What was found on this machine, to be put into a workspace.
+/// Files and directories of this machine that go into a workspace.
 #[derive(Debug, Default)]
 pub(crate) struct HostTree {
     pub(crate) entries: Vec<PutEntry>,
     /// Bytes of all files.
     pub(crate) bytes: u64,
-    /// What is left out, and why, a line each.
+    /// One line for each entry that is left out, with the reason.
     pub(crate) left_out: String,
 }
 
@@ -58,6 +58,7 @@ impl HostTree {
             self.leave_out(source, "it is a special file");
             return Ok(());
         }
+        // Files of `/proc` report a size of 0, although they have content.
         let unsized_bytes = match metadata.len() {
             0 => read_unsized(source)?,
             _ => Vec::new(),
@@ -73,7 +74,7 @@ impl HostTree {
             self.bytes += unsized_bytes.len() as u64;
             Content::from(unsized_bytes)
         };
-        // Set-user-id and its like stay behind: a copy gives nobody the rights of its owner.
+        // Without set-user-id and its like: a copy must not give anybody the rights of its owner.
         let mode = Some(metadata.permissions().mode() & 0o777);
         self.push(path, PutItem::File { content, mode });
         Ok(())
@@ -85,6 +86,7 @@ impl HostTree {
         for entry in std::fs::read_dir(directory).map_err(unreadable)? {
             entries.push(entry.map_err(unreadable)?);
         }
+        // The kernel lists a directory in no fixed order.
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let source = entry.path();
@@ -112,7 +114,7 @@ impl HostTree {
     }
 }
 
-/// `name` in the directory `path` of a workspace.
+/// Returns the path of `name` in the directory `path` of a workspace.
 pub(crate) fn joined(path: &str, name: &str) -> String {
     match path.trim_end_matches('/') {
         "" | "." => name.to_owned(),
@@ -120,7 +122,7 @@ pub(crate) fn joined(path: &str, name: &str) -> String {
     }
 }
 
-/// The last name of a path as it was typed; empty for `.`, `..` and the root, which have none.
+/// Returns the last name of a path as it was typed; empty for `.`, `..` and the root, which have none.
 pub(crate) fn last_name(path: &str) -> &str {
     match path.trim_end_matches('/').rsplit('/').next() {
         Some("." | "..") | None => "",
@@ -128,7 +130,7 @@ pub(crate) fn last_name(path: &str) -> &str {
     }
 }
 
-/// A file of this machine as content. It is opened when it is read, so that any number of them can wait.
+/// A file of this machine as content.
 #[derive(Debug)]
 struct HostFile {
     path: PathBuf,
@@ -142,8 +144,10 @@ impl ContentSource for HostFile {
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
+        // Opened only now: the files of a large tree would be more than a process may have open.
         let file = File::open(&self.path).map_err(|error| failed(&self.path, "read", &error))?;
         Ok(Box::new(CountedReader {
+            // A file that grows meanwhile must not give more bytes than the size it was announced with.
             source: file.take(self.size),
             counter: self.counter.clone(),
         }))
@@ -163,11 +167,12 @@ impl<R: Read> Read for CountedReader<R> {
     }
 }
 
-/// Reads a file that has no size, such as those of `/proc`: its content is known only when it is read.
+/// Reads a file that reports no size, such as those of `/proc`.
 fn read_unsized(path: &Path) -> Result<Vec<u8>> {
     let unreadable = |error: io::Error| failed(path, "read", &error);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
+    // One byte more than allowed tells a file that is too large from one that just fits.
     file.take(MAX_UNSIZED_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
@@ -183,7 +188,8 @@ pub(crate) fn is_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Refuses a place that is taken: by anything where a file goes, by anything but a directory where one goes. A link is not followed.
+/// Refuses a destination that is taken: for a directory, by anything but a directory; for a file, by a directory, or by anything
+/// unless `may_replace`. A link is not followed.
 pub(crate) fn check_free(place: &Path, is_for_directory: bool, may_replace: bool) -> Result<()> {
     let Ok(there) = place.symlink_metadata() else {
         return Ok(());
@@ -205,27 +211,30 @@ pub(crate) fn check_free(place: &Path, is_for_directory: bool, may_replace: bool
     }
 }
 
-/// Makes a directory; one that is there stays as it is.
+/// Makes a directory; an existing one stays unchanged.
 pub(crate) fn make_directory(place: &Path) -> Result<()> {
     match std::fs::create_dir(place) {
+        // A link to a directory is refused, because nothing is written through a link.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !place.is_symlink() && place.is_dir() => Ok(()),
         made => made.map_err(|error| failed(place, "made", &error)),
     }
 }
 
-/// A file that appears at its place when it is whole.
+/// A new file that appears at its path only when it is complete.
 pub(crate) struct NewFile {
     place: PathBuf,
     file: NamedTempFile,
 }
 
 impl NewFile {
-    /// Begins a file that will be at `place`.
+    /// Begins a file that will appear at `place`.
     pub(crate) fn begin(place: &Path) -> Result<Self> {
         let directory = match place.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
+        // In the directory of the destination, because a rename cannot leave a filesystem. The umask limits the permissions, as
+        // for a file that any other program makes.
         let made = tempfile::Builder::new()
             .prefix(".garret-")
             .permissions(Permissions::from_mode(0o666))
@@ -243,20 +252,22 @@ impl NewFile {
             .map_err(|error| failed(&self.place, "written", &error))
     }
 
-    /// Puts the file in its place, with these permissions where some are given.
+    /// Moves the file to its path, with the permissions `mode` if they are given.
     pub(crate) fn keep(self, mode: Option<u32>, may_replace: bool) -> Result<()> {
         let place = self.place;
         let failed = |error: &io::Error| failed(&place, "written", error);
         if let Some(mode) = mode {
+            // Without set-user-id: others wrote the file, and it would run with the rights of this user.
             let mode = Permissions::from_mode(mode & 0o777);
             self.file
                 .as_file()
                 .set_permissions(mode)
                 .map_err(|error| failed(&error))?;
         }
-        let kept = match may_replace {
-            true => self.file.persist(&place),
-            false => self.file.persist_noclobber(&place),
+        let kept = if may_replace {
+            self.file.persist(&place)
+        } else {
+            self.file.persist_noclobber(&place)
         };
         kept.map(drop).map_err(|error| failed(&error.error))
     }
@@ -265,6 +276,7 @@ impl NewFile {
 /// Makes a symbolic link at `place`.
 pub(crate) fn make_link(place: &Path, target: &str, may_replace: bool) -> Result<()> {
     if may_replace && place.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+        // A new link never replaces an entry, so the old one goes first.
         std::fs::remove_file(place).map_err(|error| failed(place, "replaced", &error))?;
     }
     std::os::unix::fs::symlink(target, place).map_err(|error| failed(place, "made", &error))

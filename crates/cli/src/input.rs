@@ -1,7 +1,7 @@
 //! Content and JSON from an argument, from standard input or from a file, byte for byte.
 //!
-//! A write may be larger than memory. Standard input that is a plain file is read where it is; of any other, what is more than a few
-//! MiB goes to a temporary file without a name, which is gone with the process.
+//! A write may be larger than memory. Standard input that is a regular file is read in place. Other input of more than a few
+//! MiB goes to a temporary file without a name, which disappears with the process.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::output::print_note;
 
-/// The bytes of an argument; `-` or none at all is standard input.
+/// Returns the bytes of an argument; `-` or no argument stands for standard input.
 pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
     match argument {
         None | Some("-") => standard_input(),
@@ -30,7 +30,7 @@ pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
     }
 }
 
-/// The content of a write of any size, from an argument; `-` or none at all is standard input.
+/// Returns the content for a write of any size from an argument; `-` or no argument stands for standard input.
 pub(crate) fn stream(argument: Option<&str>) -> Result<Content> {
     match argument {
         None | Some("-") => standard_input_as_content(),
@@ -38,7 +38,7 @@ pub(crate) fn stream(argument: Option<&str>) -> Result<Content> {
     }
 }
 
-/// The bytes of a file beside the workspace; `-` or none at all is standard input.
+/// Reads a file outside of the workspace; `-` or no name stands for standard input.
 pub(crate) fn file(name: Option<&str>) -> Result<Vec<u8>> {
     match name {
         None | Some("-") => standard_input(),
@@ -46,7 +46,7 @@ pub(crate) fn file(name: Option<&str>) -> Result<Vec<u8>> {
     }
 }
 
-/// JSON from the argument itself, from standard input (`-`) or from a file (`@FILE`).
+/// Reads JSON from the argument itself, from standard input (`-`) or from a file (`@FILE`).
 pub(crate) fn json(argument: &str) -> Result<Value> {
     let bytes = match argument.strip_prefix('@') {
         Some(name) => file(Some(name))?,
@@ -58,8 +58,9 @@ pub(crate) fn json(argument: &str) -> Result<Value> {
     })
 }
 
-/// Says that a person is waited for, where one would see nothing else.
+/// Prints a note if the program waits for a person to type.
 fn tell_of_terminal() {
+    // Without a note, a program that waits for input looks as if it hung.
     if std::io::stdin().is_terminal() {
         print_note("reading from the terminal; Ctrl-D on a new line ends it");
     }
@@ -75,8 +76,8 @@ fn standard_input() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Standard input, piece by piece, for a command that reads it. Nothing is read before the first piece is asked for, and then no more
-/// than a piece ahead.
+/// Standard input, piece by piece, for a command that reads it. Nothing is read before the command asks for the first piece, and
+/// then no more than a piece ahead.
 #[derive(Clone, Default)]
 pub(crate) struct StandardInput {
     shared: Arc<SharedInput>,
@@ -92,7 +93,7 @@ struct SharedInput {
 const PIECE: usize = 64 * 1024;
 
 impl StandardInput {
-    /// Why it could not be read to its end, where it could not.
+    /// Returns the error that ended the reading, if there was one.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.shared.failure.lock().expect("no holder panics").clone()
     }
@@ -107,9 +108,11 @@ impl InputSource for StandardInput {
     }
 }
 
-/// Reads standard input on a thread of its own: a read of a terminal or a pipe may never return, and nothing waits for this thread.
+/// Reads standard input on a thread of its own.
 fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
+    // Room for one piece: input that the command does not read must not collect in memory.
     let (sender, pieces) = mpsc::channel(1);
+    // Not a task of the runtime: a read of a terminal or a pipe may never return, and nothing waits for this thread.
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         let mut piece = vec![0; PIECE];
@@ -129,7 +132,7 @@ fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
     pieces
 }
 
-/// More of standard input than this is not kept in memory.
+/// The most bytes of standard input that are kept in memory.
 const MOST_IN_MEMORY: u64 = 8 << 20;
 
 fn standard_input_as_content() -> Result<Content> {
@@ -147,10 +150,11 @@ fn standard_input_as_content() -> Result<Content> {
     spooled(&first, &mut stdin)
 }
 
-/// What is left of a plain file that somebody redirected here.
+/// Returns the rest of a regular file that is redirected to standard input; `None` for a pipe or a terminal.
 fn plain_file(stdin: impl AsFd) -> Option<Content> {
     let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    // Another program may have read a part of the file before: both share the offset of the handle.
     let start = file.stream_position().ok()?;
     let size = metadata.len().saturating_sub(start);
     Some(Content::from_source(FilePart {
@@ -161,6 +165,7 @@ fn plain_file(stdin: impl AsFd) -> Option<Content> {
 }
 
 fn spooled(first: &[u8], rest: &mut impl Read) -> Result<Content> {
+    // The file has no name, so it disappears with the process, however that ends.
     let mut file = tempfile::tempfile().map_err(|_| no_spool())?;
     file.write_all(first).map_err(|_| no_spool())?;
     let mut piece = vec![0; 256 * 1024];
@@ -183,7 +188,7 @@ fn spooled(first: &[u8], rest: &mut impl Read) -> Result<Content> {
     }))
 }
 
-/// The bytes of a file from `start` on. Read by position, so that several readers do not disturb each other.
+/// The bytes of a file from `start` on.
 #[derive(Debug)]
 struct FilePart {
     file: Arc<File>,
@@ -211,6 +216,7 @@ struct FileReader {
 
 impl Read for FileReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        // Read by position: several readers share the handle, and with it the offset of the file.
         let count = self.file.read_at(buffer, self.at)?;
         self.at += count as u64;
         Ok(count)

@@ -1,6 +1,6 @@
-//! What ends a command before it ends by itself: Ctrl-C, a signal that asks this program to end, or a reader of its output who is gone.
+//! Interruption of a command: by Ctrl-C, by a signal that asks this program to end, or because the reader of its output is gone.
 //!
-//! Dropping the work is all that it takes: a command that nobody waits for is ended, and nothing of what it did is kept.
+//! It is enough to drop the work: a command that nobody waits for is ended, and none of its changes are kept.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use tokio::sync::Notify;
 
 use crate::output::{Failure, Report};
 
-/// The number of the signal that a program gets whose reader is gone.
+/// The number of SIGPIPE, which a program gets if the reader of its output is gone.
 const PIPE: i32 = 13;
 
-/// Told when nobody reads the output any more.
+/// Notified when nobody reads the output any more.
 pub(crate) type ReaderGone = Arc<Notify>;
 
-/// Does `work` unless it is interrupted; then it is dropped, and the number of the signal is given.
+/// Runs `work` to its end, or drops it at an interruption and returns the reason.
 pub(crate) async fn unless_interrupted<T>(reader: &ReaderGone, work: impl Future<Output = T>) -> Result<T, Stopped> {
+    // Watched before the work begins: until then a signal ends this program at once.
     let failed = |_| Stopped::Unwatched;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -30,21 +31,22 @@ pub(crate) async fn unless_interrupted<T>(reader: &ReaderGone, work: impl Future
     }
 }
 
-/// Why work was not done.
+/// The reason why work did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// By the signal of this number.
+    /// The signal of this number interrupted the work.
     By(i32),
-    /// Signals cannot be watched for, so that it was not begun.
+    /// Signals cannot be watched, so the work was not begun.
     Unwatched,
 }
 
 impl Stopped {
-    /// What this program says then, with the exit code that a shell gives.
+    /// Makes the report of the interruption.
     pub(crate) fn report(self, what: &str) -> Result<Report, Failure> {
         match self {
             Self::By(number) => {
                 let note = format!("garret: interrupted; the {what} was ended, and its changes were not kept\n");
+                // The exit code that a shell gives to a program that a signal ended.
                 let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
                 Ok(Report::silent().with_note(note).with_code(code))
             }

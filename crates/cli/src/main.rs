@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Err(error) if error.use_stderr() && wants_json() => {
             return output::print(Err(wrong_usage(&error)), Format::Json);
         }
-        // Help and version are no errors, and a person is told in the parser's own words.
+        // Help and version are no errors, and a person reads the parser's own text.
         Err(error) => return in_own_words(&error),
     };
     let format = cli.global.format();
@@ -70,6 +70,7 @@ fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(run(cli));
     let code = output::print(outcome, format);
+    // After the report is printed, so that nobody waits for a deletion to see a result.
     runtime.shutdown_timeout(DELETING_WAIT);
     code
 }
@@ -89,22 +90,24 @@ async fn run(cli: Cli) -> output::Outcome {
     })
 }
 
-/// Takes as many handles as the system gives for the asking. A change to many directories holds one for each until it is done, and the
-/// usual limit is for programs that cannot deal with more.
+/// Raises the limit of open files as far as the system allows.
 fn allow_many_open_files() {
+    // A change to many directories holds a handle for each of them until it is done. The usual limit is low only for the sake of
+    // programs that cannot deal with more.
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // What is refused leaves the limit as it was.
+    // If this is refused, the limit stays as it was.
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Takes the right to write away from others in every file that is made from here on, where the user's umask leaves it to them. Modes that
-/// are set by name, such as those of a workspace's files, stay as they are.
+/// Extends the umask so that other users cannot write the files that this program makes. Modes that are set explicitly, such as
+/// those of files in a workspace, are not affected.
 fn keep_others_from_writing() {
     let for_others = Mode::WGRP | Mode::WOTH;
+    // The umask can only be read by setting it.
     let before = umask(for_others);
     umask(before | for_others);
 }
@@ -116,13 +119,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|_| Failure::unavailable("the system cannot start threads"))
 }
 
-/// Whether `--json` is given, for when the arguments as a whole make no sense.
+/// Whether `--json` is given, for arguments that the parser refused.
 fn wants_json() -> bool {
+    // After `--` everything is text.
     let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
     arguments.any(|argument| argument == "--json")
 }
 
-/// Prints what the parser says: help, the version, or what is wrong.
+/// Prints the parser's own text: help, the version or an error.
 fn in_own_words(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
     if error.use_stderr() {
@@ -134,9 +138,10 @@ fn in_own_words(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// What the parser says in its first lines; the rest repeats the help.
+/// Makes a failure of the parser's error.
 fn wrong_usage(error: &clap::Error) -> Failure {
     let text = usage::text(error, &[]);
+    // The first lines are the message; the rest repeats the help.
     let first = text.split("\n\n").next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(first).trim_end();
     let tip = usage::tip(error, &arguments());
@@ -144,7 +149,7 @@ fn wrong_usage(error: &clap::Error) -> Failure {
     Failure::usage(garret::Error::invalid(message).hint(hint))
 }
 
-/// The arguments as text.
+/// Returns the arguments as text.
 fn arguments() -> Vec<String> {
     let all = std::env::args_os().skip(1);
     all.map(|one| one.to_string_lossy().into_owned()).collect()

@@ -1,9 +1,11 @@
-//! What a command gives back, and the only place that prints it.
+//! The result of a command, and the only code that prints it.
 //!
-//! A result goes to standard output, an error to standard error, or, with `--json`, both to standard output as one object. A reader
-//! that goes away early (`garret ls | head -1`) is no error. Output that cannot be written for another reason, such as a full disk, is.
+//! A result goes to standard output and an error to standard error; with `--json`, both go to standard output as one
+//! object. A reader that goes away early (`garret ls | head -1`) is no error. Output that cannot be written for another
+//! reason, such as a full disk, is one.
 //!
-//! What goes to a terminal is escaped here, whatever it came from; only colour is added before, by those who escape on their own.
+//! Text for a terminal is escaped here, whatever its source. Only coloured text arrives escaped: `render::painted` escapes
+//! it before it adds the colour.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
@@ -21,7 +23,7 @@ use crate::{progress, wording};
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 
-/// How results are printed.
+/// The form in which results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For a person.
@@ -30,51 +32,51 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How a command ends.
+/// The end of a command: a report, or the reason why the command failed.
 pub(crate) type Outcome = Result<Report, Failure>;
 
-/// What a command found or did.
+/// The result of a command, for a person and for a program.
 pub(crate) struct Report {
     body: Body,
-    /// The text with colour, its content escaped; `None` where it has no colour.
+    /// The text with colour, already escaped; `None` if it has no colour.
     painted: Option<String>,
-    /// Makes the object of it, and of the text for a person.
+    /// Makes the JSON object of the report; its argument is the text for a person.
     object: Box<dyn FnOnce(String) -> Value>,
     note: String,
     error: Option<Error>,
-    /// Why output that was printed before did not arrive.
+    /// The reason why output that was printed earlier did not arrive.
     lost: Option<IoErrorKind>,
     code: u8,
 }
 
-/// What goes to standard output in text form.
+/// The content for standard output in text form.
 enum Body {
-    /// Text, with a newline at its end whether it has one or not; or nothing.
+    /// Text. A newline is added at its end if it has none, except to an empty text.
     Text(String),
-    /// Bytes as they are.
+    /// Bytes that are printed unchanged.
     Raw(Vec<u8>),
 }
 
 impl Report {
-    /// Something was done: `text` for a person, `data` for a program.
+    /// Reports a success: `text` for a person, `data` for a program.
     pub(crate) fn done(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
         let object = move |text| json!({"ok": true, "text": text, "data": plain(&data), "error": null});
         Self::new(Body::Text(text.into()), object)
     }
 
-    /// Bytes as they are, for standard output in text form alone.
+    /// Reports bytes that are printed unchanged, in text form only.
     pub(crate) fn raw(bytes: Vec<u8>) -> Self {
         Self::new(Body::Raw(bytes), |_| Value::Null)
     }
 
-    /// A document that is the same with and without `--json`.
+    /// Reports a document that is the whole output, with and without `--json`.
     pub(crate) fn document(value: &Value) -> Self {
         let body = Body::Text(format!("{value:#}"));
         let value = value.clone();
         Self::new(body, move |_| value)
     }
 
-    /// What a tool answered.
+    /// Reports the answer of a tool.
     pub(crate) fn answer(answer: Answer) -> Self {
         let body = if answer.ok { answer.text.clone() } else { String::new() };
         let body = Body::Text(body);
@@ -87,7 +89,8 @@ impl Report {
         }
     }
 
-    /// What a tool answered to a command that is not `call`: nobody who typed it knows of the tool.
+    /// Reports the answer of a tool for a command that is not `call`. Its user does not know the tool, so an error is put into
+    /// the words of the command line.
     pub(crate) fn answer_for_a_person(answer: Answer) -> Self {
         match answer.error {
             Some(error) => Self::answer(Answer::of_error(wording::for_a_person(error))),
@@ -95,7 +98,7 @@ impl Report {
         }
     }
 
-    /// Something was looked at and found wanting: printed as a result, with the exit code of a failure.
+    /// Reports a check that found problems: it is printed as a result, with the exit code of a failure.
     pub(crate) fn wanting(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
         Self {
             code: FAILED,
@@ -103,7 +106,8 @@ impl Report {
         }
     }
 
-    /// What was asked for was not done, and what stood in its way is worth looking at: printed as a result, beside the reason.
+    /// Reports an operation that was not done, with details that are worth reading: `text` and `data` are printed as a result,
+    /// beside the error.
     pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
         let reason = error.to_json();
         let object = move |text| json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
@@ -114,17 +118,17 @@ impl Report {
         }
     }
 
-    /// Nothing is left to say; standard output was somebody else's.
+    /// Reports nothing, because other code has already written to standard output.
     pub(crate) fn silent() -> Self {
         Self::new(Body::Raw(Vec::new()), |_| Value::Null)
     }
 
-    /// Ends the program with another exit code than that of success.
+    /// Sets the exit code with which the program ends.
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }
     }
 
-    /// Shows `painted` to a person instead of the text. Whatever it shows of files and names must be escaped.
+    /// Prints `painted` to a person instead of the text. Names and file content in it must be escaped already.
     pub(crate) fn with_painted(self, painted: Option<String>) -> Self {
         Self { painted, ..self }
     }
@@ -137,13 +141,13 @@ impl Report {
         }
     }
 
-    /// Adds to it what a person should know and is no failure.
+    /// Adds a note for a person about a problem that is not a failure.
     pub(crate) fn with_remark(self, remark: &Error) -> Self {
         let note = format!("{}note: {}; {}\n", self.note, remark.message(), remark.hint_text());
         Self { note, ..self }
     }
 
-    /// Says that some of what was printed before did not arrive.
+    /// Records the reason why some earlier output did not arrive, if some did not.
     pub(crate) fn with_lost(self, lost: Option<IoErrorKind>) -> Self {
         Self { lost, ..self }
     }
@@ -169,11 +173,11 @@ impl Report {
     }
 }
 
-/// Bytes that go to standard output as they come, because all of them may be more than fits into memory.
+/// Prints bytes to standard output piece by piece, because all of them together may not fit into memory.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     lost: Option<IoErrorKind>,
-    /// What goes to a terminal is escaped.
+    /// Escapes the pieces if standard output is a terminal.
     escaped: Option<EscapedStream>,
 }
 
@@ -187,7 +191,7 @@ impl Default for Pipe {
 }
 
 impl Pipe {
-    /// Prints a piece; says to break off where nobody reads any more, or it cannot be written.
+    /// Prints a piece. Returns a break if nobody reads the output any more, or if it cannot be written.
     pub(crate) fn put(&mut self, piece: &[u8]) -> ControlFlow<()> {
         match &mut self.escaped {
             Some(escaped) => {
@@ -200,6 +204,7 @@ impl Pipe {
 
     /// Prints a piece that is escaped already.
     pub(crate) fn put_as_it_is(&mut self, piece: &[u8]) -> ControlFlow<()> {
+        // Otherwise the progress line and the output would share a line of the screen.
         progress::stop();
         match write_all(std::io::stdout().lock(), &[piece]) {
             Ok(()) => ControlFlow::Continue(()),
@@ -210,7 +215,7 @@ impl Pipe {
         }
     }
 
-    /// How it ended.
+    /// Prints the bytes that were held back, and reports how the printing ended.
     pub(crate) fn done(mut self) -> Report {
         if let Some(escaped) = self.escaped.take() {
             let _ = self.put_as_it_is(&escaped.finish());
@@ -219,7 +224,7 @@ impl Pipe {
     }
 }
 
-/// Why a command did not do what was asked.
+/// The reason why a command failed, with the exit code for it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: Error,
@@ -227,7 +232,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The command line, or what it names, is wrong.
+    /// Makes the failure for a wrong command line, or for a wrong file or workspace that it names.
     pub(crate) fn usage(error: Error) -> Self {
         Self {
             error,
@@ -235,7 +240,7 @@ impl Failure {
         }
     }
 
-    /// What the command line names as input is wrong, or a file of it cannot be read, which is no wrong usage.
+    /// Makes the failure for wrong input. Invalid input is wrong usage; an input file that cannot be read is not.
     pub(crate) fn of_input(error: Error) -> Self {
         match error.kind() {
             ErrorKind::Invalid => Self::usage(error),
@@ -243,8 +248,9 @@ impl Failure {
         }
     }
 
-    /// Names the home where the error is about it. The directory is the user's own, so that a person may see it.
+    /// Adds the directory of the home to an error about the home. The directory is the user's own, so it may be shown.
     pub(crate) fn name_home(self, home: &HomeChoice) -> Self {
+        // Storages fail with the same kinds; only the hint tells that an error is about the home.
         let is_failure = matches!(
             self.error.kind(),
             ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::NotADirectory
@@ -253,9 +259,10 @@ impl Failure {
         if !is_failure || !hint.contains("home") {
             return self;
         }
-        let choose = match hint.contains("--home") {
-            true => "",
-            false => ", and --home DIR or GARRET_HOME chooses another",
+        let choose = if hint.contains("--home") {
+            ""
+        } else {
+            ", and --home DIR or GARRET_HOME chooses another"
         };
         let hint = format!("{hint}; the home is {}{choose}", garret::path::quote(&home.written));
         Self {
@@ -264,13 +271,13 @@ impl Failure {
         }
     }
 
-    /// The machine did not give what was needed.
+    /// Makes the failure for a resource that the machine does not provide.
     pub(crate) fn unavailable(message: &str) -> Self {
         Error::new(ErrorKind::Unavailable, message).into()
     }
 }
 
-/// What a command does goes wrong in the words of the layers below, which are those of the tools.
+/// Translates an error of the layers below, which name the arguments of tools, into the words of the command line.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self {
@@ -280,12 +287,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Prints the outcome; the exit code says how it ended.
+/// Prints the outcome, and returns the exit code of the program.
 pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
     let code = match (outcome, format) {
         (Ok(report), Format::Text) => {
             let code = put_report(&report);
-            // The program ends: to take apart what a large search found would only keep its caller waiting.
+            // The program ends now: to free the results of a large search would only keep its caller waiting.
             std::mem::forget(report);
             code
         }
@@ -300,6 +307,7 @@ pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
 }
 
 fn put_report(report: &Report) -> u8 {
+    // A pipe or a file gets the bytes unchanged; only a terminal would obey control characters in them.
     let bytes = match (&report.painted, &report.body) {
         (Some(painted), _) => Cow::Borrowed(painted.as_bytes()),
         (None, Body::Raw(bytes)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape_bytes(bytes)),
@@ -318,7 +326,7 @@ fn put_report(report: &Report) -> u8 {
     put_note(&format!("{}{error}", report.note), code)
 }
 
-/// Says something on standard error while a command goes on.
+/// Prints a note on standard error while a command goes on.
 pub(crate) fn print_note(text: &str) {
     put_note(&format!("note: {text}\n"), 0);
 }
@@ -345,7 +353,8 @@ fn put_object(object: &Value, code: u8) -> u8 {
     }
 }
 
-/// Writes to standard output; the exit code is `code`, unless this or something before, for the reason `before`, did not arrive.
+/// Writes to standard output. Returns `code`, or the code of a failure if this output was lost, or if earlier output was lost
+/// for the reason `before`.
 fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
     let written = write_all(std::io::stdout().lock(), parts);
     match before.or_else(|| written.err().and_then(lost)) {
@@ -354,27 +363,29 @@ fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
     }
 }
 
-/// Prints wrong usage in the words of the parser, which quotes what was typed.
+/// Prints the parser's error for a wrong command line. The error quotes the arguments, so it is escaped as every note is.
 pub(crate) fn print_usage_error(text: &str, code: u8) -> ExitCode {
     ExitCode::from(put_note(text, code))
 }
 
-/// Says that standard output did not take what was printed.
+/// Reports that text for standard output could not be written.
 pub(crate) fn print_lost(reason: IoErrorKind) -> ExitCode {
     ExitCode::from(put_out(&[], lost(reason), 0))
 }
 
-/// Writes everything to where it goes at last.
+/// Writes all parts to the stream and flushes it.
 pub(crate) fn write_all(mut stream: impl Write, parts: &[&[u8]]) -> Result<(), IoErrorKind> {
     let mut parts = parts.iter();
+    // Flushed here, so that an error is reported and not lost at the end of the program.
     parts
         .try_for_each(|part| stream.write_all(part))
         .and_then(|()| stream.flush())
         .map_err(|error| error.kind())
 }
 
-/// Whether output is missed that did not arrive for `reason`: a reader who went away wants no more of it.
+/// Returns the reason why output was lost; `None` for a broken pipe, which is no loss.
 pub(crate) fn lost(reason: IoErrorKind) -> Option<IoErrorKind> {
+    // A reader that went away, such as `head`, wants no more output.
     (reason != IoErrorKind::BrokenPipe).then_some(reason)
 }
 
@@ -390,7 +401,7 @@ fn failed(error: &Error) -> Value {
     json!({"ok": false, "text": error.to_string(), "data": null, "error": error.to_json()})
 }
 
-/// An error as a person reads it, without colour.
+/// Formats an error for a person, without colour.
 pub(crate) fn error_lines(error: &Error) -> String {
     format!(
         "error: {}: {}\n  hint: {}\n",

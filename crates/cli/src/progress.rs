@@ -1,4 +1,4 @@
-//! What a person sees of work that takes a while: one line on standard error, only on a terminal, gone when the work is done.
+//! The progress line of long work: one line on standard error, drawn only on a terminal and cleared when the work is done.
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,13 +15,13 @@ use garret::depot::Progress as Reached;
 
 use crate::render;
 
-/// How long work takes before the line shows: what ends at once shows nothing.
+/// The time before the line is drawn, so that short work draws none.
 const DELAY: Duration = Duration::from_secs(1);
-/// How often the line is drawn.
+/// The time between two drawings of the line.
 const PAUSE: Duration = Duration::from_millis(100);
 const WIDTH: usize = 24;
 
-/// A line that shows that work goes on; it is cleared when this is dropped.
+/// A line that shows that work goes on; it is cleared on drop.
 pub(crate) struct Progress {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -33,17 +33,18 @@ struct Shared {
     done: AtomicU64,
     total: AtomicU64,
     is_over: AtomicBool,
-    /// Whether it gives way to every other line and to output.
+    /// Whether this line gives way to every other line and to output.
     is_general: bool,
 }
 
-/// How many lines that tell more than a general one are open.
+/// The number of open lines that are not general.
 static SPECIAL: AtomicU64 = AtomicU64::new(0);
 /// Whether something else is on the screen now, so that no general line may be drawn.
 static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the general line: output or a question follows. The line is off the screen when this returns.
 pub(crate) fn stop() {
+    // Under the lock, so that no thread draws the line again after it was cleared.
     let _turn = drawing();
     if !IS_STOPPED.swap(true, Ordering::AcqRel) && IS_DRAWN.swap(false, Ordering::AcqRel) {
         put(CLEAR);
@@ -51,13 +52,13 @@ pub(crate) fn stop() {
 }
 
 impl Progress {
-    /// Shows that something is done whose amount nobody knows.
+    /// Shows that work of an unknown amount goes on.
     pub(crate) fn spinner(label: &str) -> Self {
         SPECIAL.fetch_add(1, Ordering::AcqRel);
         Self::start(label, false)
     }
 
-    /// Shows that a command goes on that tells nothing else; it gives way to what does.
+    /// Shows that a command goes on. This line gives way to output and to lines that tell more.
     pub(crate) fn general(label: &str) -> Self {
         Self::start(label, true)
     }
@@ -77,22 +78,22 @@ impl Progress {
         Self { shared, thread }
     }
 
-    /// Shows how many bytes of something are done, as soon as [`Progress::set`] says so.
+    /// Shows how many bytes of the work are done, as soon as [`Progress::set`] reports them.
     pub(crate) fn bar(label: &str) -> Self {
         Self::spinner(label)
     }
 
-    /// Says how many bytes the work has in all.
+    /// Sets the number of bytes that the work has in all.
     pub(crate) fn set_total(&self, total: u64) {
         self.shared.total.store(total, Ordering::Relaxed);
     }
 
-    /// Counts bytes that are done, from wherever that is known.
+    /// Returns a counter of finished bytes, for the code that processes them.
     pub(crate) fn counter(&self) -> ProgressCounter {
         ProgressCounter(self.shared.clone())
     }
 
-    /// Says how far the work has come.
+    /// Sets how many bytes are done, and how many there are in all if that is known.
     pub(crate) fn set(&self, reached: Reached) {
         self.shared.done.store(reached.bytes, Ordering::Relaxed);
         self.shared.total.store(reached.total.unwrap_or(0), Ordering::Relaxed);
@@ -117,6 +118,7 @@ impl Drop for Progress {
         self.shared.is_over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
+            // Joined, so that the line is off the screen before anything else is printed.
             let _ = thread.join();
         }
     }
@@ -124,6 +126,7 @@ impl Drop for Progress {
 
 fn draw_until_over(shared: &Shared) {
     let mut turn = 0;
+    // Parked and not asleep, so that the end of the work wakes this thread at once.
     std::thread::park_timeout(DELAY);
     while !shared.is_over.load(Ordering::Acquire) {
         shared.draw(turn);
@@ -141,7 +144,7 @@ const CLEAR: &str = "\r\x1b[2K";
 /// Whether a line is on the screen.
 static IS_DRAWN: AtomicBool = AtomicBool::new(false);
 
-/// Held by whoever draws.
+/// Takes the lock under which a line is drawn or cleared.
 fn drawing() -> MutexGuard<'static, ()> {
     static DRAWING: Mutex<()> = Mutex::new(());
     DRAWING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -169,7 +172,7 @@ impl Shared {
     }
 }
 
-/// A bar where the total is known, else a wheel and what was done so far.
+/// Formats a bar if the total is known; otherwise a wheel and the number of bytes so far.
 fn line(label: &str, done: u64, total: u64, turn: usize) -> String {
     let wheel = ['|', '/', '-', '\\'][turn % 4];
     match (done, total) {

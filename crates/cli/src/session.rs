@@ -1,4 +1,4 @@
-//! From the global options to an open workspace.
+//! The way from the global options to an open workspace.
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ use crate::output::Failure;
 use crate::trust::{self, TrustStore};
 use crate::{approval, config_file, home, render};
 
-/// Where events go.
+/// The destination of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EventsChoice {
     /// Nowhere.
@@ -80,7 +80,7 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
         })
 }
 
-/// The sandbox of the kernel, with this program as its own supervisor.
+/// Makes the sandbox of the kernel, with this program as its own supervisor.
 fn namespace() -> Arc<dyn Sandbox> {
     let own = |path| SupervisorProgram {
         path,
@@ -92,29 +92,29 @@ fn namespace() -> Arc<dyn Sandbox> {
     }))
 }
 
-/// What this program was started with, of which a policy may let commands have some by name.
+/// Returns the environment of this program; a policy can pass single variables of it to commands.
 fn environment() -> BTreeMap<String, String> {
     let all = std::env::vars_os();
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// What is open while one command runs.
+/// The state of one run of the program: the global options, the home and the composition root.
 pub(crate) struct Session {
     global: Global,
     garret: Garret,
     home: Option<HomeChoice>,
-    /// Why what was changed cannot be undone later.
+    /// The reason why the changes of the command cannot be undone later, if they cannot.
     no_way_back: Cell<Option<fn() -> Error>>,
 }
 
 impl Session {
-    /// Puts together what every workspace of this run shares.
+    /// Builds the parts that every workspace of this run shares.
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
         let events = global.events.sink().map_err(Failure::usage)?;
         let home = HomeChoice::found(global.home.as_deref());
         let mut garret = Garret::new().events(events).actor(Actor {
-            door: "cli",
+            door: "cli".into(),
             ..Actor::default()
         });
         if let Some(home) = &home {
@@ -132,17 +132,17 @@ impl Session {
         })
     }
 
-    /// The composition root with what the command line added to it.
+    /// Returns the composition root with the additions of the command line.
     pub(crate) fn garret(&self) -> &Garret {
         &self.garret
     }
 
-    /// The global options.
+    /// Returns the global options.
     pub(crate) fn global(&self) -> &Global {
         &self.global
     }
 
-    /// The program with the options that chose the home and the workspace, for a command line that is printed to be typed.
+    /// Returns the program with the options that chose the home and the workspace, for a command line that the user can type.
     pub(crate) fn typed_program(&self) -> String {
         let Global {
             workspace,
@@ -158,12 +158,12 @@ impl Session {
         format!("garret{}", words.collect::<String>())
     }
 
-    /// The name of a workspace of the home: the argument, or `-w`.
+    /// Returns the name of a workspace of the home: the argument, or `-w`.
     pub(crate) fn name(&self, argument: Option<&str>) -> Result<String, Failure> {
         choice::name_of(self.global.workspace.as_deref(), argument).map_err(Failure::usage)
     }
 
-    /// The same, with what follows the name.
+    /// Returns the name of a workspace of the home, from the first argument or `-w`, and the argument after the name.
     pub(crate) fn name_and_rest<'a>(
         &'a self,
         first: Option<&'a str>,
@@ -172,17 +172,17 @@ impl Session {
         choice::name_and_rest(self.global.workspace.as_deref(), first, second).map_err(Failure::usage)
     }
 
-    /// The home, where there is a place for one.
+    /// Returns the home; `None` if no directory for it is known.
     pub(crate) fn home(&self) -> Option<&HomeChoice> {
         self.home.as_ref()
     }
 
-    /// The files that the user trusts, where there is a place for a home.
+    /// Returns the records of trusted files; `None` if no directory for the home is known.
     pub(crate) fn trust_store(&self) -> Option<TrustStore> {
         self.home.as_ref().map(TrustStore::of_home)
     }
 
-    /// The depot of the home, made where it is missing.
+    /// Opens the depot of the home; a missing one is made.
     pub(crate) async fn depot(&self) -> Result<Depot, Failure> {
         match self.home {
             Some(_) => Ok(self.garret.depot().await?),
@@ -195,7 +195,7 @@ impl Session {
         self.chosen_by_option().await?.open(self).await
     }
 
-    /// The same, for a command that changes files.
+    /// Opens the chosen workspace with its tools, for a command that changes files.
     pub(crate) async fn toolbox_to_change(&self) -> Result<Toolbox, Failure> {
         let chosen = self.chosen_by_option().await?;
         self.note_way_back(&chosen);
@@ -210,19 +210,21 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// What is to be said of what the command changed, beside what it says itself.
+    /// Returns a note for the user if the changes of the command cannot be undone later.
     pub(crate) fn remark(&self) -> Option<Error> {
         self.no_way_back.get().map(|why| why())
     }
 
-    /// Remembers whether what is changed in `chosen` can be undone later.
+    /// Remembers whether changes in `chosen` can be undone later.
     fn note_way_back(&self, chosen: &Chosen) {
         let keeps_history = chosen.config.history != Some(HistoryMode::Off);
         let is_lasting = chosen.config.storage.kind() != "memory";
-        let why: Option<fn() -> Error> = match chosen.holds_home {
-            true => Some(home::inside),
-            false if self.home.is_none() && keeps_history && is_lasting => Some(home::missing_for_undo),
-            false => None,
+        let why: Option<fn() -> Error> = if chosen.holds_home {
+            Some(home::inside)
+        } else if self.home.is_none() && keeps_history && is_lasting {
+            Some(home::missing_for_undo)
+        } else {
+            None
         };
         self.no_way_back.set(why);
     }
@@ -238,12 +240,12 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// Opens the chosen workspace for a command on its history, which is that of its capability `capability`.
+    /// Opens the chosen workspace for a command on its history, which needs the capability `capability`.
     pub(crate) async fn with_history(&self, capability: &str) -> Result<Workspace, Failure> {
         self.with_history_of(&[capability]).await
     }
 
-    /// The same, where each of several capabilities would do.
+    /// Opens the chosen workspace for a command on its history, which needs any one of the capabilities.
     pub(crate) async fn with_history_of(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
         let chosen = self.chosen_by_option().await?;
         chosen.check_declares(capabilities)?;
@@ -255,15 +257,15 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// Opens the chosen workspace for something that runs in it.
+    /// Opens the chosen workspace to run something in it, which needs the capability `capability`.
     pub(crate) async fn workspace_for(&self, capability: &str) -> Result<Workspace, Failure> {
         self.workspace_for_any(&[capability]).await
     }
 
-    /// The same, where each of several capabilities would do.
+    /// Opens the chosen workspace to run something in it, which needs any one of the capabilities.
     pub(crate) async fn workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
         let mut chosen = self.chosen_by_option().await?;
-        // Who types the command in a plain directory says by it that it may run there.
+        // A user who types the command in a plain directory allows it to run there.
         if chosen.is_plain_directory() {
             chosen.declare(true, true);
         }
@@ -276,7 +278,7 @@ impl Session {
         self.chosen(self.global.workspace.as_deref()).await
     }
 
-    /// Finds what `text` names, or the current directory, without opening it.
+    /// Finds the workspace that `text` names, or the current directory, without opening it.
     pub(crate) async fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
         let mut chosen = self.named(text).await?;
         if let Some(home) = &self.home {
@@ -292,7 +294,8 @@ impl Session {
         let Some(text) = text else {
             return match &self.global.config {
                 None => Chosen::directory("."),
-                // The current directory has no policy of that file; to take it all the same would weaken silently what was asked.
+                // The current directory does not have the policy of that file: to open it would silently drop the rules that the
+                // user asked for.
                 Some(path) => Err(Failure::usage(config_file::load_given(path).err().unwrap_or_else(
                     || {
                         Error::invalid("--config is given, but no workspace of that file is chosen")
@@ -319,26 +322,28 @@ impl Session {
                 if let Some(chosen) = self.in_home(name, point).await? {
                     return Ok(chosen);
                 }
-                match Path::new(&directory).is_dir() {
-                    true => Chosen::directory(&directory),
-                    false => Err(self.unknown(text, file.as_deref()).await),
+                if Path::new(&directory).is_dir() {
+                    Chosen::directory(&directory)
+                } else {
+                    Err(self.unknown(text, file.as_deref()).await)
                 }
             }
             (Choice::Name(..), None) => unreachable!("names are configured in a file"),
         }
     }
 
-    /// The configuration file that could say what `text` is. None is looked for where `text` is a path or a URL: no file may say what the
-    /// user meant by those.
+    /// Returns the configuration file that could have the workspace `text`. For a path or a URL no file is searched.
     fn config_file(&self, text: &str) -> Result<Option<ConfigFile>> {
         if let Some(path) = &self.global.config {
             return config_file::load_given(path).map(Some);
         }
+        // A found file may be anybody's, and must not decide about a path or a URL that the user wrote.
         if !choice::may_be_configured(text) {
             return Ok(None);
         }
         let found = config_file::load_found()?;
         let Some(store) = self.trust_store() else {
+            // Without a home nothing is recorded as trusted, so the file stays untrusted.
             return Ok(found);
         };
         let candidates = config_file::candidates();
@@ -373,7 +378,7 @@ impl Session {
         }
     }
 
-    /// The workspace `name` of the home, where there is one. To look for it does not make a home.
+    /// Returns the workspace `name` of the home, if there is one. A missing home is not made.
     async fn in_home(&self, name: Option<String>, point: Option<String>) -> Result<Option<Chosen>, Failure> {
         let (Some(name), true) = (name, self.home.as_ref().is_some_and(HomeChoice::is_made)) else {
             return Ok(None);
@@ -394,7 +399,7 @@ impl Session {
         }
     }
 
-    /// What the home knows of the chosen workspace, without opening its files; `None` where it knows nothing.
+    /// Returns the chosen workspace as the home knows it, without opening its files; `None` if the home does not know it.
     pub(crate) async fn history_in_home(&self) -> Result<Option<DepotWorkspace>, Failure> {
         if !self.home.as_ref().is_some_and(HomeChoice::is_made) {
             return Ok(None);
@@ -421,7 +426,7 @@ impl Session {
         }
     }
 
-    /// Refuses a name that no workspace of the home has. To look for it makes nothing.
+    /// Refuses a name that no workspace of the home has. A missing home is not made.
     async fn check_in_home(&self, name: &str, file: Option<&ConfigFile>) -> Result<(), Failure> {
         if self.home.is_none() {
             return Err(Failure::usage(home::missing()));
@@ -436,13 +441,14 @@ impl Session {
         Failure::usage(choice::unknown(text, &self.known(file).await))
     }
 
-    /// The names that a workspace can be meant by.
+    /// Returns the workspaces of `file` and of the home.
     pub(crate) async fn known<'a>(&self, file: Option<&'a ConfigFile>) -> Known<'a> {
         let mut known = Known {
             config: file.map(|file| &file.config),
             ..Known::default()
         };
         if self.home.as_ref().is_some_and(HomeChoice::is_made) {
+            // The names only help with a hint or a completion, so a home that cannot be read gives none.
             let all = match self.garret.depot().await {
                 Ok(depot) => depot.workspaces().await.unwrap_or_default(),
                 Err(_) => Vec::new(),
@@ -461,13 +467,13 @@ pub(crate) struct Chosen {
     /// The point of the past that is meant; `None` for the workspace as it is.
     point: Option<String>,
     pub(crate) config: WorkspaceConfig,
-    /// What holds beside its configuration.
+    /// The rules that apply in addition to its configuration.
     restriction: FsRestriction,
-    /// Where its relative directories start, if not at the current one.
+    /// The directory at which its relative paths start, if not the current one.
     base: Option<PathBuf>,
-    /// The file that it is configured in.
+    /// The file with its configuration.
     file: Option<Arc<ConfigFile>>,
-    /// Whether it is one of the home.
+    /// Whether it is a workspace of the home.
     is_named: bool,
     /// Whether the home lies inside it.
     holds_home: bool,
@@ -502,12 +508,12 @@ impl Chosen {
         chosen
     }
 
-    /// Refuses what a file that is not trusted may not set. Nothing was opened then.
+    /// Refuses settings that only a trusted file may have, before anything is opened.
     fn check_trust(&self, garret: &Garret, file: &ConfigFile) -> Result<(), Failure> {
         if file.is_trusted {
             return Ok(());
         }
-        // What is no configuration at all says so first.
+        // An invalid configuration is reported as invalid, and not as untrusted.
         garret.check(&self.config).map_err(|error| self.opening(error))?;
         let settings = self.config.widening_settings(&file.directory);
         if !settings.is_empty() {
@@ -522,7 +528,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// Whether its name is also a directory here, and it is another one.
+    /// Whether a directory of its name is here, and the workspace is on another one.
     fn is_directory_elsewhere(&self) -> bool {
         let Ok(here) = Path::new(&self.name).canonicalize() else {
             return false;
@@ -542,12 +548,12 @@ impl Chosen {
         !self.is_named && self.file.is_none() && self.local_directory().is_some()
     }
 
-    /// The directory of a workspace on `local`.
+    /// Returns the directory of a workspace on `local`.
     pub(crate) fn local_directory(&self) -> Option<PathBuf> {
         config_file::local_directory(&self.config, self.base.as_deref().unwrap_or(Path::new("")))
     }
 
-    /// Has a directory without a name be called as it is, where names of tools carry it.
+    /// Names the workspace on a plain directory after the directory, if the names of its tools contain the name.
     pub(crate) fn take_directory_name(&mut self) {
         let is_carried = self.config.tools.naming == Naming::Prefixed;
         if !is_carried || !self.is_plain_directory() {
@@ -561,7 +567,7 @@ impl Chosen {
         }
     }
 
-    /// Keeps the file that sets the rules from being written by those whom they bind.
+    /// Denies writes to the configuration file, so that tools and commands cannot change their own rules.
     fn protect(&mut self, file: &Path) {
         if let Some(directory) = self.local_directory() {
             for glob in config_file::globs_within(file, &directory) {
@@ -572,7 +578,7 @@ impl Chosen {
         }
     }
 
-    /// Keeps the home out of a workspace that it lies in: it is not a file of the workspace, and cannot be part of its own history.
+    /// Hides the home in a workspace that contains it, and keeps no history of that workspace.
     fn leave_out(&mut self, home: &HomeChoice) {
         let within = self
             .local_directory()
@@ -580,12 +586,13 @@ impl Chosen {
         if let Some(glob) = within {
             self.restriction.deny_read.push(glob.clone());
             self.restriction.deny_write.push(glob);
+            // The history lives in the home, and would become a part of itself.
             self.config.history = Some(HistoryMode::Off);
             self.holds_home = true;
         }
     }
 
-    /// Declares the capabilities that are asked for, with their defaults, where the configuration does not.
+    /// Declares the requested capabilities with their defaults, unless the configuration declares them.
     pub(crate) fn declare(&mut self, shell: bool, code: bool) {
         let capabilities = &mut self.config.capabilities;
         if shell && !capabilities.shell.is_declared() {
@@ -596,8 +603,10 @@ impl Chosen {
         }
     }
 
-    /// Takes back `shell` and `code` where a file that is not trusted declares them and nobody asked for them. Returns a note that says so.
+    /// Withdraws `shell` and `code` if a file that is not trusted declares them and the user did not ask for them. Returns a note
+    /// that says so.
     pub(crate) fn withhold(&mut self, is_shell_asked: bool, is_code_asked: bool) -> Option<String> {
+        // Withdrawn and not refused: the options `--shell` and `--code` say the same, and their absence is an answer.
         let file = self.file.as_ref().filter(|file| !file.is_trusted)?;
         let capabilities = &mut self.config.capabilities;
         let (mut names, mut options) = (Vec::new(), Vec::new());
@@ -620,7 +629,7 @@ impl Chosen {
         })
     }
 
-    /// Refuses every mutation from here on. Commands whose sandbox could not keep that are not offered; a note says so.
+    /// Refuses every mutation from now on. Commands are not offered if their sandbox cannot enforce that; the note says so.
     pub(crate) fn make_read_only(&mut self) -> Option<String> {
         self.restriction.read_only = true;
         let shell = &mut self.config.capabilities.shell;
@@ -634,7 +643,7 @@ impl Chosen {
         ))
     }
 
-    /// Refuses a command where none of the capabilities that would do is declared; it speaks of the first.
+    /// Refuses a command if none of the capabilities is declared; the error names the first of them.
     fn check_declares(&self, capabilities: &[&str]) -> Result<(), Failure> {
         let declared = self.config.capabilities.declared();
         let missing = match capabilities {
@@ -652,7 +661,7 @@ impl Chosen {
         }
     }
 
-    /// How somebody who may decide it declares a capability.
+    /// Returns a hint that says how to declare a capability.
     fn how_to_declare(&self, capability: &str) -> String {
         if self.base.is_some() {
             return format!("set `{capability} = true` under its capabilities in the configuration");
@@ -664,15 +673,16 @@ impl Chosen {
         let mut wanted: Vec<&str> = self.config.capabilities.declared();
         wanted.push(capability);
         let wanted = wanted.join(",");
-        match self.is_named {
-            true => format!("declare it: `garret capabilities {} {wanted}`", printable(&self.name)),
-            false => format!(
+        if self.is_named {
+            format!("declare it: `garret capabilities {} {wanted}`", printable(&self.name))
+        } else {
+            format!(
                 "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {wanted}`"
-            ),
+            )
         }
     }
 
-    /// Refuses a point of the past where the workspace itself is needed.
+    /// Refuses an earlier point for a command that needs the current workspace.
     fn check_present(&self) -> Result<(), Failure> {
         match &self.point {
             None => Ok(()),
@@ -685,7 +695,7 @@ impl Chosen {
         }
     }
 
-    /// Means the workspace as it was at `point`, where one is given.
+    /// Chooses the workspace as it was at `point`, if one is given.
     fn go_to(&mut self, point: Option<&str>) -> Result<(), Failure> {
         match (point, &self.point) {
             (Some(_), Some(_)) => Err(Failure::usage(
@@ -699,7 +709,8 @@ impl Chosen {
         }
     }
 
-    /// A workspace that is described wrongly is wrong usage, of the file that describes it; one that cannot be reached is a failure.
+    /// Makes the failure for an error of opening. A wrong configuration is wrong usage, and the error names its file; a workspace
+    /// that cannot be reached is a plain failure.
     fn opening(&self, error: Error) -> Failure {
         match (error.kind(), &self.file) {
             (ErrorKind::Invalid, Some(file)) => Failure::usage(file.blame(&self.name, error)),
@@ -708,18 +719,19 @@ impl Chosen {
         }
     }
 
-    /// Opens it.
+    /// Opens the workspace with its tools.
     pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, Failure> {
         self.open_with(session, session.garret()).await
     }
 
-    /// Opens it by another root than that of the session.
+    /// Opens the workspace with its tools, by another composition root than that of the session.
     pub(crate) async fn open_with(&self, session: &Session, garret: &Garret) -> Result<Toolbox, Failure> {
         if self.config.storage.kind() == "filestore" && session.home().is_none() {
             return Err(Failure::usage(home::missing()));
         }
         let garret = match &self.file {
             Some(file) if file.is_trusted => garret.clone().relative_to(&file.directory),
+            // An untrusted file may only choose directories in its own; opening checks that at the handle.
             Some(file) => garret.clone().confined_to(&file.directory),
             None => garret.clone(),
         };
@@ -734,7 +746,7 @@ impl Chosen {
     }
 }
 
-/// The error for a name that means two workspaces.
+/// Makes the error for a name that means two workspaces.
 fn clashing(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
     Error::invalid(format!("{shown} is the name of a workspace in {file} and of another one in the home"))
@@ -744,7 +756,7 @@ fn clashing(name: &str, file: &str) -> Error {
         ))
 }
 
-/// The error for a directory that a link leads out of that of the file.
+/// Makes the error for a workspace whose directory lies outside that of its file, by way of a link.
 fn outside(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
     let message = format!(
@@ -753,7 +765,7 @@ fn outside(name: &str, file: &str) -> Error {
     Error::new(ErrorKind::Denied, message).hint("check where the link leads, then run `garret trust`")
 }
 
-/// The error for a name that a file leads to another directory than the one of that name.
+/// Makes the error for a name that an untrusted file gives to another directory than the one of that name here.
 fn misleading(name: &str, file: &str) -> Error {
     let (shown, file_shown) = (garret::path::quote(name), garret::path::quote(file));
     let message =

@@ -1,7 +1,7 @@
 //! Output for a terminal: colour, and text without anything that the terminal would obey.
 //!
 //! Names, configuration, patterns and the content of files may hold control characters, with which a terminal can be made to hide lines
-//! or to type for its user. On a terminal they are shown escaped. What a command prints that `garret run` started goes out as it is.
+//! or to type for its user. On a terminal they are shown escaped. The output of a command of `garret run` is not changed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ pub(crate) fn is_colored() -> bool {
     IS_COLORED.load(Ordering::Relaxed)
 }
 
-/// What the environment says about colour.
+/// The facts about the terminal and the environment that decide about colour.
 struct ColorEnvironment {
     is_terminal: bool,
     is_dumb: bool,
@@ -61,7 +61,7 @@ fn wants_color(choice: ColorChoice, environment: &ColorEnvironment) -> bool {
     }
 }
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Bold,
@@ -87,19 +87,21 @@ impl Style {
     }
 }
 
-/// `text`, escaped, in a style.
+/// Escapes `text` and gives it a style.
 pub(crate) fn paint(style: Style, text: &str) -> String {
-    match text.is_empty() {
-        true => String::new(),
-        false => format!("\x1b[{}m{}\x1b[0m", style.code(), escape(text)),
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("\x1b[{}m{}\x1b[0m", style.code(), escape(text))
     }
 }
 
-/// `text` with everything escaped that a terminal would obey; lines and tabs stay.
+/// Escapes everything in `text` that a terminal would obey; line ends and tabs stay.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
+        // A carriage return alone would overwrite the line; before a newline it is harmless.
         let ends_line = c == '\r' && rest.peek() == Some(&'\n');
         match c {
             '\n' | '\t' => escaped.push(c),
@@ -110,7 +112,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON on one line with everything escaped, as JSON does it, that a terminal would obey.
+/// Escapes everything in a line of JSON that a terminal would obey, in the way of JSON.
 pub(crate) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
@@ -126,31 +128,33 @@ pub(crate) fn escape_json(json: &str) -> String {
 /// Escapes a stream of bytes that comes in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct EscapedStream {
-    /// The end of the piece before, where it may be a part of a character or of a line's end.
+    /// The end of the previous piece, if it may be a part of a character or of a line end.
     carry: Vec<u8>,
 }
 
 impl EscapedStream {
-    /// The next piece as it can be printed.
+    /// Takes the next piece, and returns the escaped bytes that can be printed now.
     pub(crate) fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         self.carry.extend_from_slice(piece);
+        // A character may be cut between two pieces; its first bytes wait for the rest.
         let whole = self.carry.len() - unfinished(&self.carry);
         let rest = self.carry.split_off(whole);
         let bytes = std::mem::replace(&mut self.carry, rest);
         escape_bytes(&bytes)
     }
 
-    /// What was held back.
+    /// Returns the bytes that were held back.
     pub(crate) fn finish(self) -> Vec<u8> {
         escape_bytes(&self.carry)
     }
 }
 
-/// How many bytes at the end may be the beginning of something longer.
+/// Counts the bytes at the end that may be the beginning of a longer character or of a line end.
 fn unfinished(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
     }
+    // A character has at most four bytes in UTF-8, so at most three of an unfinished one are here.
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     let starts = tail.iter().rposition(|byte| *byte >= 0xc0);
     let Some(start) = starts else { return 0 };
@@ -163,7 +167,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     if held < length { held } else { 0 }
 }
 
-/// Bytes as they can be printed: what is no text is written as `\xNN`.
+/// Escapes bytes for a terminal; a byte that is not text is written as `\xNN`.
 pub(crate) fn escape_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

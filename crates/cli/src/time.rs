@@ -9,17 +9,17 @@ use jiff::tz::TimeZone;
 
 use crate::output::Format;
 
-/// The time zone in which times are shown; none where they are shown as they are kept.
+/// The time zone in which times are shown; not set if they are shown as they are stored.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Shows times in the time zone of this machine where a person reads them: as text on a terminal.
+/// Shows times in the time zone of this machine if a person reads them: as text on a terminal.
 pub(crate) fn set_local(format: Format) {
     if format == Format::Text && std::io::stdout().is_terminal() {
         let _ = ZONE.set(TimeZone::system());
     }
 }
 
-/// A time in RFC 3339 as a person reads it here.
+/// Formats a time in RFC 3339 for the reader of this run.
 pub(crate) fn shown(time: &str) -> String {
     match ZONE.get() {
         Some(zone) => in_zone(time, zone),
@@ -27,10 +27,11 @@ pub(crate) fn shown(time: &str) -> String {
     }
 }
 
-/// A time in RFC 3339 as the clocks of a time zone show it, with its offset; also a point that commands take.
+/// Formats a time in RFC 3339 as the clocks of a time zone show it. The offset makes it a point that commands take.
 fn in_zone(time: &str, zone: &TimeZone) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+        // A missing time is given as `-`.
         Err(_) => time.to_owned(),
     }
 }
@@ -48,10 +49,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-    match time.is_zero() {
-        true => Err(wrong()),
-        false => Ok(time),
-    }
+    if time.is_zero() { Err(wrong()) } else { Ok(time) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The `garret.toml` files that the user trusts, remembered in the home by their path and content.
 //!
-//! Each has a record of its own, named after a hash of the path, so that two processes never write one file. The content is kept, too: what
-//! changed since can be shown then. The home is hidden from every workspace that it lies in, so no tool and no command reaches a record.
+//! Each file has a record of its own, named after a hash of the path, so that two processes never write one record for different
+//! files. The content is kept, too, so that later changes can be shown. The home is hidden from every workspace that contains it,
+//! so no tool and no command reaches a record.
 
 #![allow(
     clippy::disallowed_methods,
@@ -34,7 +35,7 @@ pub(crate) struct TrustRecord {
 }
 
 impl TrustRecord {
-    /// The record of a file as it is now; `invalid` where its path cannot be written down.
+    /// Makes the record of a file as it is now; `invalid` if its path is not UTF-8.
     pub(crate) fn of(file: &ConfigFile) -> Result<Self> {
         let not_utf8 = || Error::invalid("the path of this file is not UTF-8").hint("give it with --config FILE");
         Ok(Self {
@@ -53,7 +54,7 @@ impl TrustRecord {
         Path::new(&self.path) == path
     }
 
-    /// Whether the file configured what `-w` names, when it was trusted.
+    /// Whether the file, as it was trusted, configured the workspace that `-w` names.
     fn configures(&self, text: &str) -> bool {
         let config = Config::from_toml(&self.content).ok();
         matches!(choice::choose(text, config.as_ref()), Choice::Name(..))
@@ -77,16 +78,17 @@ impl TrustStore {
         }
     }
 
-    /// The record of the file at `path`, a path without links.
+    /// Returns the record of the file at `path`, a path without links.
     pub(crate) fn record_of(&self, path: &Path) -> Result<Option<TrustRecord>> {
         let record = read_record(&self.place_of(path))?;
         match record {
+            // The name of the record does not match its path: the record of another file was copied here.
             Some(record) if !record.is_at(path) => Err(damaged()),
             other => Ok(other),
         }
     }
 
-    /// All records, in the order of their paths.
+    /// Returns all records, in the order of their paths.
     pub(crate) fn records(&self) -> Result<Vec<TrustRecord>> {
         let entries = match std::fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -119,11 +121,12 @@ impl TrustStore {
             .recursive(true)
             .mode(0o700)
             .create(&self.directory)?;
-        // Made with the mode 0600, whatever the umask.
+        // The temporary file has the mode 0600, whatever the umask is.
         let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.as_file().sync_all()?;
         file.persist(self.place_of(Path::new(&record.path)))?;
+        // A rename survives a loss of power only when its directory is synced, too.
         std::fs::File::open(&self.directory)?.sync_all()
     }
 
@@ -170,8 +173,8 @@ fn damaged() -> Error {
     .hint("remove the folder `trust` of the home, and trust your files again")
 }
 
-/// Decides whether a found file counts in full. A file is trusted where its record has its content. It is an error where the user trusted
-/// rules for `text` and others would take their place: the file changed, it is gone, or a nearer one hides it.
+/// Decides whether a found file counts in full. A file is trusted if its record has its content. It is an error if the user trusted
+/// rules for `text` and other rules would take their place: the file changed, it is gone, or a nearer one hides it.
 pub(crate) fn is_trusted(
     found: Option<&ConfigFile>,
     candidates: &[PathBuf],
@@ -184,10 +187,13 @@ pub(crate) fn is_trusted(
     };
     if let (Some(record), Some(file)) = (&own, found) {
         let is_named = matches!(choice::choose(text, Some(&file.config)), Choice::Name(..));
-        return match record.matches(file) {
-            true => Ok(true),
-            false if is_named || record.configures(text) => Err(changed(file)),
-            false => Ok(false),
+        return if record.matches(file) {
+            Ok(true)
+        } else if is_named || record.configures(text) {
+            // Also if the changed file only narrows: rules that the user trusted may be missing from it.
+            Err(changed(file))
+        } else {
+            Ok(false)
         };
     }
     for path in candidates {
@@ -217,7 +223,7 @@ fn displaced(record: &TrustRecord, found: Option<&ConfigFile>) -> Error {
         .hint("restore the trusted file, or remove it from the list with `garret trust --remove FILE`")
 }
 
-/// The error for settings that only a trusted file may have.
+/// Makes the error for settings that only a trusted file may have.
 pub(crate) fn too_wide(file: &ConfigFile, name: &str, settings: &[WideningSetting]) -> Error {
     let listed: Vec<_> = settings
         .iter()
@@ -250,7 +256,7 @@ mod tests {
         }
     }
 
-    /// What is decided for `-w site` in `/p/sub`, where `found` is nearest and `/p/garret.toml` was trusted as `SITE`.
+    /// Decides for `-w site` in `/p/sub`, if `found` is nearest and `/p/garret.toml` was trusted as `SITE`.
     fn decide(found: Option<&ConfigFile>) -> Result<bool> {
         let record = TrustRecord::of(&file("/p/garret.toml", SITE)).unwrap();
         let candidates = ["/p/sub/garret.toml", "/p/garret.toml", "/garret.toml"].map(PathBuf::from);

@@ -1,10 +1,10 @@
-//! What the parser says of a wrong command line, with what its writer may have meant.
+//! The parser's errors for a wrong command line, with a guess of the intended one.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::render::shell_word;
 
-/// Commands of other programs, and what does the same here.
+/// Commands of other programs, each with a tip that names the command of Garret.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("history", "did you mean `garret log`?"),
     ("status", "did you mean `garret log` or `garret diff`?"),
@@ -12,12 +12,14 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ("exec", "did you mean `garret run`?"),
 ];
 
-/// The error of the parser as a person reads it.
+/// Formats an error of the parser for a person.
 pub(crate) fn text(error: &clap::Error, arguments: &[String]) -> String {
+    // The parser lists the hidden command among its suggestions.
     let text = error.render().to_string().replace(", __complete", "");
     let text = name_missing_place(error, text);
     match tip(error, arguments) {
         Some(tip) => {
+            // Our tip takes the place of the parser's own, which only knows similar names.
             let paragraphs = text.split("\n\n").filter(|part| !part.trim_start().starts_with("tip:"));
             let text = paragraphs.collect::<Vec<_>>().join("\n\n");
             text.replacen("\n\n", &format!("\n\n  tip: {tip}\n\n"), 1)
@@ -26,7 +28,7 @@ pub(crate) fn text(error: &clap::Error, arguments: &[String]) -> String {
     }
 }
 
-/// What the writer of the command line may have meant.
+/// Returns a tip with the command line that was probably meant.
 pub(crate) fn tip(error: &clap::Error, arguments: &[String]) -> Option<String> {
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -47,6 +49,7 @@ pub(crate) fn tip(error: &clap::Error, arguments: &[String]) -> Option<String> {
             let name = named(ContextKind::InvalidArg)?;
             let place = arguments.iter().position(|one| is_text(one) && one.starts_with(name))?;
             let (before, after) = arguments.split_at(place);
+            // After `--` a later option would be text, too, so then no whole command line can be shown.
             let is_last = !after[1..].iter().any(|one| one.starts_with('-'));
             let words = |part: &[String]| {
                 part.iter()
@@ -54,27 +57,30 @@ pub(crate) fn tip(error: &clap::Error, arguments: &[String]) -> Option<String> {
                     .collect::<String>()
             };
             let advice = "text that begins with a dash comes after `--`";
-            Some(match is_last {
-                true => format!("{advice}: `garret{} --{}`", words(before), words(after)),
-                false => advice.to_owned(),
+            Some(if is_last {
+                format!("{advice}: `garret{} --{}`", words(before), words(after))
+            } else {
+                advice.to_owned()
             })
         }
         _ => None,
     }
 }
 
-/// Whether an argument that begins with a dash is rather a text than an option.
+/// Whether an argument that begins with a dash is probably text and not an option.
 fn is_text(argument: &str) -> bool {
     argument.starts_with('-') && argument.contains(char::is_whitespace)
 }
 
-/// Of `get` and `put`, the last argument is the place. The parser takes a single one for it and misses the first.
+/// Corrects the name of the argument that is missing from `get` or `put`.
 fn name_missing_place(error: &clap::Error, text: String) -> String {
     let is_missing_one = error.kind() == ErrorKind::MissingRequiredArgument
         && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::Strings(names)) if names.len() == 1);
     if !is_missing_one {
         return text;
     }
+    // The last argument is the destination. The parser takes a single argument for that one and reports the first as missing, but
+    // a user who gives one argument has left out the last.
     match () {
         () if text.contains("Usage: garret get ") => text.replacen("  <PATH>...", "  <LOCAL>", 1),
         () if text.contains("Usage: garret put ") => text.replacen("  <LOCAL>...", "  <PATH>", 1),

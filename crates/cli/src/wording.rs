@@ -1,11 +1,11 @@
-//! What the layers below say to a model, in the words of the command line.
+//! Translates the errors of the layers below into the words of the command line.
 //!
-//! Errors are made once for all doors, and name the arguments of the tools. Whoever typed a command knows its options instead. What is
-//! looked for are whole phrases of hints: a message may quote a file, and what it quotes stays as it is.
+//! Errors are made once for all doors, and name the arguments of tools. The user of a command knows its options instead. Only
+//! whole phrases of hints are replaced: a message may quote a file, and a quote must stay unchanged.
 
 use garret::Error;
 
-/// Phrases of hints, and what a person is told instead.
+/// Phrases of hints, each with its replacement for a person.
 const HINTS: [(&str, &str); 36] = [
     ("set `overwrite` to replace it", "give -f to replace it"),
     ("set `parents` to make", "give -p to make"),
@@ -108,7 +108,7 @@ const HINTS: [(&str, &str); 36] = [
     ),
 ];
 
-/// Whole messages.
+/// Whole messages, each with its replacement for a person.
 const MESSAGES: [(&str, &str); 4] = [
     ("`limit` must be at least 1", "--limit must be at least 1"),
     (
@@ -125,11 +125,12 @@ const MESSAGES: [(&str, &str); 4] = [
     ),
 ];
 
-/// The error with its hint in the words of the command line.
+/// Returns the error with its text in the words of the command line.
 pub(crate) fn for_a_person(error: Error) -> Error {
     let hint = HINTS.iter().fold(error.hint_text().to_owned(), |hint, (tool, person)| {
         hint.replace(tool, person)
     });
+    // Never a part of a message, which may be a quote.
     let whole = |text: &str| {
         let found = MESSAGES.iter().find(|(tool, _)| *tool == text);
         found.map_or(text, |(_, person)| person).to_owned()

@@ -10,41 +10,45 @@ use crate::{Effect, EntryPath, Result, Timestamp};
 
 /// A directory with the files of a workspace, kept up to date.
 ///
-/// For files that live in a directory it is that directory; for all others a checkout that follows the journal. Nothing writes to it while
-/// a layer lies over it, except what the layer covers.
+/// A bench over files that live in a directory is that directory; a bench over all other files is a checkout that
+/// follows the journal. While a layer lies over the bench, nothing writes to it, except to the paths that the layer
+/// covers.
 #[async_trait]
 pub trait Bench: Send + Sync + fmt::Debug {
-    /// Brings it up to the newest change. Costs what changed since the last time; a bench that is damaged is made anew.
+    /// Brings the bench up to the newest change. The cost grows with the changes since the last call; a damaged bench
+    /// is made anew.
     async fn ready(&self) -> Result<BenchState>;
 
-    /// Has the journal meet what others did to files that it cannot see by itself, so that whoever works on the bench already can be shown it.
+    /// Records in the journal the changes that other programs made to the files and that the journal cannot see by
+    /// itself, so that commands already running on the bench can be shown them.
     async fn look(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Tries to take the turn between processes: one command in the foreground at a time on the same files. `command` names the command
-    /// without secrets, `now` is when it asks; both are shown to other processes that wait. A bench that one process alone can use
-    /// always gives the turn.
+    /// Tries to take the turn between processes: one command in the foreground at a time on the same files. `command`
+    /// names the command without secrets, and `now` is the time of the request; both are shown to other processes that
+    /// wait. A bench that only one process can use always gives the turn.
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
         let _ = (command, now);
+        // Only one process can use such a bench, so there is nothing to lock.
         Ok(TurnAttempt::Taken(TurnGuard::default()))
     }
 
-    /// A time of the clock by which its file system dates entries: whatever was changed there before this call is dated earlier, and
-    /// whatever is changed from now on is not. `None` for a bench that nobody else changes.
+    /// Returns a time of the clock by which the file system of the bench dates entries: entries changed before this
+    /// call are dated earlier, and entries changed afterwards are not. `None` for a bench that nobody else changes.
     async fn file_time(&self) -> Result<Option<Timestamp>> {
         Ok(None)
     }
 
-    /// Its private directory, [`BenchState::scratch`], whether it was made yet or not.
+    /// Returns the private directory, [`BenchState::scratch`], whether or not it exists yet.
     fn scratch(&self) -> PathBuf;
 
-    /// Takes over what became the change of this number, and what is kept out of history, as a layer left it: with the times that build
-    /// tools compare, and without fetching it again.
+    /// Takes over the effects of a layer that became a change, and those that are excluded from history: with the times
+    /// that build tools compare, and without fetching the content again.
     async fn take(&self, taken: Taken<'_>) -> Result<()>;
 }
 
-/// Where a bench is, and what it holds.
+/// The location of a bench and the state of its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BenchState {
     /// The directory.
@@ -53,24 +57,25 @@ pub struct BenchState {
     pub scratch: PathBuf,
     /// The number of the newest change that is in it.
     pub head: u64,
-    /// What is the same as long as nothing in it changes; `None` where others may change it at any time.
+    /// The generation of the bench; it changes whenever a file in the bench does. `None` for a bench that others may
+    /// change at any time.
     pub stands: Option<String>,
-    /// Files of the workspace that it lacks, because their stored content is damaged. That they are not there is nobody's work.
+    /// Files of the workspace that the bench lacks, because their stored content is damaged. No command removed them.
     pub corrupt: Vec<EntryPath>,
 }
 
-/// What a bench takes over from a layer.
+/// The effects of a layer that a bench takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken<'a> {
-    /// What became part of a change.
+    /// The effects that became part of a change.
     pub committed: &'a [Effect],
-    /// What is kept out of history and lives in the bench only.
+    /// The effects that are excluded from history and exist in the bench only.
     pub excluded: &'a [Effect],
-    /// The number of the change; that of [`BenchState::head`] where nothing became one.
+    /// The number of the change; the number in [`BenchState::head`] if no effect became part of a change.
     pub head: u64,
 }
 
-/// The command that has the turn on a workspace, as other processes are told of it.
+/// The command that has the turn on a workspace, as it is shown to other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnHolder {
     /// The id of the process that runs it.
@@ -84,18 +89,19 @@ pub struct TurnHolder {
 impl TurnHolder {
     /// Names the holder in words: ``cargo build` (process 4711, started 12 s ago)`.
     pub fn describe(&self, now: Timestamp) -> String {
+        // The clock may have been put back since the command started.
         let seconds = now.as_second().saturating_sub(self.since.as_second()).max(0);
         let command = crate::path::printable(&self.command);
         format!("`{command}` (process {}, started {seconds} s ago)", self.process)
     }
 }
 
-/// What became of an attempt to take the turn.
+/// The result of an attempt to take the turn.
 #[derive(Debug)]
 pub enum TurnAttempt {
     /// The turn was free and is taken now.
     Taken(TurnGuard),
-    /// Another process has it; `None` where that process has not said yet what it runs.
+    /// Another process has the turn; `None` if that process has not yet written which command it runs.
     HeldBy(Option<TurnHolder>),
 }
 
@@ -106,7 +112,7 @@ pub struct TurnGuard {
 }
 
 impl TurnGuard {
-    /// A turn that lasts as long as `lock` is held.
+    /// Returns a turn that lasts as long as `lock` is held.
     pub fn new(lock: impl Send + Sync + 'static) -> Self {
         Self {
             lock: Some(Box::new(lock)),

@@ -1,4 +1,4 @@
-//! What a workspace may do: each capability is declared, with its policy, or its tools do not exist.
+//! The capabilities of a workspace: each one is declared, with its policy, or its tools do not exist.
 
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -14,7 +14,7 @@ use crate::{CodePolicy, Error, FsPolicy, Result, ShellPolicy, shape};
 pub enum Declared<P> {
     /// `true` or `false`.
     Switch(bool),
-    /// The options; what is left out has its default.
+    /// The options; an option that is left out has its default.
     Options(P),
 }
 
@@ -24,13 +24,13 @@ impl<P> Default for Declared<P> {
     }
 }
 
-/// Written out, because a derived reader of untagged data does not say what was wrong.
+/// Written by hand, because the derived reader of an untagged enum does not say which part of the data is wrong.
 impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(switch) => Ok(Self::Switch(switch)),
             value @ Value::Object(_) => {
-                // The reader around this one knows the way to the capability, and not the way within it.
+                // The reader around this one reports the path to the capability, but not the path within it.
                 let options = serde_path_to_error::deserialize(value);
                 options.map(Self::Options).map_err(D::Error::custom)
             }
@@ -42,22 +42,23 @@ impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
 }
 
 impl<P> Declared<P> {
-    /// Whether it is declared.
+    /// Returns whether the capability is declared.
     pub const fn is_declared(&self) -> bool {
         !matches!(self, Self::Switch(false))
     }
 
-    /// What it was before, where it is declared now and was then.
+    /// Returns the earlier setting if the capability is declared both now and before; otherwise the setting of now.
     fn keeping(self, before: Self) -> Self {
-        match self.is_declared() && before.is_declared() {
-            true => before,
-            false => self,
+        if self.is_declared() && before.is_declared() {
+            before
+        } else {
+            self
         }
     }
 }
 
 impl<P: Clone + Default> Declared<P> {
-    /// The policy where the capability is declared.
+    /// Returns the policy, if the capability is declared.
     pub fn policy(&self) -> Option<P> {
         match self {
             Self::Switch(true) => Some(P::default()),
@@ -85,16 +86,16 @@ pub struct Capabilities {
     pub code: Declared<CodePolicy>,
 }
 
-/// What may be done with snapshots; there is nothing to choose yet.
+/// The options of the `snapshot` capability; there are none yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotPolicy {}
 
 impl Capabilities {
-    /// The names of the capabilities that there are.
+    /// The names of all capabilities.
     pub const NAMES: [&str; 4] = ["fs", "snapshot", "shell", "code"];
 
-    /// No capability at all.
+    /// Declares no capability at all.
     pub fn none() -> Self {
         Self {
             fs: Declared::Switch(false),
@@ -104,7 +105,7 @@ impl Capabilities {
         }
     }
 
-    /// The capabilities called `names`, each with its defaults, and none besides.
+    /// Declares the capabilities called `names`, each with its defaults, and no others.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut all = Self::none();
         for name in names {
@@ -119,7 +120,7 @@ impl Capabilities {
         Ok(all)
     }
 
-    /// The same capabilities; those that `before` declares too are as they were there, with their options.
+    /// Returns these capabilities, but each one that `before` declares too has the options that it had there.
     #[must_use]
     pub fn keeping(self, before: Self) -> Self {
         Self {
@@ -130,7 +131,7 @@ impl Capabilities {
         }
     }
 
-    /// The names of those that are declared.
+    /// Returns the names of the declared capabilities.
     pub fn declared(&self) -> Vec<&'static str> {
         let declared = [
             self.fs.is_declared(),
@@ -155,7 +156,8 @@ fn unknown(name: &str) -> Error {
 }
 
 impl Default for Capabilities {
-    /// Files, snapshots and branches with their defaults: what a workspace without a configuration has.
+    /// Returns the capabilities of a workspace without a configuration: files, snapshots and branches with their
+    /// defaults.
     fn default() -> Self {
         Self {
             fs: Declared::Switch(true),

@@ -1,7 +1,7 @@
 //! The configuration of workspaces, in TOML or JSON.
 //!
-//! Keys are read in both spellings (`max_files`, `maxFiles`). A key that is not known is refused with the nearest one that is, so that
-//! no option is ever accepted and ignored.
+//! Keys are read in both spellings (`max_files`, `maxFiles`). An unknown key is refused, and the error names the
+//! nearest known one, so that no option is ever accepted and ignored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,31 +25,32 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceConfig {
-    /// Where its files live: a URL such as `local:notes`, or a table with `kind` and options.
+    /// The storage of its files: a URL such as `local:notes`, or a table with `kind` and options.
     pub storage: StorageConfig,
-    /// What may be done in it.
+    /// The capabilities of the workspace, each with its policy.
     #[serde(default)]
     pub capabilities: Capabilities,
     /// How its tools are named and how much they answer.
     #[serde(default)]
     pub tools: ToolsConfig,
-    /// What commands in it will find in their environment.
+    /// Variables that commands in the workspace have in their environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// How long its history is kept: `durable` where nothing is said and there is a home for it.
+    /// How long its history is kept. The default is `durable` if there is a home for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryMode>,
     /// Paths that commands make and history leaves out, as in a `.gitignore`: `target/`, `node_modules/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// How much of a durable history is kept when the garbage is collected: an age (`30d`), a number of changes (`1000`), a size
-    /// (`500MB`), or a list of them. Said here, it holds from each opening on; left out, what the command `keep` said holds.
+    /// How much of a durable history is kept when the garbage is collected: an age (`30d`), a number of changes
+    /// (`1000`), a size (`500MB`), or a list of them. A value here is applied each time the workspace is opened;
+    /// without one, the setting of the command `keep` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
 }
 
 impl WorkspaceConfig {
-    /// A workspace on `storage` with everything at its default.
+    /// Returns the configuration of a workspace on `storage` with everything else at its default.
     pub fn on(storage: StorageConfig) -> Self {
         Self {
             storage,
@@ -100,15 +101,15 @@ fn parse_toml(text: &str) -> Result<Value> {
             .hint("check quotes and brackets at that place")
     };
     let value = toml::from_str(text).map_err(wrong)?;
-    // Else a limit of `inf` or `nan` would read as null, and so as no limit at all.
-    match holds_null(&value) {
-        true => Err(Error::invalid("`inf` and `nan` are not allowed in a configuration")
-            .hint("use a finite number, or leave the setting out")),
-        false => Ok(value),
+    // Otherwise a limit of `inf` or `nan` would be read as null, and so as no limit at all.
+    if holds_null(&value) {
+        return Err(Error::invalid("`inf` and `nan` are not allowed in a configuration")
+            .hint("use a finite number, or leave the setting out"));
     }
+    Ok(value)
 }
 
-/// Whether a null is anywhere in it: of TOML, only a number that JSON does not have becomes one.
+/// Returns whether a null is anywhere in `value`. TOML has no null: only a number that JSON cannot express becomes one.
 fn holds_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -127,17 +128,17 @@ fn line_of(text: &str, offset: usize) -> usize {
         + 1
 }
 
-/// Where the files of a workspace live. Shown for debugging, it keeps the values of options that name a secret to itself.
+/// The storage of a workspace. Its `Debug` output redacts the values of options whose names say that they are secrets.
 #[derive(Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StorageConfig {
-    /// A URL: the kind, a colon, and what the kind makes of the rest.
+    /// A URL: the kind, a colon, and a rest that the kind interprets.
     Url(String),
     /// A table: the kind and its options.
     Table {
         /// The kind.
         kind: String,
-        /// What the kind takes.
+        /// The options of the kind.
         #[serde(flatten)]
         options: Map<String, Value>,
     },
@@ -152,7 +153,7 @@ impl StorageConfig {
         }
     }
 
-    /// The options, where they are written as a table.
+    /// Returns the options, if they are written as a table.
     pub fn options(&self) -> Option<&Map<String, Value>> {
         match self {
             Self::Url(_) => None,
@@ -177,30 +178,34 @@ impl fmt::Debug for StorageConfig {
     }
 }
 
-/// The value of an option, or `[redacted]` where its name says that it is a secret and its value that it is no reference to one.
+/// Returns the value of an option, or `[redacted]` if its name says that it is a secret and its value is not a
+/// reference to one.
 pub(crate) fn shown_option(key: &str, value: &Value) -> Value {
     let key = shape::snake_case(key);
     let is_secret = ["secret", "token", "password", "key_id"]
         .iter()
         .any(|word| key.contains(word));
-    match value.as_str().is_some_and(is_reference) || !is_secret {
-        true => value.clone(),
-        false => "[redacted]".into(),
+    // A reference such as `env:NAME` is shown even for a secret key: it says where to look and reveals nothing.
+    if value.as_str().is_some_and(is_reference) || !is_secret {
+        value.clone()
+    } else {
+        "[redacted]".into()
     }
 }
 
-/// Whether the text of an option says where a secret is found, instead of being the secret.
+/// Returns whether the text of an option refers to a secret (`env:`, `file:`, `secret:`), instead of being the secret.
 pub(crate) fn is_reference(text: &str) -> bool {
     ["env:", "file:", "secret:"]
         .iter()
         .any(|prefix| text.starts_with(prefix))
 }
 
-/// Written out, because a derived reader of untagged data does not say what was wrong.
+/// Written by hand, because the derived reader of an untagged enum does not say which part of the data is wrong.
 impl<'de> Deserialize<'de> for StorageConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(url) => Ok(Self::Url(url)),
+            // `shift_remove` keeps the order of the other options.
             Value::Object(mut options) => match options.shift_remove("kind") {
                 Some(Value::String(kind)) => Ok(Self::Table { kind, options }),
                 _ => Err(D::Error::custom(

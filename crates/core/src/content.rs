@@ -1,11 +1,11 @@
-//! The content of a write: bytes at hand, or a source that is read as it is stored.
+//! The content of a write: bytes in memory, or a source that is read while it is stored.
 //!
-//! A file may be larger than memory, so a storage never needs all of it at once: [`Content::open`] gives a reader, as often as it is
-//! asked. The length is known beforehand, because quotas and limits are checked before anything is stored, and a source that does not
-//! keep to it is an error, not a file of another size.
+//! A file may be larger than memory, so a storage never needs all of it at once: each call of [`Content::open`] gives a
+//! new reader. The length is known beforehand, because quotas and limits are checked before anything is stored. A
+//! source whose length differs from the declared one is an error, not a file of another size.
 //!
-//! Content may say at which other path the very same file is ([`Content::also_at`]): where both are written, a storage that knows hard
-//! links can make them two names of one file. Any other storage writes it like any content.
+//! Content may name another path that has the very same file ([`Content::also_at`]): if both paths are written, a
+//! storage with hard links can make them two names of one file. Any other storage writes it like any content.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,20 +17,21 @@ use bytes::Bytes;
 
 use crate::{Error, ErrorKind, Result, WsPath};
 
-/// What content is read from. Reading may block, and each [`ContentSource::open`] begins at the start.
+/// A source that content is read from. Reading may block, and each [`ContentSource::open`] begins at the start.
 pub trait ContentSource: Send + Sync + fmt::Debug {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     fn size(&self) -> u64;
-    /// The bytes from the first to the last.
+    /// Opens a reader that gives the bytes from the first to the last.
     fn open(&self) -> Result<Box<dyn Read + Send>>;
-    /// A file that holds exactly these bytes, open for reading, for whoever can share its blocks or take it over; `None` where there is
-    /// none.
+    /// Opens a file that holds exactly these bytes, for reading, so that a storage can share its blocks or take it
+    /// over; `None` if there is no such file.
     fn file(&self) -> Result<Option<File>> {
         Ok(None)
     }
 }
 
-/// All the content of a file to be. Cheap to clone. Two are equal where they are the same bytes or the same source.
+/// The whole content of a file to be written. Cheap to clone. Two are equal if they have the same bytes or are the same
+/// source.
 #[derive(Clone)]
 pub struct Content {
     form: Form,
@@ -44,25 +45,25 @@ enum Form {
 }
 
 impl Content {
-    /// Content that is read from `source` when it is stored.
+    /// Returns content that is read from `source` when it is stored.
     pub fn from_source(source: impl ContentSource + 'static) -> Self {
         Form::Source(Arc::new(source)).into()
     }
 
-    /// The same content, of a file that is at `path` too.
+    /// Adds the path of another name of the same file.
     pub fn also_at(self, path: WsPath) -> Self {
         let also_at = Some(Arc::new(path));
         Self { also_at, ..self }
     }
 
-    /// Where else the file is that has this content. Whoever writes it may make what is written another name of that file, as long as that
-    /// one has these very bytes. In what a command did, all names of one file say the same path, which is one of them; [`other_names`] tells
-    /// which to write.
+    /// Returns the path of another name of the file that has this content. A storage may write this content as a hard
+    /// link to that path, as long as the file there has these very bytes. In the effects of a command, all names of one
+    /// file carry the same path, which is one of them; [`other_names`] tells which of the names to link.
     pub fn other_name(&self) -> Option<&WsPath> {
         self.also_at.as_deref()
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         match &self.form {
             Form::Bytes(bytes) => bytes.len() as u64,
@@ -70,12 +71,12 @@ impl Content {
         }
     }
 
-    /// Whether it has none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes, where they are at hand.
+    /// Returns the bytes, if they are in memory.
     pub fn as_bytes(&self) -> Option<&Bytes> {
         match &self.form {
             Form::Bytes(bytes) => Some(bytes),
@@ -83,12 +84,13 @@ impl Content {
         }
     }
 
-    /// All the bytes in memory, for a storage that keeps them there.
+    /// Reads all the bytes into memory, for a storage that keeps them there.
     pub fn to_bytes(&self) -> Result<Bytes> {
         if let Some(bytes) = self.as_bytes() {
             return Ok(bytes.clone());
         }
         let mut bytes = Vec::new();
+        // A declared size that does not fit into memory is an error here; a plain allocation would abort the process.
         let size = usize::try_from(self.len()).ok();
         size.and_then(|size| bytes.try_reserve_exact(size).ok())
             .ok_or_else(no_room)?;
@@ -97,7 +99,7 @@ impl Content {
         Ok(bytes.into())
     }
 
-    /// The file that holds it, where it lies in one: see [`ContentSource::file`].
+    /// Opens the file that holds the content, if there is one: see [`ContentSource::file`].
     pub fn file(&self) -> Result<Option<File>> {
         match &self.form {
             Form::Bytes(_) => Ok(None),
@@ -105,7 +107,7 @@ impl Content {
         }
     }
 
-    /// Opens it for reading from the start.
+    /// Opens the content for reading from the start.
     pub fn open(&self) -> Result<ContentReader> {
         let bytes: Box<dyn Read + Send> = match &self.form {
             Form::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes.clone())),
@@ -141,6 +143,7 @@ impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         match (&self.form, &other.form) {
             (Form::Bytes(one), Form::Bytes(two)) => one == two,
+            // Bytes are not compared: that would read both sources whole.
             (Form::Source(one), Form::Source(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }
@@ -173,8 +176,10 @@ impl<const N: usize> From<&'static [u8; N]> for Content {
     }
 }
 
-/// Of files with several names, in the order in which they are written and each with the path that tells its file from others, those that
-/// become another name of what is there by then: a name that stays as it is, so that it is not written, or else the first.
+/// Returns, for files with several names, the names to write as hard links, each with the path to link to.
+///
+/// `files` gives the names in the order in which they are written, each with the path that identifies its file. The
+/// path to link to is a name that is not written and so keeps its file, or else the first name.
 pub fn other_names<'a>(
     files: impl IntoIterator<Item = (&'a WsPath, &'a WsPath)>,
     is_written: impl Fn(&WsPath) -> bool,
@@ -185,6 +190,7 @@ pub fn other_names<'a>(
     }
     let mut others = BTreeMap::new();
     for paths in groups.values() {
+        // A name that is not written keeps its file, so that the other names can be linked to it.
         let stays = paths.iter().find(|path| !is_written(path));
         let Some(there) = stays.or(paths.first()) else { continue };
         let written = paths.iter().filter(|path| *path != there && is_written(path));
@@ -193,7 +199,7 @@ pub fn other_names<'a>(
     others
 }
 
-/// Content being read. Gives exactly as many bytes as were announced, or an error.
+/// A reader of content. It gives exactly as many bytes as were declared, or an error.
 pub struct ContentReader {
     bytes: Box<dyn Read + Send>,
     size: u64,
@@ -210,8 +216,8 @@ impl fmt::Debug for ContentReader {
 }
 
 impl ContentReader {
-    /// Adds up to `most` bytes to `buffer`; how many it was, and fewer only at the end. A source that fails, ends early or goes on past
-    /// its size is `unavailable`.
+    /// Adds up to `most` bytes to `buffer` and returns how many it added; fewer than `most` only at the end. A source
+    /// that fails, ends early or goes on past its size is `unavailable`.
     pub fn append_to(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<usize> {
         let before = buffer.len();
         let rest = self.size - self.read;
@@ -222,13 +228,14 @@ impl ContentReader {
         if (got as u64) < wanted {
             return Err(other_size(self.size, &format!("ended after {}", self.read)));
         }
+        // Checked with the last byte, because a caller that has all bytes need not read again.
         if self.read == self.size {
             self.check_end()?;
         }
         Ok(got)
     }
 
-    /// Makes sure, once, that nothing comes after the last byte.
+    /// Checks, once, that nothing comes after the last byte.
     fn check_end(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_checked, true) {
             return Ok(());
@@ -244,6 +251,7 @@ impl ContentReader {
 
 impl Read for ContentReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        // The bytes go through `append_to`, so that a reader by this trait notices a source of another size, too.
         let mut piece = Vec::new();
         let most = buffer.len().min(PIECE);
         let got = self.append_to(&mut piece, most).map_err(std::io::Error::other)?;
@@ -252,7 +260,7 @@ impl Read for ContentReader {
     }
 }
 
-/// The error of a source that cannot be read; a source that says why, by an [`Error`] of its own, is believed.
+/// Returns the error for a source that cannot be read; an [`Error`] of the source itself is passed on.
 fn unreadable(failure: std::io::Error) -> Error {
     failure.downcast::<Error>().unwrap_or_else(|_| {
         Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")

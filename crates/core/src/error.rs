@@ -1,7 +1,8 @@
 //! The one error of Garret.
 //!
-//! Few kinds, chosen by what the caller does next; each error says what was being done, on which workspace path, and what to try
-//! instead. A host path, a secret or file content from a denied path never enters an error: constructors take workspace paths only.
+//! There are few kinds, chosen by the next step of the caller; each error names the operation, the workspace path and a
+//! remedy. A host path, a secret or file content from a denied path never enters an error: constructors take workspace
+//! paths only.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::{Version, WsPath};
 /// The result of every fallible operation in Garret.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as far as it changes what the caller does next.
+/// The kind of an error, as far as it changes the next step of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -38,7 +39,7 @@ pub enum ErrorKind {
     TooLarge,
     /// The workspace is full.
     QuotaExceeded,
-    /// Somebody else changed it; the error carries the current version.
+    /// Another writer changed it; the error carries the current version.
     Conflict,
     /// It took too long.
     Timeout,
@@ -53,7 +54,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The kind's name on every wire: `not_found`, `path_escape`, …
+    /// Returns the name of the kind on every wire: `not_found`, `path_escape`, …
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",
@@ -107,6 +108,7 @@ impl fmt::Display for ErrorKind {
 #[derive(Clone)]
 pub struct Error(Box<Parts>);
 
+// Boxed, so that a `Result` with an error stays small.
 #[derive(Clone)]
 struct Parts {
     kind: ErrorKind,
@@ -138,28 +140,29 @@ impl Error {
         self.at_text(path.to_string())
     }
 
-    /// Names the path as the caller wrote it, where it is no valid [`WsPath`].
+    /// Names the path as the caller wrote it, for a path that is not a valid [`WsPath`].
     #[must_use]
     pub fn at_text(mut self, path: impl Into<String>) -> Self {
+        // The first path stays: the code nearest to the cause knows the path best.
         self.0.path.get_or_insert(path.into());
         self
     }
 
-    /// Says what to try instead.
+    /// Names a remedy, in place of the default hint of the kind.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Names the operation, unless one nearer to the cause is named already.
+    /// Names the operation, unless one nearer to the cause is already named.
     #[must_use]
     pub fn during(mut self, operation: &'static str) -> Self {
         self.0.operation.get_or_insert(operation);
         self
     }
 
-    /// Names the policy rule that refused.
+    /// Names the policy rule that refused the operation.
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>) -> Self {
         self.0.rule = Some(rule.into());
@@ -227,19 +230,20 @@ impl Error {
         Self::escape_text(path.as_str())
     }
 
-    /// What the caller wrote leads outside the workspace.
+    /// The path that the caller wrote leads outside the workspace.
     pub fn escape_text(path: &str) -> Self {
         let shown = crate::path::quote(path);
         Self::new(ErrorKind::PathEscape, format!("{shown} leads outside the workspace")).at_text(path)
     }
 
-    /// The request is wrong: `message` says how.
+    /// The request is wrong: `message` says in which way.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// The precondition on `path` does not hold; `current` is the version there now, `None` where nothing is.
+    /// The precondition on `path` does not hold; `current` is the version there now, `None` if nothing is there.
     pub fn conflict(path: &WsPath, current: Option<Version>) -> Self {
+        // A version is shown, so that the caller can repeat the write on it without another look.
         let now = match &current {
             Some(version) => format!("has another version: it is now {version}"),
             None => "does not exist now".to_owned(),
@@ -249,7 +253,8 @@ impl Error {
         error
     }
 
-    /// Something of version `current` is at `path`, which should have been free: a conflict, too.
+    /// Something of version `current` is at `path`, although the caller demanded that nothing be there. This is a
+    /// conflict, too.
     pub fn not_absent(path: &WsPath, current: Option<Version>) -> Self {
         let mut error = Self::new(ErrorKind::Conflict, format!("{} exists already", path.quoted()))
             .at(path)
@@ -263,17 +268,17 @@ impl Error {
         self.0.kind
     }
 
-    /// The sentence that says what happened.
+    /// Returns the sentence that describes the failure.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What to try instead; never empty.
+    /// Returns the remedy to try; never empty.
     pub fn hint_text(&self) -> &str {
         self.0.hint.as_deref().unwrap_or(self.0.kind.default_hint())
     }
 
-    /// The workspace path, where one is concerned.
+    /// Returns the workspace path, if the error concerns one.
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
@@ -283,17 +288,18 @@ impl Error {
         self.0.operation
     }
 
-    /// The policy rule that refused, where one did.
+    /// Returns the policy rule that refused the operation, if a rule did.
     pub fn refused_by(&self) -> Option<&str> {
         self.0.rule.as_deref()
     }
 
-    /// The version at the path now, with a [`ErrorKind::Conflict`].
+    /// Returns the version at the path now, for an [`ErrorKind::Conflict`].
     pub fn current_version(&self) -> Option<&Version> {
         self.0.current_version.as_ref()
     }
 
-    /// The error as every front door shows it: `kind`, `message`, `hint`, `path`, and what only some kinds carry.
+    /// Returns the error in the form that every front door shows: `kind`, `message`, `hint`, `path`, and the fields
+    /// that only some kinds have.
     pub fn to_json(&self) -> Value {
         let mut object = json!({
             "kind": self.kind(),
@@ -316,11 +322,12 @@ impl Error {
 }
 
 impl Error {
-    /// The message, with the file that is damaged: whoever finds that out knows its content and not its name, which comes later.
+    /// Returns the message; for damaged content, preceded by the path of the file.
     pub fn named_message(&self) -> Cow<'_, str> {
+        // The code that finds damaged content knows only its address; a caller adds the path of the file later.
         let quoted = self.path().map(crate::path::quote);
         match quoted {
-            // The quotes belong to it: the letters of a short name are in any message.
+            // Compared with its quotes: without them, a short name would be found in any message.
             Some(path) if self.kind() == ErrorKind::Corrupt && !self.message().contains(&path) => {
                 format!("{path}: {}", self.message()).into()
             }
@@ -329,12 +336,13 @@ impl Error {
     }
 }
 
-/// The error as a model reads it. A message of several lines may end with a line of a file, which the hint must not seem to be part of.
+/// The error in the form that a model reads.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, message) = (self.kind(), self.named_message());
         let message = message.trim_end();
         let hint = sentence(self.hint_text());
+        // The last line of such a message may be a line of a file, and the hint must not seem to be part of it.
         if message.contains('\n') {
             return write!(formatter, "{kind}: {message}\nHint: {hint}");
         }
@@ -342,7 +350,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The text with one full stop; an example of several lines ends as it is.
+/// Returns the text with one full stop; an example of several lines keeps its end.
 fn sentence(text: &str) -> String {
     if text.contains('\n') {
         return text.trim_end().to_owned();

@@ -1,8 +1,9 @@
-//! The operations log: one [`Event`] for every operation, refused ones included.
+//! The operations log: one [`Event`] for every operation, including the refused ones.
 //!
-//! An event says who did what to which path, how long it took and how it ended. It never holds content, arguments or messages (a
-//! message may quote a file), so no secret can reach a log through it.
+//! An event names the actor, the operation, the path, the duration and the outcome. It never holds content, arguments
+//! or messages (a message may quote a file), so no secret can reach a log through it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
@@ -14,7 +15,7 @@ use crate::path::printable;
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind};
 
-/// Who is behind an operation.
+/// The agent, session and front door behind an operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Actor {
     /// The agent.
@@ -27,13 +28,13 @@ pub struct Actor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
     /// The front door: `api`, `cli`, `mcp`, …
-    pub door: &'static str,
+    pub door: Cow<'static, str>,
 }
 
-/// One operation, as it ended.
+/// One finished operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Unique, in the order of time.
+    /// A unique id; ids sort by time.
     pub id: String,
     /// When the operation ended.
     pub at: Timestamp,
@@ -42,8 +43,8 @@ pub struct Event {
     /// Who did it.
     pub actor: Actor,
     /// The operation, by the canonical name of its tool.
-    pub operation: &'static str,
-    /// The path as the caller knows it, where one is concerned.
+    pub operation: Cow<'static, str>,
+    /// The path as the caller knows it, if the operation concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Bytes of content read or written.
@@ -78,7 +79,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// How an operation that gave `error` ended.
+    /// Returns the outcome of an operation that ended with `error`, or without an error.
     pub fn of(error: Option<&Error>) -> Self {
         match error {
             None => Self::Done,
@@ -103,6 +104,7 @@ impl fmt::Display for Outcome {
 }
 
 fn is_refusal(error: &Error) -> bool {
+    // An escape is refused like a denied path, although no rule of a policy names it.
     error.refused_by().is_some() || matches!(error.kind(), ErrorKind::Denied | ErrorKind::PathEscape)
 }
 
@@ -110,15 +112,16 @@ fn as_micros<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result
     serializer.serialize_u64(duration.as_micros() as u64)
 }
 
-/// Takes the events of a workspace. Called on the operation's own path, so it must be quick and must not fail.
+/// A receiver of the events of a workspace. It is called on the operation's own path, so it must be quick and must not
+/// fail.
 pub trait EventSink: Send + Sync + fmt::Debug {
-    /// Takes one event.
+    /// Receives one event.
     fn record(&self, event: &Event);
-    /// Whether events are wanted at all; where not, none are made.
+    /// Returns whether events are wanted; if not, none are made.
     fn is_enabled(&self) -> bool;
 }
 
-/// Drops every event.
+/// Discards every event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoEvents;
 
@@ -135,7 +138,7 @@ impl EventSink for NoEvents {
 pub struct MemoryEvents(Mutex<Vec<Event>>);
 
 impl MemoryEvents {
-    /// The events so far.
+    /// Returns the events so far.
     pub fn events(&self) -> Vec<Event> {
         self.0.lock().expect("no holder panics").clone()
     }
@@ -151,7 +154,7 @@ impl EventSink for MemoryEvents {
     }
 }
 
-/// How a [`WrittenEvents`] writes.
+/// The format in which a [`WrittenEvents`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventFormat {
     /// A line for a person.
@@ -167,7 +170,7 @@ pub struct WrittenEvents<W> {
 }
 
 impl<W: Write + Send> WrittenEvents<W> {
-    /// Writes to `writer` in `format`.
+    /// Makes a sink that writes to `writer` in `format`.
     pub fn new(writer: W, format: EventFormat) -> Self {
         Self {
             writer: Mutex::new(writer),
@@ -184,6 +187,7 @@ impl<W: Write + Send> WrittenEvents<W> {
 }
 
 fn console_line(event: &Event) -> String {
+    // Names may hold control characters, which must not forge a line of the log.
     let path = event.path.as_deref().unwrap_or("-");
     let (at, bytes, micros) = (event.at, event.bytes, event.duration.as_micros());
     format!(
@@ -207,7 +211,7 @@ impl<W> fmt::Debug for WrittenEvents<W> {
 impl<W: Write + Send> EventSink for WrittenEvents<W> {
     fn record(&self, event: &Event) {
         let mut writer = self.writer.lock().expect("no holder panics");
-        // A log that cannot be written must not fail the operation it tells of.
+        // A log that cannot be written must not fail the operation that it reports.
         let _ = writeln!(writer, "{}", self.line(event));
     }
 
@@ -227,10 +231,10 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             workspace: "box".into(),
             actor: Actor {
-                door: "cli",
+                door: "cli".into(),
                 ..Actor::default()
             },
-            operation: "write_file",
+            operation: "write_file".into(),
             path: Some("a\nb".into()),
             bytes: 3,
             duration: Duration::from_micros(7),

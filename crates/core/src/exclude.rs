@@ -1,7 +1,8 @@
-//! What history leaves out: patterns as in a `.gitignore`, such as `target/` and `node_modules/`.
+//! The exclusions of history: patterns as in a `.gitignore`, such as `target/` and `node_modules/`.
 //!
-//! A pattern without a slash (but for one at its end) matches a name at any depth; any other is taken from the root of the workspace. With
-//! a slash at its end it matches directories alone. What lies below something that matches is left out with it.
+//! A pattern without a slash (except one at its end) matches a name at any depth; any other pattern is relative to the
+//! root of the workspace. A pattern that ends with a slash matches directories only. Everything below a match is
+//! excluded with it.
 
 use globset::GlobMatcher;
 
@@ -9,7 +10,7 @@ use crate::path::quote;
 use crate::policy::{from_root, matcher};
 use crate::{EntryPath, Error, Result};
 
-/// Patterns of what history leaves out, checked and made ready. The default leaves nothing out.
+/// The paths that history excludes, as checked and compiled patterns. The default excludes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Exclusions {
     patterns: Vec<Pattern>,
@@ -23,32 +24,33 @@ struct Pattern {
 }
 
 impl Exclusions {
-    /// Checks the patterns; a wrong one is `invalid` and named.
+    /// Compiles the patterns; a wrong pattern is an `invalid` error that names it.
     pub fn new(patterns: &[String]) -> Result<Self> {
         let patterns = patterns.iter().map(|text| Pattern::new(text)).collect::<Result<_>>()?;
         Ok(Self { patterns })
     }
 
-    /// Whether nothing is left out.
+    /// Returns whether nothing is excluded.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether `path` is left out, by itself or because something above it is.
+    /// Returns whether `path` is excluded, by itself or because a directory above it is.
     pub fn covers(&self, path: &EntryPath, is_directory: bool) -> bool {
         self.covers_bytes(path.as_bytes(), is_directory)
     }
 
-    /// The same for the bytes of a path from the root.
+    /// Returns whether the path with these bytes, relative to the root, is excluded; its name need not be UTF-8.
     pub fn covers_bytes(&self, path: &[u8], is_directory: bool) -> bool {
         self.top(path, is_directory).is_some()
     }
 
-    /// The part of `path` that a pattern matches, so that everything below it is left out with it.
+    /// Returns the part of `path` that a pattern matches; everything below that part is excluded with it.
     pub fn top<'a>(&self, path: &'a [u8], is_directory: bool) -> Option<&'a [u8]> {
         if self.is_empty() || path.is_empty() {
             return None;
         }
+        // Every part above the path has entries, so it is a directory.
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let above = slashes.map(|(end, _)| (&path[..end], true));
         above
@@ -64,6 +66,7 @@ impl Pattern {
             Error::invalid(format!("`exclude` has an invalid pattern {}: {why}", quote(text)))
                 .hint("write patterns as in a `.gitignore`: `target/`, `node_modules/`, `*.log`")
         };
+        // Everything below an excluded directory is excluded with it, so an exception could not hold there.
         if text.starts_with('!') {
             return Err(wrong("an excluded path cannot be included again"));
         }
@@ -84,6 +87,7 @@ impl Pattern {
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let subject = if self.is_anchored { path } else { name };
+        // The bytes of a name need not be UTF-8; the readable rest of such a name can still match.
         self.glob.is_match(&*String::from_utf8_lossy(subject))
     }
 }

@@ -1,8 +1,8 @@
-//! The contract of a workspace's history: what was changed, by whom, what it was before; and the way back.
+//! The contract of a workspace's history: its changes, their authors, the states before them, and the way back.
 //!
-//! A [`History`] stands beside a [`Storage`] and speaks of the same files. Whoever keeps the journal implements it: the depot, for files
-//! that live there and for the files of other storages. Everything a user sees of it (text diffs, merges, paging, policies) is written
-//! once above it.
+//! A [`History`] belongs to a [`Storage`] and describes the same files. The keeper of the journal implements it: the
+//! depot, for files that live there and for the files of other storages. Everything that a user sees of it (text diffs,
+//! merges, paging, policies) is written once, above it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,39 +18,41 @@ use crate::{Content, Directory, EntryKind, EntryPath, Error, Keep, Opened, Origi
 
 /// The journal, snapshots and branches of one workspace.
 ///
-/// Promises of every implementation: a change is there whole or not at all; a point never moves; nothing here costs what the workspace
-/// weighs where the files live in the depot; an undo, a restore or a merge touches all of its paths or none, and never overwrites
-/// unseen what others did.
+/// Promises of every implementation: a change is there whole or not at all; a point never moves; for files that live in
+/// the depot, no call costs in proportion to the size of the workspace; an undo, a restore or a merge touches all of
+/// its paths or none, and never overwrites changes of others that it has not seen.
 #[async_trait]
 pub trait History: Send + Sync + fmt::Debug {
-    /// The id of the workspace, unique for ever.
+    /// Returns the id of the workspace, unique for ever.
     fn id(&self) -> &str;
 
-    /// The number of its newest change; 0 before the first.
+    /// Returns the number of the newest change; 0 before the first.
     async fn head(&self) -> Result<u64>;
 
-    /// Its changes, newest first.
+    /// Returns the changes, newest first.
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>>;
 
-    /// The change that `point` names, with what each path was before and after it.
+    /// Returns the change that `point` names, with the state of each path before and after it.
     async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)>;
 
-    /// The files at `point`, for reading: a change of it is `denied`. The view stays what it is whatever is changed afterwards.
+    /// Opens the files at `point` for reading: a mutation is `denied`. The view stays the same, whatever is changed
+    /// afterwards.
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>>;
 
-    /// The root of the files at `point`, opened for reading: the way to names that no path can spell, which [`Storage::read`] cannot be
-    /// asked for.
+    /// Opens the root directory of the files at `point` for reading. It gives access to names that no path can spell,
+    /// and that [`Storage::read`] therefore cannot take.
     async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>>;
 
-    /// Whether it has every file of the state at `point`. Of files that live elsewhere, those that it had not met by then are not in
-    /// its views: whoever shows one says so.
+    /// Returns whether the history has every file of the state at `point`. A view of files that live elsewhere lacks
+    /// those that the history had not captured by then, and anything that shows such a view must say so.
     async fn is_complete(&self, point: &Point) -> Result<bool>;
 
-    /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
+    /// Returns the differences between two points at `path` and below it, in the order of paths. Times do not count as
+    /// a difference.
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>>;
 
-    /// What was at `path` over time, newest first, at most `limit`: across renames, and from before the fork of a branch. A path that
-    /// is gone still has its versions.
+    /// Returns the versions of `path`, newest first, at most `limit`: across renames, and from before the fork of a
+    /// branch. A path that was removed still has its versions.
     async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>>;
 
     /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
@@ -59,15 +61,15 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
     async fn redo(&self, making: Making) -> Result<Reversed>;
 
-    /// Puts back what was at a path, as one change that can be undone; `None` where nothing differs.
+    /// Puts the earlier state of a path back, as one change that can be undone; `None` if nothing differs.
     async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>>;
 
-    /// Puts the given things at their paths as one change; `None` where nothing differs. A path that is not what a [`Put`] expects is a
-    /// `conflict`, and then nothing is touched.
+    /// Puts the given entries at their paths as one change; `None` if nothing differs. A path whose state is not the
+    /// one that its [`Put`] expects is a `conflict`, and then nothing is touched.
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>>;
 
-    /// Those of `paths` that other programs touched since the change `change` and the time `at`: the history does not tell what was there
-    /// then. None where every change of the files goes through the history.
+    /// Returns those of `paths` that other programs touched since the change `change` and the time `at`: the history
+    /// does not know their state at that time. Empty if every change of the files goes through the history.
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
         let _ = (paths, change, at);
         Ok(BTreeSet::new())
@@ -76,45 +78,48 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Names a point. A label that is taken is `already_exists`.
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot>;
 
-    /// Its snapshots, oldest first.
+    /// Returns the snapshots, oldest first.
     async fn snapshots(&self) -> Result<Vec<Snapshot>>;
 
-    /// What each of its snapshots holds, oldest first. Unlike everything else here, this costs what the whole depot weighs.
+    /// Returns the size of each snapshot, oldest first. Unlike all other calls, this one costs in proportion to the
+    /// whole depot.
     async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>>;
 
     /// Forgets the label; the changes stay as long as retention keeps them.
     async fn delete_snapshot(&self, label: &str) -> Result<()>;
 
-    /// Makes a workspace that begins at `point` of this one. Neither ever disturbs the other. A name that is taken is `already_exists`.
+    /// Makes a workspace that begins at `point` of this one. Changes in one never affect the other. A name that is
+    /// taken is `already_exists`.
     async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch>;
 
-    /// The workspaces that begin at a point of this one.
+    /// Returns the workspaces that begin at a point of this one.
     async fn branches(&self) -> Result<Vec<Branch>>;
 
-    /// Says how much of it is kept when retention runs. Nothing is dropped before that.
+    /// Sets how much of the history is kept when retention runs. Nothing is dropped before that.
     async fn set_keep(&self, keep: &Keep) -> Result<()>;
 
-    /// Hands out the branch `name` (by name or id) of this workspace. What is no branch of it is `not_found`.
+    /// Opens the branch `name` (by name or id) of this workspace. A name of no branch of this workspace is `not_found`.
     async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
 
-    /// The history of the branch with this id, for whoever puts something there.
+    /// Returns the history of the branch with this id, for writing to the branch.
     async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
 
-    /// What a merge of the workspace `other` (by name or id) into this one has to bring together. One that never met this one is
-    /// `not_found`, in the same words as one that is not there: who may merge learns nothing of workspaces that are none of his business.
+    /// Returns the input of a merge of the workspace `other` (by name or id) into this one. A workspace that shares no
+    /// origin with this one is `not_found`, in the same words as one that does not exist: the permission to merge
+    /// reveals nothing about unrelated workspaces.
     async fn merging(&self, other: &str) -> Result<Merging>;
 }
 
-/// Which changes [`History::changes`] gives.
+/// The selection of changes for [`History::changes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangesOptions {
-    /// Of its own changes, only those older than this number; what it inherits has numbers of its own, and is not cut.
+    /// Only own changes older than this number; inherited changes have numbers of another workspace, and are not cut.
     pub before: Option<u64>,
     /// The most changes.
     pub limit: usize,
-    /// Only those that touched this path or something below it.
+    /// Only changes that touched this path or something below it.
     pub path: Option<WsPath>,
-    /// Whether the changes of the workspaces that it was branched off follow, up to each fork.
+    /// Whether the changes of the workspaces that this one was branched off follow, up to each fork.
     pub inherited: bool,
 }
 
@@ -134,17 +139,17 @@ impl Default for ChangesOptions {
 pub struct Change {
     /// A unique id; ids sort by time.
     pub id: String,
-    /// Its place in the journal of its workspace, from 1.
+    /// Its position in the journal of its workspace, from 1.
     pub number: u64,
     /// When it was made.
     pub at: Timestamp,
-    /// What sort of change it is.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// The operation that made it, by the canonical name of its tool; empty where none was named.
+    /// The operation that made it, by the canonical name of its tool; empty if none was named.
     pub operation: String,
-    /// What was done, in a few words.
+    /// A description of the change, in a few words.
     pub summary: String,
-    /// Who did it.
+    /// The author of the change.
     pub actor: ChangeActor,
     /// The first of the paths that it touched, in order: at most [`Change::SHOWN_PATHS`].
     pub paths: Vec<EntryPath>,
@@ -163,7 +168,7 @@ impl Change {
     pub const SHOWN_PATHS: usize = 100;
 }
 
-/// What sort of change it is.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
@@ -175,9 +180,9 @@ pub enum ChangeKind {
     Redo,
     /// Files put back to what they were at a point.
     Restore,
-    /// What a branch did, brought in.
+    /// The changes of a branch, brought in.
     Merge,
-    /// What other programs did to the files, found afterwards.
+    /// Changes that other programs made to the files, found afterwards.
     Outside,
     /// Files that were there already and that the journal met for the first time.
     Capture,
@@ -194,7 +199,7 @@ impl ChangeKind {
         Self::Capture,
     ];
 
-    /// The word for it.
+    /// Returns the word for the kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Change => "change",
@@ -207,18 +212,19 @@ impl ChangeKind {
         }
     }
 
-    /// Whether it is somebody's work, which a plain undo takes back: neither an undo or redo, nor what other programs did.
+    /// Returns whether the change is new work, which a plain undo takes back: neither an undo or redo, nor a change by
+    /// other programs.
     pub const fn is_work(self) -> bool {
         matches!(self, Self::Change | Self::Restore | Self::Merge)
     }
 
-    /// The kind that `word` is for.
+    /// Returns the kind whose word is `word`.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 }
 
-/// Who made a change.
+/// The author of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChangeActor {
     /// The agent.
@@ -230,37 +236,37 @@ pub struct ChangeActor {
     /// The model's call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
-    /// The front door: `api`, `cli`, `mcp`, …; `outside` where another program did it.
+    /// The front door: `api`, `cli`, `mcp`, …; `outside` if another program made the change.
     pub door: String,
-    /// The command that did it, where one did.
+    /// The command that made the change, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What a path was before and after.
+/// The state of a path before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {
     /// The path.
     pub path: EntryPath,
-    /// What was there; `None` for nothing.
+    /// The entry before the change; `None` for nothing.
     pub before: Option<Image>,
-    /// What is there afterwards; `None` for nothing.
+    /// The entry after the change; `None` for nothing.
     pub after: Option<Image>,
 }
 
-/// What was at a path at some point.
+/// The entry that was at a path at some point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Image {
-    /// What it was.
+    /// The kind of the entry.
     pub kind: EntryKind,
-    /// Its permission bits; those of a link mean nothing.
+    /// Its permission bits; those of a link have no meaning.
     pub mode: u32,
     /// Bytes of content.
     pub size: u64,
     /// The version of a file's content in its history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    /// Where a link points.
+    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The address of a file's content in the depot.
@@ -268,18 +274,18 @@ pub struct Image {
     pub content: Option<ContentAddress>,
 }
 
-/// The BLAKE3 of some content.
+/// The BLAKE3 hash of some content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentAddress(pub [u8; 32]);
 
-/// What a file was after a change that touched it.
+/// The state of a file after a change that touched it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathVersion {
-    /// The change that made it so.
+    /// The change that gave the file this state.
     pub change: Change,
-    /// What the path was called then.
+    /// The path of the file at that time.
     pub path: EntryPath,
-    /// What was there.
+    /// The entry at the path.
     pub image: Image,
 }
 
@@ -288,7 +294,8 @@ pub struct PathVersion {
 pub enum Point {
     /// The newest state.
     Now,
-    /// Just after the change with this id. A branch also knows the changes of its lineage up to its fork.
+    /// Just after the change with this id. A branch also knows the changes of the workspaces that it comes from, up to
+    /// its fork.
     Change(String),
     /// Just after the change with this number; 0 is the beginning.
     Number(u64),
@@ -304,7 +311,7 @@ impl Point {
     /// The word for the newest state. No snapshot can have it as its label.
     pub const NOW: &'static str = "now";
 
-    /// Whether it is the newest state, however it is written.
+    /// Returns whether the point is the newest state, in whichever form it is written.
     pub fn is_now(&self) -> bool {
         match self {
             Self::Now => true,
@@ -313,7 +320,7 @@ impl Point {
         }
     }
 
-    /// The point that a text means; without one, or by the word [`Point::NOW`], the newest state.
+    /// Returns the point that a text names; the newest state without a text, or for the word [`Point::NOW`].
     pub fn or_now(text: Option<&str>) -> Self {
         match text {
             None | Some(Self::NOW) => Self::Now,
@@ -322,32 +329,35 @@ impl Point {
     }
 }
 
-/// How many sessions an error names.
+/// The most sessions that an error names.
 const SHOWN_SESSIONS: usize = 10;
 
-/// Which changes to reverse.
+/// The changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// The newest so many that are neither undos or redos nor already undone.
+    /// The newest changes, this many, that are neither undos or redos nor already undone.
     Last(usize),
-    /// The change with this id or number, wherever it stands; later changes to other paths stay. One that is undone already is `invalid`.
+    /// The change with this id or number, at any position in the journal; later changes to other paths stay. A change
+    /// that is already undone is `invalid`.
     Change(String),
     /// The changes with these ids or numbers.
     Changes(Vec<String>),
-    /// Everything that one session did and that is not already undone.
+    /// All changes of one session that are not already undone.
     Session(String),
-    /// Everything that one tool call did and that is not already undone.
+    /// All changes of one tool call that are not already undone.
     ToolCall {
         /// The id of the call.
         call: String,
-        /// Its session. Without one, a call that more than one session made is `invalid`, and the error names them.
+        /// Its session. Without one, a call id that more than one session used is `invalid`, and the error names the
+        /// sessions.
         session: Option<String>,
     },
 }
 
 impl Selection {
-    /// Refuses a tool call that several sessions made: whoever undoes one of them does not mean the work of the others.
+    /// Refuses a tool call id that several sessions used.
     pub fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
+        // A caller who undoes the call of one session does not mean the work of the others.
         if sessions.len() <= 1 {
             return Ok(());
         }
@@ -366,17 +376,17 @@ impl Selection {
     }
 }
 
-/// What to put back.
+/// The state to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restore {
-    /// `path`, and everything below it, as it was at a point; the root for the whole workspace.
+    /// The state of `path`, and of everything below it, at a point; the root for the whole workspace.
     Point {
         /// The point.
         point: Point,
         /// The path.
         path: WsPath,
     },
-    /// The file at `path` as one of [`History::versions`] has it, whatever it was called then.
+    /// The file at `path` as one of [`History::versions`] has it, whichever path it had then.
     Version {
         /// The path.
         path: WsPath,
@@ -385,15 +395,16 @@ pub enum Restore {
     },
 }
 
-/// Looks at what a change is about to do and may refuse it; called once, before anything is touched.
+/// A check of the paths that a change is about to touch; it may refuse the change. It is called once, before anything
+/// is touched.
 pub type Review = Arc<dyn Fn(&[PathChange]) -> Result<()> + Send + Sync>;
 
-/// Who makes a change, and what it must not do.
+/// The origin of a change and the check that it must pass.
 #[derive(Clone, Default)]
 pub struct Making {
-    /// Where the change comes from.
+    /// The operation and actor that make the change.
     pub origin: Origin,
-    /// What may refuse it.
+    /// The check that may refuse the change.
     pub review: Option<Review>,
 }
 
@@ -410,82 +421,83 @@ impl fmt::Debug for Making {
     }
 }
 
-/// What became of an undo or redo.
+/// The outcome of an undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reversed {
-    /// It was done, by this change.
+    /// The changes were reversed, by this change.
     Done(Box<Change>),
-    /// Some paths are no longer what the changes left; nothing was touched.
+    /// Some paths are no longer in the state that the changes left them in; nothing was touched.
     Clashed(Vec<Clash>),
 }
 
-/// A path that keeps changes from being reversed.
+/// A path that prevents changes from being reversed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
     /// The path.
     pub path: EntryPath,
-    /// Why.
+    /// The reason.
     pub reason: ClashReason,
-    /// What the change left there.
+    /// The entry that the change left there.
     pub left: Option<Image>,
-    /// What is there now.
+    /// The entry that is there now.
     pub found: Option<Image>,
 }
 
-/// Why a path clashes.
+/// The reason why a path prevents a reversal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClashReason {
-    /// It was changed since.
+    /// The path was changed since.
     Changed,
-    /// It came to be in a directory that would go.
+    /// The path was created since, in a directory that the reversal would remove.
     WouldLoseItsDirectory,
-    /// The directory above it is gone.
+    /// The directory above the path was removed.
     DirectoryIsGone,
 }
 
-/// Things to put at paths, as one change.
+/// Entries to put at paths, as one change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Puts {
-    /// What goes where. A directory above what is put must be there or be among them.
+    /// The entries with their paths. The directory above each entry must exist or be among them.
     pub puts: Vec<Put>,
-    /// What moved from where to where, so that the history of a file can be followed.
+    /// Paths that moved, each as its old and new path, so that the history of a file can be followed.
     pub moves: Vec<(EntryPath, EntryPath)>,
-    /// The point of another workspace that is merged by it.
+    /// The point of another workspace that this change merges.
     pub merged: Option<MergePoint>,
 }
 
-/// One thing to put at a path.
+/// One entry to put at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     /// The path.
     pub path: EntryPath,
-    /// What must be there now.
+    /// The state that the path must have now.
     pub expected: Expected,
-    /// What will be there.
+    /// The entry that the path will have.
     pub placed: Placed,
 }
 
-/// What must hold of a path for a [`Put`] to touch it.
+/// The state that a path must have for a [`Put`] to touch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// This is there; `None` for nothing.
+    /// This entry is there; `None` for nothing.
     Is(Option<Image>),
-    /// Nothing happened to it since: what is put was worked out from the files as they were then.
+    /// The path is unchanged since a point: the new entry was computed from the files at that point.
     UnchangedSince {
-        /// The newest change then.
+        /// The newest change at that point.
         change: u64,
-        /// The time then, for files that other programs change too: what the storage dates at that time or later was changed since.
+        /// The time of that point, for files that other programs change too: an entry that the storage dates at that
+        /// time or later was changed since.
         at: Timestamp,
     },
 }
 
-/// What a [`Put`] puts.
+/// The entry that a [`Put`] puts at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placed {
-    /// Nothing: what is there goes.
+    /// Nothing: the present entry is removed.
     Nothing,
-    /// What was somewhere at some point of the same depot.
+    /// An entry that some path of the same depot had at some point.
     Image(Image),
     /// A file with new content.
     File {
@@ -494,25 +506,25 @@ pub enum Placed {
         /// The permission bits.
         mode: u32,
     },
-    /// A directory. One that is there keeps what is in it.
+    /// A directory. One that is already there keeps its entries.
     Directory {
         /// The permission bits.
         mode: u32,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points, as written.
+        /// The target, as written.
         target: String,
     },
 }
 
-/// How to take a snapshot.
+/// The options of [`History::snapshot`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// What to name.
+    /// The point to name.
     pub point: Point,
-    /// Whether files that the depot has not met are left out, so that it takes constant time on every storage. A restore then names each
-    /// path that was never captured.
+    /// Whether files that the depot has not captured are left out, so that the snapshot takes constant time on every
+    /// storage. A restore then names each path that was never captured.
     pub is_lazy: bool,
 }
 
@@ -525,18 +537,18 @@ impl Default for SnapshotOptions {
     }
 }
 
-/// A named point. It never moves, and retention never takes what it holds.
+/// A named point. It never moves, and retention never deletes its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     /// Its label, unique in the workspace.
     pub label: String,
-    /// The id of the workspace whose change it names: this one, or one that this was branched off.
+    /// The id of the workspace whose change it names: this one, or one that this one was branched off.
     pub workspace: String,
     /// The number of the change after which it was taken.
     pub change: u64,
     /// When it was taken.
     pub at: Timestamp,
-    /// Whether it holds only what the depot had met.
+    /// Whether it holds only the files that the depot had captured.
     pub lazy: bool,
 }
 
@@ -558,7 +570,7 @@ pub struct SnapshotSize {
 pub struct NewBranch {
     /// Its name.
     pub name: String,
-    /// The configuration that is kept for whoever opens it; that of the workspace it is branched off where none is given.
+    /// The configuration that is stored for opening the branch; the one of the parent workspace if none is given.
     pub config: Option<serde_json::Value>,
 }
 
@@ -584,35 +596,35 @@ pub struct Branch {
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,
-    /// Set where not every file of that point was captured: it began without the others.
+    /// Set if not every file of that point was captured: the branch began without the others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }
 
-/// A branch that was handed out.
+/// A branch that was opened.
 #[derive(Debug, Clone)]
 pub struct OpenedBranch {
-    /// What it is.
+    /// The description of the branch.
     pub branch: Branch,
-    /// Where its files live: the kind of storage.
+    /// The kind of the storage of its files.
     pub kind: String,
-    /// The configuration that was kept for it.
+    /// The configuration that was stored for it.
     pub config: serde_json::Value,
-    /// Its files and their history, where they end with those of the workspace it was branched off; `None` where they outlive them, so
-    /// that whoever has the home opens it there.
+    /// Its files and their history, if they end with those of the parent workspace; `None` if they outlive them, and
+    /// the branch is to be opened from the home.
     pub opened: Option<Opened>,
 }
 
-/// What a merge has to bring together.
+/// The input of a merge: the common base and both sides.
 #[derive(Debug, Clone)]
 pub struct Merging {
-    /// The files as both sides last had them in common.
+    /// The files of the last state that both sides have in common.
     pub base: Arc<dyn Storage>,
-    /// What this workspace did since.
+    /// The side of this workspace.
     pub ours: Side,
-    /// What the other did since.
+    /// The side of the other workspace.
     pub theirs: Side,
-    /// The point of the other that is merged.
+    /// The point of the other workspace that is merged.
     pub point: MergePoint,
 }
 
@@ -623,9 +635,9 @@ pub struct Side {
     pub name: String,
     /// Its files now.
     pub files: Arc<dyn Storage>,
-    /// What it changed since the base, in the order of paths.
+    /// The differences between the base and this side, in the order of paths.
     pub changes: Vec<PathChange>,
-    /// What it moved since the base, in the order in which it did.
+    /// The moves on this side since the base, in the order in which they were made.
     pub moves: Vec<(EntryPath, EntryPath)>,
 }
 

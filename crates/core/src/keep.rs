@@ -1,7 +1,7 @@
-//! How much of its history a workspace keeps.
+//! The limits on how much of its history a workspace keeps.
 //!
-//! Written as a user writes it: `30d`, `12h`, a number of changes, `500MB`, or several of these. Each is a limit, and what exceeds any of
-//! them goes; snapshots and branches are never touched by it.
+//! They are written as a user writes them: `30d`, `12h`, a number of changes, `500MB`, or several of these. Each is a
+//! limit, and a change that exceeds any of them is dropped; snapshots and branches are never touched.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::path::quote;
 use crate::{Error, Result};
 
-/// How much of its history a workspace keeps. Without a limit, all of it.
+/// The limits on how much of its history a workspace keeps. Without a limit, all of it is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Keep {
-    /// Changes younger than this.
+    /// Keeps changes younger than this.
     pub age: Option<Duration>,
-    /// The newest so many changes.
+    /// Keeps this many of the newest changes.
     pub changes: Option<u64>,
-    /// The newest changes whose before-images take up to so many bytes.
+    /// Keeps the newest changes whose before-images take up to this many bytes.
     pub bytes: Option<u64>,
 }
 
@@ -47,12 +47,12 @@ const SIZES: [(&str, u64); 9] = [
 ];
 
 impl Keep {
-    /// Whether nothing is limited.
+    /// Returns whether there is no limit, so that all of the history is kept.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Reads several limits; the same sort twice is `invalid`.
+    /// Parses several limits; two limits of one kind are `invalid`.
     pub fn parse_all<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut keep = Self::default();
         for part in parts {
@@ -68,6 +68,7 @@ impl Keep {
         let unit = unit.trim();
         let known = |units: &[(&str, u64)]| {
             let found = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+            // A number that overflows is refused like an unknown unit.
             number.checked_mul(found.1)
         };
         let is_new = match unit {
@@ -78,11 +79,11 @@ impl Keep {
                 _ => return Err(misread(text)),
             },
         };
-        match is_new {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("{} sets the same limit twice", quote(text)))
-                .hint("give one age, one number of changes and one size at most")),
+        if is_new {
+            return Ok(());
         }
+        Err(Error::invalid(format!("{} sets the same limit twice", quote(text)))
+            .hint("give one age, one number of changes and one size at most"))
     }
 }
 
@@ -92,9 +93,10 @@ impl FromStr for Keep {
     fn from_str(text: &str) -> Result<Self> {
         let separators = |c: char| c == ',' || c.is_whitespace();
         let keep = Self::parse_all(text.split(separators).filter(|part| !part.is_empty()))?;
-        match keep.is_everything() {
-            true => Err(misread(text)),
-            false => Ok(keep),
+        if keep.is_everything() {
+            Err(misread(text))
+        } else {
+            Ok(keep)
         }
     }
 }
@@ -105,9 +107,10 @@ fn misread(text: &str) -> Error {
     )
 }
 
-/// As it is read.
+/// Writes the limits in the form in which they are parsed.
 impl fmt::Display for Keep {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Only a unit that divides the number: the text must be read back as the same limit.
         let age = self.age.map(|age| match age.as_secs() {
             seconds if seconds > 0 && seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
             seconds if seconds > 0 && seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
@@ -119,21 +122,22 @@ impl fmt::Display for Keep {
         });
         let parts = [age, self.changes.map(|count| count.to_string()), bytes];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => formatter.write_str("everything"),
-            false => formatter.write_str(&parts.join(",")),
+        if parts.is_empty() {
+            formatter.write_str("everything")
+        } else {
+            formatter.write_str(&parts.join(","))
         }
     }
 }
 
-/// `"everything"`, or text that [`Keep`] is read from.
+/// Writes `"everything"`, or text that [`Keep`] is parsed from.
 impl Serialize for Keep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// Written out, because it is read from more than it is made of.
+/// Written by hand, because more forms are accepted than the fields show.
 impl JsonSchema for Keep {
     fn schema_name() -> Cow<'static, str> {
         "Keep".into()
@@ -148,7 +152,7 @@ impl JsonSchema for Keep {
     }
 }
 
-/// Text, a number of changes, or a list of either.
+/// Reads text, a number of changes, or a list of either.
 impl<'de> Deserialize<'de> for Keep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

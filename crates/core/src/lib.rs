@@ -1,4 +1,4 @@
-//! The contract of Garret: what a path, an error, a storage, a policy and an event are.
+//! The contract of Garret: paths, errors, storages, policies and events.
 //!
 //! Everything above (workspaces, tools, front doors) and everything below (storages, sandboxes) meets here and nowhere else. This crate
 //! does no I/O: the memory storage is its reference implementation, decisions are pure functions, and time and identity come in through

@@ -1,14 +1,14 @@
-//! A list as a whole, page after page.
+//! Lists a directory as a whole, page after page.
 
 use crate::{Entry, Follow, ListOptions, Result, Storage, WsPath};
 
-/// How many entries one page has at most: enough that few pages are asked for, and little enough to be held.
+/// The most entries of one page: enough that few pages are requested, and few enough to be held in memory.
 const PAGE: usize = 10_000;
 
-/// How to [`list_all`].
+/// The options of [`list_all`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListAll {
-    /// Whether what lies below the directories is listed too.
+    /// Whether the entries below the directories are listed too.
     pub is_deep: bool,
     /// How links above the directory are treated.
     pub follow: Follow,
@@ -21,7 +21,7 @@ pub struct ListAll {
 pub struct ListedAll {
     /// The entries in the byte order of their paths.
     pub entries: Vec<Entry>,
-    /// Whether there are more, after the last one, than were asked for.
+    /// Whether the directory has more entries, after the last one, than were requested.
     pub is_cut: bool,
 }
 
@@ -38,7 +38,7 @@ pub async fn list_all(storage: &dyn Storage, directory: &WsPath, all: &ListAll) 
     };
     let mut listed = ListedAll::default();
     loop {
-        // One more than is wanted tells whether there are more.
+        // One entry more than requested tells whether there are more.
         let room = most.saturating_sub(listed.entries.len()).saturating_add(1);
         options.limit = PAGE.min(room);
         let page = storage.list(directory, options.clone()).await?;

@@ -1,8 +1,8 @@
 //! The memory storage: the reference implementation of the contract.
 //!
-//! Where another storage and this one disagree, the conformance suite decides, and it is written from this file. The tree is one
-//! ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a file and a directory
-//! never share a name. A batch that fails is taken back node by node.
+//! The conformance suite is written from this file, and decides wherever another storage disagrees with it. The tree is
+//! one ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a
+//! file and a directory never share a name. A batch that fails is reversed node by node.
 
 mod apply;
 mod tree;
@@ -19,7 +19,7 @@ use crate::storage::{
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result, WsPath};
 
-/// Files that live as long as this value.
+/// Files in memory that live as long as this value.
 #[derive(Debug)]
 pub struct MemoryStorage {
     tree: RwLock<Tree>,
@@ -27,7 +27,7 @@ pub struct MemoryStorage {
 }
 
 impl MemoryStorage {
-    /// An empty storage.
+    /// Makes an empty storage.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             tree: RwLock::new(Tree::default()),
@@ -73,6 +73,7 @@ impl Storage for MemoryStorage {
         options.precondition.check(path, Some(&file.version()))?;
         let size = file.content.len() as u64;
         let range = options.range.unwrap_or(0..size);
+        // A range past the end is empty, not an error.
         let range = range.start.min(size)..range.end.min(size).max(range.start.min(size));
         check_limit(path, range.end - range.start, options.max_bytes)?;
         let bytes = file.content.slice(range.start as usize..range.end as usize);
@@ -92,6 +93,7 @@ impl Storage for MemoryStorage {
     }
 
     async fn apply(&self, mut batch: Batch) -> Result<Vec<Applied>> {
+        // The sources are read before the lock is taken, so that nobody waits for them while the tree is locked.
         batch.mutations.iter_mut().try_for_each(take_in)?;
         let now = self.clock.now();
         apply::apply(&mut self.tree.write().expect("no holder panics"), batch, now)
@@ -102,7 +104,7 @@ impl Storage for MemoryStorage {
     }
 }
 
-/// Reads the content of a write, so that nobody waits for its source while the tree is locked.
+/// Replaces the content of a write by its bytes in memory.
 fn take_in(mutation: &mut Mutation) -> Result<()> {
     if let Mutation::Write { path, content, .. } = mutation {
         *content = content.to_bytes().map_err(|error| error.at(path))?.into();

@@ -1,8 +1,8 @@
 //! Paths inside a workspace.
 //!
-//! A [`WsPath`] is parsed once, at the door, and trusted from there on: it cannot leave the root by its text. (A symbolic link may
-//! still lead a storage outside; each storage guards that itself.) Names on disk need not be UTF-8, so what a storage *lists* is an
-//! [`EntryPath`], which is a `WsPath` wherever it can be one.
+//! A [`WsPath`] is parsed once, at the door, and trusted from there on: it cannot leave the root by its text. (A
+//! symbolic link may still lead a storage outside; each storage guards against that itself.) Names on disk need not be
+//! UTF-8, so a storage *lists* entries by [`EntryPath`], which is a `WsPath` wherever it can be one.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::{Error, Result};
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 255;
 
-/// Where commands see the workspace; a path that begins so names the same file in every tool.
+/// The directory at which commands see the workspace; a path that begins with it names the same file in every tool.
 pub const MOUNT_POINT: &str = "/workspace";
 
-/// What happens to a path whose text would leave the workspace.
+/// The treatment of a path whose text would leave the workspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnEscape {
@@ -31,24 +31,25 @@ pub enum OnEscape {
 
 /// A normalised path relative to the root of a workspace; the root itself is the empty path.
 ///
-/// Holds after parsing: UTF-8 without NUL, `/`-separated, no empty, `.` or `..` component, no component over 255 bytes, at most 4096
-/// bytes in all. Ordered by its bytes, which is the order of every list. Cheap to clone: clones share the text.
+/// Holds after parsing: UTF-8 without NUL, `/`-separated, no empty, `.` or `..` component, no component over 255 bytes,
+/// at most 4096 bytes in all. Ordered by its bytes, which is the order of every list. Cheap to clone: clones share the
+/// text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WsPath(Arc<str>);
 
 impl WsPath {
-    /// The root of the workspace.
+    /// Returns the root of the workspace.
     pub fn root() -> Self {
         Self(Arc::default())
     }
 
-    /// Parses what a caller wrote; what would leave the root is a `path_escape` error.
+    /// Parses the path that a caller wrote; a path that would leave the root is a `path_escape` error.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_with(text, OnEscape::Reject)
     }
 
-    /// Parses what a caller wrote: a leading `/` or `/workspace/` means the root, `.` and empty components vanish, `..` is resolved
-    /// lexically.
+    /// Parses the path that a caller wrote: a leading `/` or `/workspace/` means the root, `.` and empty components
+    /// vanish, `..` is resolved lexically.
     pub fn parse_with(text: &str, on_escape: OnEscape) -> Result<Self> {
         if is_normal(text) {
             return Self::checked(text.to_owned());
@@ -84,7 +85,8 @@ impl WsPath {
         Ok(Self(text.into()))
     }
 
-    /// The path of the entry `name` in this directory. Fails where `name` is no single name or the path becomes too long.
+    /// Returns the path of the entry `name` in this directory. Fails if `name` is not a single name or the path becomes
+    /// too long.
     pub fn child(&self, name: &str) -> Result<Self> {
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
             return Err(Error::invalid(format!("{} is not a file name", quote(name))));
@@ -96,7 +98,7 @@ impl WsPath {
         })
     }
 
-    /// This path below `base`. Fails only where the result would be too long.
+    /// Returns this path below `base`. Fails only if the result would be too long.
     pub fn below(&self, base: &WsPath) -> Result<Self> {
         match (base.is_root(), self.is_root()) {
             (true, _) => Ok(self.clone()),
@@ -105,7 +107,7 @@ impl WsPath {
         }
     }
 
-    /// The directory that holds this entry; `None` for the root.
+    /// Returns the directory that holds this entry; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -117,38 +119,39 @@ impl WsPath {
         ))
     }
 
-    /// The last component; `None` for the root.
+    /// Returns the last component; `None` for the root.
     pub fn name(&self) -> Option<&str> {
         self.components().next_back()
     }
 
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The components from the top.
+    /// Returns the components from the top.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.split('/').filter(|name| !name.is_empty())
     }
 
-    /// Every path from the first component down to this one.
+    /// Returns every path from the first component down to this one.
     pub fn ancestry(&self) -> impl Iterator<Item = WsPath> + '_ {
         let cuts = self.0.match_indices('/').map(|(slash, _)| slash);
         let ends = cuts.chain((!self.is_root()).then_some(self.0.len()));
         ends.map(|end| Self(self.0[..end].into()))
     }
 
-    /// Whether this is `base` or lies below it.
+    /// Returns whether this is `base` or lies below it.
     pub fn is_within(&self, base: &WsPath) -> bool {
         self.relative_to(base).is_some()
     }
 
-    /// The part of this path below `base`; `None` where it lies elsewhere.
+    /// Returns the part of this path below `base`; `None` if it does not lie there.
     pub fn relative_to(&self, base: &WsPath) -> Option<WsPath> {
         if base.is_root() {
             return Some(self.clone());
         }
+        // A common beginning is not enough: `ab` does not lie within `a`.
         let rest = self.0.strip_prefix(&*base.0)?;
         if rest.is_empty() {
             return Some(Self::root());
@@ -156,29 +159,29 @@ impl WsPath {
         rest.strip_prefix('/').map(|rest| Self(rest.into()))
     }
 
-    /// The text: no leading slash, empty for the root.
+    /// Returns the text: no leading slash, empty for the root.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The path in backquotes, control characters escaped, for messages.
+    /// Returns the path in backquotes, with control characters escaped, for messages.
     pub fn quoted(&self) -> String {
         quote(if self.is_root() { "/" } else { &self.0 })
     }
 }
 
-/// Whether `text` is a normal relative path already, so that it need not be taken apart.
+/// Returns whether `text` is already a normal relative path, so that it need not be split.
 fn is_normal(text: &str) -> bool {
     let odd = |part: &str| part.is_empty() || part == "." || part == "..";
     !text.split('/').any(odd)
 }
 
-/// Whether an absolute path is one of the workspace as commands see it: `/workspace`, or something below.
+/// Returns whether `text` is an absolute path at the mount point of the workspace: `/workspace`, or something below.
 pub fn is_at_mount_point(text: &str) -> bool {
     text.starts_with('/') && after_mount_point(below_root(text)).is_some()
 }
 
-/// The text after a leading `/workspace`, so that it is read relative to the root.
+/// Returns the text after a leading `/workspace`, so that it is read relative to the root.
 fn inside_mount_point(text: &str) -> &str {
     if !text.starts_with('/') {
         return text;
@@ -187,7 +190,7 @@ fn inside_mount_point(text: &str) -> &str {
     after_mount_point(rest).unwrap_or(rest)
 }
 
-/// An absolute path without the slashes and dots that it begins with.
+/// Returns an absolute path without the slashes and dots that it begins with.
 fn below_root(text: &str) -> &str {
     let mut rest = text.trim_start_matches('/');
     while let Some(after) = rest.strip_prefix("./") {
@@ -201,23 +204,23 @@ fn after_mount_point(below_root: &str) -> Option<&str> {
     (after.is_empty() || after.starts_with('/')).then_some(after)
 }
 
-/// Checks that a symbolic link can point to `target`: no system makes one that is empty, holds a NUL or has more than 4095 bytes.
+/// Checks that a symbolic link can point to `target`: 1 to 4095 bytes without a NUL.
 pub fn check_target(target: &str) -> Result<()> {
-    match target.is_empty() || target.len() >= MAX_PATH_BYTES || target.contains('\0') {
-        false => Ok(()),
-        true => {
-            Err(Error::invalid("a symbolic link cannot point there")
-                .hint("a target has 1 to 4095 bytes and no NUL byte"))
-        }
+    // No system makes a link with any other target.
+    if target.is_empty() || target.len() >= MAX_PATH_BYTES || target.contains('\0') {
+        return Err(
+            Error::invalid("a symbolic link cannot point there").hint("a target has 1 to 4095 bytes and no NUL byte")
+        );
     }
+    Ok(())
 }
 
-/// `text` in backquotes with control characters escaped, so that a name cannot forge a line of output.
+/// Returns `text` in backquotes with control characters escaped, so that a name cannot forge a line of output.
 pub fn quote(text: &str) -> String {
     format!("`{}`", printable(text))
 }
 
-/// `text` with control characters escaped; borrowed where there are none.
+/// Returns `text` with control characters escaped; borrowed if there are none.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -232,7 +235,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Control characters, line separators, and marks that turn the direction of the text.
+/// Returns whether `c` is a control character, a line separator, or a mark that turns the direction of the text.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -268,16 +271,16 @@ impl<'de> Deserialize<'de> for WsPath {
     }
 }
 
-/// The path of something a storage lists: a [`WsPath`], or raw bytes where a name is not UTF-8 (or too long for one).
+/// The path of an entry that a storage lists: a [`WsPath`], or raw bytes if a name is not UTF-8 (or too long for one).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EntryPath {
     /// A path that every operation takes.
     Valid(WsPath),
-    /// A path that is listed in escaped form and cannot be opened by a tool.
+    /// A path that is listed in escaped form and that no tool can open.
     Raw(Vec<u8>),
 }
 
-/// As it is shown.
+/// Writes the path in the form of [`EntryPath::shown`].
 impl Serialize for EntryPath {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.shown())
@@ -285,15 +288,16 @@ impl Serialize for EntryPath {
 }
 
 impl EntryPath {
-    /// The entry at `bytes`, a normalised path below the root.
+    /// Returns the path of the entry at `bytes`, a normalised path below the root.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
+            // A name too long for a `WsPath` is kept as raw bytes, so that it can still be listed.
             Ok(text) => WsPath::checked(text.clone()).map_or_else(|_| Self::Raw(text.into_bytes()), Self::Valid),
             Err(error) => Self::Raw(error.into_bytes()),
         }
     }
 
-    /// The entry `name` in this directory.
+    /// Returns the path of the entry `name` in this directory.
     pub fn child(&self, name: &[u8]) -> Self {
         let mut bytes = self.as_bytes().to_vec();
         if !bytes.is_empty() {
@@ -303,7 +307,7 @@ impl EntryPath {
         Self::from_bytes(bytes)
     }
 
-    /// The path as bytes.
+    /// Returns the path as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Valid(path) => path.as_str().as_bytes(),
@@ -311,7 +315,7 @@ impl EntryPath {
         }
     }
 
-    /// The path as every operation takes it; `None` where a name is not UTF-8.
+    /// Returns the path in the form that every operation takes; `None` if a name is not UTF-8.
     pub fn as_path(&self) -> Option<&WsPath> {
         match self {
             Self::Valid(path) => Some(path),
@@ -319,30 +323,31 @@ impl EntryPath {
         }
     }
 
-    /// Whether the shown form is an escaped one, which no operation takes.
+    /// Returns whether the shown form is an escaped one, which no operation takes.
     pub fn is_escaped(&self) -> bool {
         self.as_path().is_none()
     }
 
-    /// The last component as bytes.
+    /// Returns the last component as bytes.
     pub fn name_bytes(&self) -> &[u8] {
         self.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
-    /// The last component for showing: bytes that are not UTF-8 as `\xFF`.
+    /// Returns the last component for display: bytes that are not UTF-8 become `\xFF`.
     pub fn shown_name(&self) -> String {
         escape_bytes(self.name_bytes())
     }
 
-    /// The whole path for showing: bytes that are not UTF-8 as `\xFF`.
+    /// Returns the whole path for display: bytes that are not UTF-8 become `\xFF`.
     pub fn shown(&self) -> String {
         escape_bytes(self.as_bytes())
     }
 
-    /// The path as a token for a cursor; [`EntryPath::from_token`] reads it back.
+    /// Returns the path as a token for a cursor; [`EntryPath::from_token`] reads it back.
     pub fn to_token(&self) -> String {
         let mut token = String::new();
         for chunk in self.as_bytes().utf8_chunks() {
+            // The escape character itself must be escaped, too.
             token.push_str(&chunk.valid().replace('%', "%25"));
             chunk
                 .invalid()
@@ -352,8 +357,7 @@ impl EntryPath {
         token
     }
 
-    /// Reads a token of [`EntryPath::to_token`]. A token comes from a caller: one that spells a path in any but its normal form is
-    /// `invalid`, so that `..` in a cursor leads nowhere.
+    /// Reads a token of [`EntryPath::to_token`]; a token that spells a path in any but its normal form is `invalid`.
     pub fn from_token(token: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid("this cursor was not made by Garret")
@@ -374,6 +378,7 @@ impl EntryPath {
             bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
             rest = &rest[2..];
         }
+        // A token comes from a caller: `..` in a cursor must lead nowhere.
         let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..");
         if !bytes.is_empty() && bytes.split(|byte| *byte == b'/').any(is_odd) {
             return Err(wrong());

@@ -1,7 +1,8 @@
 //! A map from paths to values that stores each name once.
 //!
-//! A command can make many files in a directory whose own path is long. A map with whole paths as keys would hold that long path once for
-//! each file; here a path is the chain of its names, and an entry costs its own name and a few words.
+//! A command can make many files in a directory whose own path is long. A map with whole paths as keys would hold that
+//! long path once for each file; here a path is a chain of names, and an entry costs only its own name and a few words
+//! of memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +13,7 @@ const ROOT: u32 = 0;
 /// Values by path, stored as a tree of names.
 #[derive(Clone)]
 pub struct PathTree<V> {
-    /// The root is the first of them.
+    /// The nodes; the first one is the root.
     nodes: Vec<TreeNode<V>>,
     length: usize,
 }
@@ -46,17 +47,17 @@ impl<V> Default for PathTree<V> {
 }
 
 impl<V> PathTree<V> {
-    /// How many paths have a value.
+    /// Returns how many paths have a value.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether no path has a value.
+    /// Returns whether no path has a value.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Gives `path` a value; returns the value that it had. The empty path is the root.
+    /// Gives `path` a value; returns its earlier value. The empty path is the root.
     pub fn insert(&mut self, path: &[u8], value: V) -> Option<V> {
         let mut node = ROOT;
         for name in names_of(path) {
@@ -70,32 +71,33 @@ impl<V> PathTree<V> {
         before
     }
 
-    /// The value of `path`.
+    /// Returns the value of `path`.
     pub fn get(&self, path: &[u8]) -> Option<&V> {
         let mut names = names_of(path);
         let node = names.try_fold(ROOT, |node, name| self.child(node, name))?;
         self.node(node).value.as_ref()
     }
 
-    /// The value of `path`, to change it.
+    /// Returns the value of `path`, to change it.
     pub fn get_mut(&mut self, path: &[u8]) -> Option<&mut V> {
         let mut names = names_of(path);
         let node = names.try_fold(ROOT, |node, name| self.child(node, name))?;
         self.node_mut(node).value.as_mut()
     }
 
-    /// Whether `path` has a value.
+    /// Returns whether `path` has a value.
     pub fn contains(&self, path: &[u8]) -> bool {
         self.get(path).is_some()
     }
 
-    /// Every path that has a value, in the order in which the paths came. Each path is put together when it is asked for.
+    /// Returns every path that has a value, in the order of insertion. Each path is assembled when the iterator reaches
+    /// it.
     pub fn iter(&self) -> impl Iterator<Item = (Vec<u8>, &V)> {
         let numbered = self.nodes.iter().enumerate();
         numbered.filter_map(|(number, node)| Some((self.path_of(number as u32), node.value.as_ref()?)))
     }
 
-    /// Every path with its value, in the order in which the paths came.
+    /// Returns every path with its value, in the order of insertion.
     pub fn into_values(mut self) -> impl Iterator<Item = (Vec<u8>, V)> {
         (0..self.nodes.len() as u32).filter_map(move |number| {
             let value = self.node_mut(number).value.take()?;
@@ -141,6 +143,7 @@ fn names_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 impl<V: PartialEq> PartialEq for PathTree<V> {
     fn eq(&self, other: &Self) -> bool {
+        // Two trees are equal whatever the order of insertion was.
         self.length == other.length && self.iter().all(|(path, value)| other.get(&path) == Some(value))
     }
 }

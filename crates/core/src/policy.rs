@@ -1,8 +1,8 @@
-//! What may be done with the files of a workspace: data in, decision out.
+//! The policy on the files of a workspace: data in, decision out.
 //!
-//! A rule is a glob on the path below the workspace's root; a rule that matches a directory covers everything below it. Denied beats
-//! allowed. A path that may not be read is invisible to `ls`, `glob` and `grep`. Deciding touches no storage, so every decision can be
-//! tested without one.
+//! A rule is a glob on the path below the workspace's root; a rule that matches a directory covers everything below it.
+//! A denying rule wins over an allowing one. A path that may not be read is invisible to `ls`, `glob` and `grep`. A
+//! decision touches no storage, so every decision can be tested without one.
 
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
@@ -19,14 +19,14 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 pub struct FsPolicy {
     /// Refuse every mutation.
     pub read_only: bool,
-    /// Globs of what may be read; empty for everything.
+    /// Globs of the paths that may be read; empty for all paths.
     pub allow_read: Vec<String>,
-    /// Globs of what may be neither read nor written; they win over the allowed ones, and what they match is invisible to lists and
-    /// searches.
+    /// Globs of the paths that may be neither read nor written; they win over the allowed ones, and a path that they
+    /// match is invisible to lists and searches.
     pub deny_read: Vec<String>,
-    /// Globs of what may be written; empty for everything.
+    /// Globs of the paths that may be written; empty for all paths.
     pub allow_write: Vec<String>,
-    /// Globs of what may not be written; they win over `allow_write`.
+    /// Globs of the paths that may not be written; they win over `allow_write`.
     pub deny_write: Vec<String>,
     /// The largest file that may be written, in MiB.
     pub max_file_size_mb: Option<f64>,
@@ -38,11 +38,12 @@ pub struct FsPolicy {
     pub max_total_mb: Option<f64>,
     /// Tools (by canonical name) that ask the approver first.
     pub require_approval: Vec<String>,
-    /// What happens to a path that would leave the workspace by its text.
+    /// The treatment of a path that would leave the workspace by its text.
     pub on_escape: OnEscape,
 }
 
-/// Rules that the program which opens a workspace adds to those of its configuration, whether or not that declares `fs`.
+/// Rules that the program which opens a workspace adds to those of its configuration, whether or not that configuration
+/// declares `fs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsRestriction {
     /// Refuse every mutation.
@@ -63,16 +64,16 @@ impl FsRestriction {
     }
 }
 
-/// What an operation wants with a path.
+/// The access to a path that an operation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To see that it exists, or what is in it.
+    /// To see that it exists, or to read its content or entries.
     Read,
     /// To change it.
     Write,
 }
 
-/// An [`FsPolicy`] checked and made ready for deciding.
+/// An [`FsPolicy`] whose globs and numbers are checked and compiled.
 #[derive(Debug, Clone)]
 pub struct FsRules {
     policy: FsPolicy,
@@ -101,31 +102,32 @@ impl FsRules {
         })
     }
 
-    /// The policy as written.
+    /// Returns the policy as written.
     pub fn policy(&self) -> &FsPolicy {
         &self.policy
     }
 
-    /// Whether any rule depends on the path, so that aliases of a path matter.
+    /// Returns whether any rule depends on the path, so that aliases of a path matter.
     pub fn depends_on_path(&self) -> bool {
         [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write]
             .iter()
             .any(|rules| !rules.is_empty())
     }
 
-    /// Whether a rule on reading depends on the path.
+    /// Returns whether a rule on reading depends on the path.
     pub fn depends_on_path_to_read(&self) -> bool {
         !self.allow_read.is_empty() || !self.deny_read.is_empty()
     }
 
-    /// Whether a rule on writing depends on the path.
+    /// Returns whether a rule on writing depends on the path.
     pub fn depends_on_path_to_write(&self) -> bool {
         !self.allow_write.is_empty() || !self.deny_write.is_empty()
     }
 
-    /// Decides on `path`; a refusal is a `denied` error that names the rule and what would be allowed.
+    /// Decides on `path`; a refusal is a `denied` error that names the rule and the paths that would be allowed.
     pub fn check(&self, access: Access, path: &WsPath) -> Result<()> {
-        // What may not be read may not be written: the answer to a write tells whether something is there, and how large it is.
+        // A path that may not be read may not be written: the answer to a write tells whether an entry is there, and
+        // its size.
         let (allow, denies, what): (_, &[&Rules], _) = match access {
             Access::Read => (&self.allow_read, &[&self.deny_read], "read"),
             Access::Write => (&self.allow_write, &[&self.deny_write, &self.deny_read], "written"),
@@ -155,7 +157,8 @@ impl FsRules {
         ))
     }
 
-    /// Decides on a directory that comes or goes with what is in it: it may be written, or something below it may be.
+    /// Decides on a directory that is made or removed with its entries: it may be written, or something below it may
+    /// be.
     pub fn check_directory(&self, path: &WsPath) -> Result<()> {
         let refusal = match self.check(Access::Write, path) {
             Ok(()) => return Ok(()),
@@ -164,50 +167,53 @@ impl FsRules {
         let is_denied = [&self.deny_write, &self.deny_read]
             .iter()
             .any(|deny| deny.matching(path).is_some());
-        match self.policy.read_only || is_denied || !self.allow_write.may_match_below(path) {
-            true => Err(refusal),
-            false => Ok(()),
+        // A directory above an allowed path must come and go with that path; a denial covers everything below.
+        if self.policy.read_only || is_denied || !self.allow_write.may_match_below(path) {
+            return Err(refusal);
         }
+        Ok(())
     }
 
-    /// Whether `path` shows in lists and searches: it may be read, or (a directory) something below it may be.
+    /// Returns whether lists and searches show `path`: it may be read, or (a directory) something below it may be.
     pub fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
+        // Every list begins at the root, so no rule can hide it.
         if path.is_root() || self.check(Access::Read, path).is_ok() {
             return true;
         }
         is_directory && self.deny_read.matching(path).is_none() && self.allow_read.may_match_below(path)
     }
 
-    /// Whether `directory` and everything below it may be read, whatever names are there.
+    /// Returns whether `directory` and everything below it may be read, for any names that are there.
     pub fn may_read_all_below(&self, directory: &WsPath) -> bool {
         let is_allowed = self.allow_read.is_empty() || self.allow_read.matching(directory).is_some();
         let is_denied = self.deny_read.matching(directory).is_some() || self.deny_read.may_match_below(directory);
         is_allowed && !is_denied
     }
 
-    /// Whether the rules say the same of everything below `directory` as of it itself, so that whoever asks need not look at what is in it.
+    /// Returns whether the rules decide the same on everything below `directory` as on `directory` itself, so that its
+    /// entries need not be looked at.
     pub fn is_uniform_below(&self, directory: &WsPath) -> bool {
         let is_settled = |rules: &&Rules| rules.matching(directory).is_some() || !rules.may_match_below(directory);
         let all = [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write];
         all.iter().all(is_settled)
     }
 
-    /// The most bytes that one read returns.
+    /// Returns the most bytes that one read returns.
     pub fn max_read_bytes(&self) -> Option<u64> {
         self.policy.max_read_mb.map(bytes)
     }
 
-    /// The most bytes in one file.
+    /// Returns the most bytes in one file.
     pub fn max_file_bytes(&self) -> Option<u64> {
         self.policy.max_file_size_mb.map(bytes)
     }
 
-    /// The most bytes in the workspace.
+    /// Returns the most bytes in the workspace.
     pub fn max_total_bytes(&self) -> Option<u64> {
         self.policy.max_total_mb.map(bytes)
     }
 
-    /// Refuses a file of `size` bytes where it is too large.
+    /// Refuses a file of `size` bytes if it is too large.
     pub fn check_file_size(&self, path: &WsPath, size: u64) -> Result<()> {
         match self.policy.max_file_size_mb {
             Some(limit) if size > bytes(limit) => {
@@ -225,7 +231,7 @@ impl FsRules {
         }
     }
 
-    /// Whether `operation`, a canonical tool name, asks the approver first.
+    /// Returns whether `operation`, a canonical tool name, asks the approver first.
     pub fn needs_approval(&self, operation: &str) -> bool {
         self.policy.require_approval.iter().any(|name| name == operation)
     }
@@ -266,7 +272,7 @@ struct Rules {
 struct Pattern {
     text: String,
     whole: GlobMatcher,
-    /// A matcher a component, `None` for `**`; for asking what may lie below a directory.
+    /// One matcher for each component, `None` for `**`; they decide whether the pattern may match below a directory.
     components: Vec<Option<GlobMatcher>>,
 }
 
@@ -283,11 +289,12 @@ impl Rules {
         self.patterns.is_empty()
     }
 
-    /// The first pattern that matches the path or a directory above it.
+    /// Returns the first pattern that matches the path or a directory above it.
     fn matching(&self, path: &WsPath) -> Option<&Pattern> {
         if self.is_empty() {
             return None;
         }
+        // A rule that matches a directory covers everything below it.
         let all: Vec<_> = path.ancestry().collect();
         self.patterns
             .iter()
@@ -326,7 +333,8 @@ impl Pattern {
                 matcher(part).map(Some)
             }
         });
-        // A brace may hold a slash, and then the parts are no globs of their own; such a pattern may match below any directory.
+        // A brace may hold a slash, and then the parts are not globs of their own; such a pattern may match below any
+        // directory.
         let components = components.collect::<Result<_, _>>().unwrap_or_else(|_| vec![None]);
         Ok(Self {
             text: text.to_owned(),
@@ -340,6 +348,7 @@ impl Pattern {
         for name in directory.components() {
             match patterns.next() {
                 Some(Some(glob)) if glob.is_match(name) => {}
+                // From `**` on, anything may lie below, however deep.
                 Some(None) => return true,
                 _ => return false,
             }
@@ -348,12 +357,13 @@ impl Pattern {
     }
 }
 
-/// Longer than any path that it could match.
+/// The longest glob: as long as the longest path.
 const MAX_GLOB_BYTES: usize = crate::path::MAX_PATH_BYTES;
-/// Deeper braces would be more than a regular expression can nest.
+/// Deeper braces would exceed the nesting that a regular expression allows.
 const MAX_GLOB_DEPTH: usize = 16;
 
-/// A glob as everywhere in Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes. The error says why it is none.
+/// Compiles a glob by the rules of all of Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes. The
+/// error says why the text is not a glob.
 pub fn matcher(glob: &str) -> Result<GlobMatcher, String> {
     check_bounds(glob)?;
     let built = GlobBuilder::new(glob)
@@ -365,8 +375,9 @@ pub fn matcher(glob: &str) -> Result<GlobMatcher, String> {
         .map_err(|error| error.kind().to_string())
 }
 
-/// Refuses what could not be compiled: a glob comes from a model as often as from a configuration.
+/// Refuses a glob that could not be compiled.
 fn check_bounds(glob: &str) -> Result<(), String> {
+    // A glob comes from a model as often as from a configuration, so its size is bounded before anything is compiled.
     if glob.len() > MAX_GLOB_BYTES {
         return Err(format!("it is longer than {MAX_GLOB_BYTES} bytes"));
     }
@@ -386,7 +397,7 @@ fn check_bounds(glob: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A glob without the ways to say "from the root" and without a trailing slash.
+/// Returns a glob without its spelling of "from the root" and without a trailing slash.
 pub fn from_root(text: &str) -> &str {
     let inside = text.strip_prefix(MOUNT_POINT);
     let mut glob = inside
@@ -398,7 +409,7 @@ pub fn from_root(text: &str) -> &str {
     glob.trim_end_matches('/')
 }
 
-/// Refuses a rule that no path can match: it would seem to hold and would not.
+/// Refuses a rule that no path can match: it would seem to protect something and would not.
 fn check_reach(glob: &str) -> Result<(), String> {
     let odd = |part: &&str| part.is_empty() || *part == "." || *part == "..";
     match glob.split('/').find(odd) {

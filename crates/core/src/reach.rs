@@ -1,7 +1,7 @@
-//! Files that are far away: what may be asked of them at once, and what of them lies at hand.
+//! Limits on files that are far away, and the content of such files that is on this machine.
 //!
-//! A look at a remote file costs a request, so a storage says how much tools may read and search of it, and whoever searches asks first
-//! whether the content that a list names is on this machine already.
+//! Each look at a remote file costs a request, so a storage says how much of it tools may read and search, and a search
+//! first asks whether the content of a listed version is already on this machine.
 
 use std::fmt;
 
@@ -9,20 +9,22 @@ use bytes::Bytes;
 
 use crate::{Version, WsPath};
 
-/// How much of a storage's files is read and searched at once.
+/// The limits on reading and searching the files of a storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Whether a look at a file is a request that takes its time, so that many are better made at once, and none in vain.
+    /// Whether each look at a file is a remote request, so that requests should be made side by side, and never in
+    /// vain.
     pub is_far: bool,
-    /// The most bytes that a tool reads of one file; a stream reads all of it.
+    /// The most bytes that a tool reads of one file; a stream may read all of it.
     pub max_read_bytes: Option<u64>,
-    /// Whether files are found by name and by content.
+    /// Whether searches by name and by content are offered.
     pub is_searched: bool,
-    /// The most entries that one search looks at; what comes after them in the order of the paths is left out, and the result says so.
+    /// The most entries that one search looks at; entries after those, in the order of paths, are left out, and the
+    /// result says so.
     pub max_objects_scanned: Option<u64>,
-    /// Larger files are not searched by content, and named.
+    /// The largest file that is searched by content; larger files are named in the result.
     pub max_grep_bytes_per_object: Option<u64>,
-    /// How many files a search asks for at once.
+    /// How many files a search requests at once.
     pub search_concurrency: usize,
 }
 
@@ -39,8 +41,9 @@ impl Default for Reach {
     }
 }
 
-/// Content of remote files that lies on this machine.
+/// The content of remote files that is stored on this machine.
 pub trait NearContent: Send + Sync + fmt::Debug {
-    /// The whole content of the file at `path` in this version, where it lies at hand and is undamaged. Never asks the storage.
+    /// Returns the whole content of the file at `path` in this version, if it is on this machine and undamaged. Never
+    /// asks the storage.
     fn near(&self, path: &WsPath, version: &Version, size: u64) -> Option<Bytes>;
 }

@@ -8,9 +8,9 @@ use crate::{Capabilities, Error, ErrorKind, HistoryMode, Result, shape};
 
 /// A handle on a workspace that can be written down.
 ///
-/// It names what the workspace is made of and holds no content, no secret and no path of the host where the depot knows the place. Its
-/// form is strict: a ref that lacks a field or has one more is refused, and so is one of a newer schema, because to open it in part
-/// would be to open another workspace.
+/// It names the storage, capabilities and options of the workspace. It holds no content, no secret and, if the depot
+/// knows the location, no path of the host. Its form is strict: a ref that lacks a field or has one more is refused,
+/// and so is one of a newer schema, because a ref opened in part would open another workspace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -20,13 +20,13 @@ pub struct Reference {
     pub kind: String,
     /// The name that the workspace was opened under.
     pub name: String,
-    /// What the kind needs to find the files again.
+    /// The options by which the kind finds the files again.
     pub payload: Map<String, Value>,
-    /// What may be done in the workspace.
+    /// The capabilities of the workspace.
     pub capabilities: Capabilities,
     /// How long its history is kept.
     pub history: HistoryMode,
-    /// Patterns of what its history leaves out.
+    /// Patterns of the paths that its history excludes.
     pub exclude: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Reference {
             Error::invalid(format!("the workspace reference is not JSON: {error}"))
                 .hint("pass the reference on unchanged")
         })?;
-        // Looked at first: a newer form may have other fields, and then its age is the reason, not the fields.
+        // Tested first: a newer form may have other fields, and then its age is the reason, not the fields.
         if let Some(schema) = value.get("schema").and_then(Value::as_u64) {
             check_schema(schema)?;
         }

@@ -14,38 +14,39 @@ use crate::path::quote;
 use crate::time::{Clock, Ids};
 use crate::{Durability, Error, History, HistoryMode, NearContent, Reach, Result, Storage, shape};
 
-/// What a factory may use while it opens a storage.
+/// The services that a factory may use while it opens a storage.
 #[derive(Debug, Clone)]
 pub struct OpenContext {
     /// The clock of the workspace.
     pub clock: Arc<dyn Clock>,
     /// The ids of the workspace.
     pub ids: Arc<dyn Ids>,
-    /// How long its history is to be kept, for a storage that keeps it itself.
+    /// How long the history is to be kept, for a storage that keeps it itself.
     pub history: HistoryMode,
 }
 
-/// A storage that was opened, and what else its factory knows of it.
+/// An opened storage, and the facts that its factory knows about it.
 #[derive(Debug, Clone)]
 pub struct Opened {
     /// The files.
     pub storage: Arc<dyn Storage>,
-    /// Their history, where the storage keeps one itself.
+    /// Their history, if the storage keeps one itself.
     pub history: Option<Arc<dyn History>>,
-    /// What tells this place from every other of its kind on this machine, so that a journal kept elsewhere finds its files again;
-    /// `None` where the files do not outlive the handle. It never reaches a user.
+    /// An id of the location, different from every other of its kind on this machine, so that a journal kept elsewhere
+    /// finds its files again; `None` if the files do not outlive the handle. It is never shown to a user.
     pub place: Option<String>,
-    /// The options by which the same files are opened again by another process on this machine, where they can be.
+    /// The options by which another process on this machine opens the same files, if it can.
     pub reference: Option<Map<String, Value>>,
-    /// What its changes survive.
+    /// The failures that its changes survive.
     pub durability: Durability,
-    /// The directory in which the files lie in plain form, where they do: commands work on it. It never reaches a user.
+    /// The directory that holds the files in plain form, if there is one: commands work on it. It is never shown to a
+    /// user.
     pub directory: Option<PathBuf>,
-    /// The absolute path by which that directory was given, which may lead through links. It never reaches a user.
+    /// The absolute path by which that directory was given, which may lead through links. It is never shown to a user.
     pub given_directory: Option<PathBuf>,
-    /// How much of the files is read and searched at once.
+    /// The limits on reading and searching the files.
     pub reach: Reach,
-    /// Where content of files that are far away lies at hand.
+    /// The content of remote files that is stored on this machine.
     pub near: Option<Arc<dyn NearContent>>,
 }
 
@@ -71,15 +72,15 @@ pub trait StorageFactory: Send + Sync + fmt::Debug {
     /// The word before the colon of a storage URL, and the `kind` of a storage table.
     fn kind(&self) -> &'static str;
 
-    /// Turns what follows the colon of a URL into options, so that a URL and a table mean the same.
+    /// Parses the text after the colon of a URL into options, so that a URL and a table have the same meaning.
     fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>>;
 
-    /// Checks options as far as they tell by themselves, touching nothing; opening finds out the rest.
+    /// Checks options as far as possible without touching anything; opening finds the other mistakes.
     fn check(&self, _options: &Map<String, Value>) -> Result<()> {
         Ok(())
     }
 
-    /// Opens the storage. Options that it does not know are refused.
+    /// Opens the storage. Unknown options are refused.
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened>;
 }
 
@@ -90,22 +91,22 @@ pub struct StorageRegistry {
 }
 
 impl StorageRegistry {
-    /// A registry that knows no storage.
+    /// Makes a registry that knows no storage.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Adds a factory; a later one of the same kind takes the place of an earlier.
+    /// Adds a factory; it replaces an earlier one of the same kind.
     pub fn register(&mut self, factory: impl StorageFactory + 'static) {
         self.factories.insert(factory.kind(), Arc::new(factory));
     }
 
-    /// The kinds in order.
+    /// Returns the kinds in order.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.factories.keys().copied()
     }
 
-    /// Checks that the storage could be opened as far as its kind and options tell, without touching it.
+    /// Checks, by its kind and options and without touching it, that the storage could be opened.
     pub fn check(&self, config: &StorageConfig) -> Result<()> {
         let (factory, options) = self.prepare(config)?;
         factory.check(&options)
@@ -119,6 +120,7 @@ impl StorageRegistry {
 
     fn prepare(&self, config: &StorageConfig) -> Result<(&dyn StorageFactory, Map<String, Value>)> {
         match config {
+            // Both forms become options, so that a factory opens only one form.
             StorageConfig::Url(url) => {
                 let (kind, rest) = url.split_once(':').unwrap_or((url, ""));
                 let factory = self.factory(kind)?;

@@ -1,10 +1,10 @@
-//! The contract between a workspace and the place where its commands run.
+//! The contract between a workspace and the sandbox in which its commands run.
 //!
-//! A [`Sandbox`] knows how to keep commands in; [`Sandbox::open`] keeps it ready on one bench, a directory that holds the files of the
-//! workspace. Commands never write to the bench: each runs on a [`Layer`] over it, and what they did is read from there as data
-//! ([`Effects`]) once nothing can move any more. Whether that becomes a change of the workspace is decided above. A sandbox of
-//! another program, a container or a virtual machine implements the same three traits; the conformance suite of the testkit shows whether
-//! it keeps their promises.
+//! A [`Sandbox`] knows how to confine commands; [`Sandbox::open`] makes it ready on one bench, a directory that holds
+//! the files of the workspace. Commands never write to the bench: each runs on a [`Layer`] over it, and its effects are
+//! read from there as data ([`Effects`]) once nothing can move any more. The code above decides whether they become a
+//! change of the workspace. A sandbox of another program, a container or a virtual machine implements the same three
+//! traits; the conformance suite of the testkit shows whether it keeps their promises.
 
 mod command;
 mod effects;
@@ -37,119 +37,127 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
     /// The kind under which it is configured.
     fn kind(&self) -> &'static str;
 
-    /// Tries on this machine what it can enforce, by really running a process. May be answered from an earlier trial.
+    /// Tests on this machine, by really running a process, which guards it can enforce. The result may be that of an
+    /// earlier test.
     async fn probe(&self) -> Vec<Enforced>;
 
-    /// Makes it ready on a bench. What the request requires and this machine cannot enforce is `unsupported`, and the error says which,
-    /// why, and what would help.
+    /// Makes the sandbox ready on a bench. A guard that the request requires and this machine cannot enforce is
+    /// `unsupported`, and the error names the guard, the reason and the remedy.
     async fn open(&self, request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>>;
 }
 
 /// A sandbox that is ready on a bench.
 #[async_trait]
 pub trait OpenSandbox: Send + Sync + fmt::Debug {
-    /// What it enforces, and how.
+    /// Returns each guard, whether it is enforced, and by which means.
     fn enforced(&self) -> &[Enforced];
 
-    /// Lays an empty layer over the bench, which others may change at any time. Where the request has a [`ReadFilter`], the layer lies over
-    /// what that shows of the bench now: nothing that comes to the bench later appears below it.
+    /// Lays an empty layer over the bench, which others may change at any time. If the request has a [`ReadFilter`],
+    /// the layer lies over the part of the bench that the filter shows now: nothing that is added to the bench later
+    /// appears below it.
     async fn lay(&self) -> Result<Arc<dyn Layer>>;
 
-    /// Lays an empty layer over a bench of which nothing changes as long as `stands` is the same, and which nobody changes before the layer
-    /// is lifted. A layer that was removed without anything having been done on it may serve again.
+    /// Lays an empty layer over a bench of the generation `stands`: nothing in it changes as long as the generation is
+    /// the same, and nobody changes it before the layer is lifted. A layer that was removed unused may be used again.
     async fn lay_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
         let _ = stands;
         self.lay().await
     }
 
-    /// The layers that a process which ended without lifting them left behind, with what is in them; their processes are dead.
+    /// Returns the layers, with their effects, that a process left behind because it ended without lifting them; their
+    /// processes are dead.
     async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>>;
 
-    /// Ends every process, lifts every layer and gives everything back. Doing so twice is fine.
+    /// Ends every process, lifts every layer and releases everything. A second call is fine.
     async fn close(&self) -> Result<()>;
 }
 
 /// A writable layer over a bench, and the processes on it.
 ///
-/// Promises of every implementation: a process sees the bench with everything that the processes on the layer did; the bench itself does
-/// not change; a process never outlives [`Layer::lift`].
+/// Promises of every implementation: a process sees the bench with the effects of all processes on the layer; the bench
+/// itself does not change; a process never outlives [`Layer::lift`].
 #[async_trait]
 pub trait Layer: Send + Sync + fmt::Debug {
-    /// Its id, unique on the machine.
+    /// Returns the id of the layer, unique on the machine.
     fn id(&self) -> &str;
 
-    /// Starts a process on it. A program that is not there, or a directory that is not, is `not_found`.
+    /// Starts a process on the layer. A program or a directory that does not exist is `not_found`.
     async fn start(&self, command: Command) -> Result<Box<dyn Process>>;
 
-    /// The same for the last process on it: once that has ended the layer is lifted, so that [`Layer::lift`] need not be waited for long.
+    /// Starts the last process on the layer: the layer is lifted as soon as the process has ended, so that
+    /// [`Layer::lift`] then takes little time.
     async fn start_last(&self, command: Command) -> Result<Box<dyn Process>> {
         self.start(command).await
     }
 
-    /// Puts things where the processes on it see them at once; a directory above must be there or be among them.
+    /// Puts entries on the layer, visible at once to its processes; the directory above each must exist or be among
+    /// them.
     async fn place(&self, effects: Vec<Effect>) -> Result<()>;
 
-    /// Has the processes on it see what others did to the bench since it was laid, or since the last time. What of that cannot be seen through
-    /// the layer is named, for [`Layer::place`]; of what the layer itself has, nothing is told. Only while it is paused.
+    /// Makes changes of others to the bench, since the layer was laid or since the last call, visible to the processes
+    /// on the layer. Returns the changed paths that cannot be seen through the layer, for [`Layer::place`]; paths that
+    /// the layer itself covers are not returned. Only while the layer is paused.
     async fn look_below(&self) -> Result<Vec<EntryPath>> {
         Ok(Vec::new())
     }
 
-    /// Stops every process on it where it stands, until [`Layer::resume`]. A command whose processes are not still after one second is ended
-    /// with all of them, and what it wrote stays; how many commands were ended comes back.
+    /// Stops every process on the layer, until [`Layer::resume`]. A command whose processes do not stand still after
+    /// one second is ended with all of them, and its files stay; returns how many commands were ended.
     async fn pause(&self) -> Result<u64>;
 
-    /// Lets the processes go on.
+    /// Resumes the processes.
     async fn resume(&self) -> Result<()>;
 
-    /// What was done on it since `since`, or since it was laid, in the order of paths. Only while it is paused or after it was lifted, so
-    /// that nothing moves under the reader. The content can be read until [`Layer::remove`].
+    /// Returns the effects on the layer since `since`, or since it was laid, in the order of paths. Only while the
+    /// layer is paused or after it was lifted, so that nothing moves under the reader. The content can be read until
+    /// [`Layer::remove`].
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects>;
 
-    /// Ends every process on it and takes it off the bench. Doing so twice is fine.
+    /// Ends every process on the layer and takes the layer off the bench. A second call is fine.
     async fn lift(&self) -> Result<()>;
 
-    /// Lifts it and forgets what was done on it.
+    /// Lifts the layer and deletes its effects.
     async fn remove(&self) -> Result<()>;
 }
 
-/// What is asked of a sandbox when it is opened.
+/// The bench, limits and guards with which a sandbox is opened.
 #[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The directory that holds the files.
     pub bench: PathBuf,
-    /// A private directory on the same file system, for layers; a sandbox makes what it needs below it.
+    /// A private directory on the same file system, for layers; a sandbox makes the directories that it needs below it.
     pub scratch: PathBuf,
-    /// What of the bench a command sees; without one, everything.
+    /// A filter of the entries of the bench that a command sees; without one, all of them.
     pub read_filter: Option<Arc<dyn ReadFilter>>,
     /// Paths that a command may read and not change; the root for all of them.
     pub read_only: Vec<WsPath>,
-    /// What of the network a command reaches.
+    /// The part of the network that a command reaches.
     pub network: Network,
     /// Limits on everything that runs at once in it; a [`Command`] may lower its own.
     pub limits: Limits,
     /// Directories of the machine that a command may read besides the usual ones: toolchains outside `/usr`.
     pub system: Vec<PathBuf>,
-    /// What must be enforced, or opening fails.
+    /// The guards that must be enforced; otherwise opening fails.
     pub require: Vec<Guard>,
 }
 
-/// What of the network a command reaches.
+/// The part of the network that a command reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Nothing, not even the machine itself.
     #[default]
     None,
-    /// What the machine reaches.
+    /// Everything that the machine reaches.
     Full,
 }
 
-/// Something that a sandbox may enforce.
+/// A protection that a sandbox may enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Guard {
-    /// Only the workspace and chosen system directories can be seen, and only the workspace and a private `/tmp` be written.
+    /// Only the workspace and chosen system directories can be seen, and only the workspace and a private `/tmp` be
+    /// written.
     Files,
     /// Processes outside can be neither seen nor signalled, and none outlives its command.
     Processes,
@@ -157,7 +165,7 @@ pub enum Guard {
     Network,
     /// System calls that a command has no use for are refused.
     SystemCalls,
-    /// What a command did is seen without looking through the whole workspace.
+    /// The effects of a command are found without a scan of the whole workspace.
     Layers,
     /// The limit on memory holds for all processes of a command together.
     Memory,
@@ -165,12 +173,12 @@ pub enum Guard {
     ProcessCount,
     /// The limit on processor time holds for all processes of a command together.
     CpuTime,
-    /// The limit on what is written holds for all files together.
+    /// The limit on written bytes holds for all files together.
     Written,
 }
 
 impl Guard {
-    /// All of them.
+    /// All guards.
     pub const ALL: [Self; 9] = [
         Self::Files,
         Self::Processes,
@@ -183,10 +191,10 @@ impl Guard {
         Self::Written,
     ];
 
-    /// What is required where nothing else is said.
+    /// The guards that are required by default.
     pub const DEFAULT: [Self; 3] = [Self::Files, Self::Processes, Self::Network];
 
-    /// The word for it.
+    /// Returns the word for the guard.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -202,7 +210,7 @@ impl Guard {
     }
 }
 
-/// Whether a guard holds, and by what means.
+/// Whether a guard is enforced, and by which means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Enforced {
     /// The guard.

@@ -1,8 +1,8 @@
 //! Data from outside into typed values: configuration files and tool arguments.
 //!
-//! The type's own JSON schema says which keys exist, so both spellings of a key (`max_files`, `maxFiles`) are accepted, a null counts
-//! as absent (models fill every optional parameter), and an unknown key is refused with the nearest name that exists. A caller may pass
-//! further names of keys ([`Alias`]); the schema does not show them.
+//! The type's own JSON schema says which keys exist, so both spellings of a key (`max_files`, `maxFiles`) are accepted,
+//! a null counts as absent (models fill every optional parameter), and an unknown key is refused with the nearest name
+//! that exists. A caller may pass further names of keys ([`Alias`]); the schema does not show them.
 
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::path::quote;
 use crate::{Error, Result};
 
-/// Turns the value of an alias into a value of its key; `None` where the value says nothing.
+/// Converts the value of an alias into a value of its key; `None` if the value has no meaning for the key.
 pub type AliasConversion = fn(Value) -> Result<Option<Value>>;
 
 /// Another name of a key, which callers know from elsewhere.
@@ -21,16 +21,19 @@ pub struct Alias {
     pub name: &'static str,
     /// The key that it stands for, in every object that has this key and has no key called `name`.
     pub key: &'static str,
-    /// Turns the value into a value of `key`; gives none where the value says nothing. Without it, the value stays as it is.
+    /// Converts the value into a value of `key`, or into none if it has no meaning for the key. Without it, the value
+    /// stays as it is.
     pub convert: Option<AliasConversion>,
 }
 
-/// Reads `value` as a `T`; a wrong key, type or value is an `invalid` error that names the place and the right shape.
+/// Reads `value` as a `T`; a wrong key, type or value is an `invalid` error that names its location and the right
+/// shape.
 pub fn from_value<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T> {
     from_value_with(value, &[])
 }
 
-/// Reads `value` as a `T` whose keys may be called by `aliases` too. Where several aliases of one name fit an object, the first is meant.
+/// Reads `value` as a `T` whose keys may also be called by `aliases`. If several aliases of one name fit an object, the
+/// first one counts.
 pub fn from_value_with<T: DeserializeOwned + JsonSchema>(mut value: Value, aliases: &[Alias]) -> Result<T> {
     let schema = schemars::schema_for!(T);
     let names = Names { root: &schema, aliases };
@@ -38,27 +41,27 @@ pub fn from_value_with<T: DeserializeOwned + JsonSchema>(mut value: Value, alias
     serde_path_to_error::deserialize(value).map_err(|error| wrong_shape(&error, &schema))
 }
 
-/// The names that keys may have.
+/// The names that keys may have: those of the schema, and the aliases.
 struct Names<'a> {
     root: &'a Schema,
     aliases: &'a [Alias],
 }
 
 impl Names<'_> {
-    /// The alias that `key` is in an object with these properties.
+    /// Returns the alias that `key` stands for in an object with these properties.
     fn alias(&self, key: &str, snake: &str, properties: &Map<String, Value>) -> Option<&Alias> {
         let mut fitting = self.fitting(properties);
         fitting.find(|alias| alias.name == key || alias.name == snake)
     }
 
-    /// The aliases that an object with these properties takes.
+    /// Returns the aliases that an object with these properties takes.
     fn fitting(&self, properties: &Map<String, Value>) -> impl Iterator<Item = &Alias> {
         let fits = |alias: &&Alias| properties.contains_key(alias.key) && !properties.contains_key(alias.name);
         self.aliases.iter().filter(fits)
     }
 }
 
-/// The nearest of `names` to `name`, where one is near enough to be meant.
+/// Returns the one of `names` that is nearest to `name`, if it is near enough to be meant.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names
         .into_iter()
@@ -71,7 +74,7 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
-/// `camelCase` as `snake_case`; anything else unchanged.
+/// Returns `camelCase` as `snake_case`; anything else unchanged.
 pub fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);
     for c in key.chars() {
@@ -83,7 +86,8 @@ pub fn snake_case(key: &str) -> String {
     snake
 }
 
-/// Renames keys to the spelling of `schema`, drops nulls, and refuses keys that it does not know; `place` is for the message.
+/// Renames keys to the spelling of `schema`, drops nulls, and refuses unknown keys; `place` is the location for the
+/// message.
 fn normalise(value: &mut Value, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
     let schema = resolve(schema, names.root);
     if let Some(variants) = alternatives(schema) {
@@ -100,7 +104,7 @@ fn normalise(value: &mut Value, schema: &Value, names: &Names<'_>, place: &str) 
     }
 }
 
-/// Of several possible shapes, the one that fits the value's JSON type; a bool or string variant needs nothing.
+/// Normalises the value by the one of several possible shapes that has its JSON type; a bool or string needs nothing.
 fn normalise_variant(value: &mut Value, variants: &[Value], names: &Names<'_>, place: &str) -> Result<()> {
     let wanted = match value {
         Value::Object(_) => "object",
@@ -135,6 +139,7 @@ fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Nam
         } else {
             return Err(unknown_key(&key, properties, names, place));
         };
+        // Models fill every optional parameter; a null counts as absent.
         if value.is_null() {
             continue;
         }
@@ -146,6 +151,7 @@ fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Nam
         }
         normalise(&mut value, &properties[&name], names, &join(place, &name))?;
         let other = spellings.insert(name.clone(), key.clone().into());
+        // Two spellings of one key are harmless as long as their values agree.
         if let Some(earlier) = object.insert(name, value.clone())
             && !is_same(&earlier, &value)
         {
@@ -156,7 +162,7 @@ fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Nam
     Ok(())
 }
 
-/// Whether two values say the same: `5` and `5.0` do.
+/// Returns whether two values mean the same: `5` and `5.0` do.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
@@ -170,7 +176,7 @@ fn two_values(one: &str, other: &str) -> Error {
     Error::invalid(message).hint("give one of them")
 }
 
-/// A map from free keys: the keys stay as they are.
+/// Normalises the values of a map with free keys; the keys stay as they are.
 fn normalise_map(object: &mut Map<String, Value>, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
     let Some(values) = open_values(schema) else {
         return Ok(());
@@ -214,6 +220,7 @@ fn unknown_key(key: &str, properties: &Map<String, Value>, names: &Names<'_>, pl
     let aliases: Vec<_> = names.fitting(properties).collect();
     let spellings = known.clone().chain(aliases.iter().map(|alias| alias.name));
     let near = nearest(&snake_case(key), spellings);
+    // A near alias is not shown itself, because the schema does not have it; its key is.
     let meant = near.map(|near| match aliases.iter().find(|alias| alias.name == near) {
         Some(alias) => alias.key,
         None => near,
@@ -239,7 +246,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// The shape of an object on one line: `{path: string, limit?: integer}`.
+/// Returns the shape of an object on one line: `{path: string, limit?: integer}`.
 pub fn outline(schema: &Schema) -> String {
     outline_of(schema.as_value(), schema, 0)
 }

@@ -1,6 +1,6 @@
 //! The policies of commands and code, as a configuration writes them: data in, limits and decisions out.
 //!
-//! What a command line contains is judged above, where it is parsed. That judgement is advice; what holds is what the sandbox enforces.
+//! The content of a command line is judged above, by the parser. That judgement is advice; only the sandbox enforces.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,19 +16,21 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShellPolicy {
-    /// Where commands run: `namespace`, `host` (no isolation), or a kind that the embedding program supplies.
+    /// The sandbox of commands: `namespace`, `host` (no isolation), or a kind that the embedding program supplies.
     pub sandbox: String,
-    /// Run on the host even where Garret is root; `sandbox = "host"` alone is refused there.
+    /// Run on the host even if Garret is root; `sandbox = "host"` alone is refused then.
     pub host_as_root: bool,
-    /// What of the network a command reaches.
+    /// The part of the network that a command reaches.
     pub network: Network,
     /// How much a command may use.
     pub limits: ShellLimits,
-    /// What becomes of what a command did to the files.
+    /// The treatment of the effects of a command on the files.
     pub effects: EffectsMode,
-    /// The only programs that a command line may name, each perhaps with its first arguments (`git status`); empty for all.
+    /// The only programs that a command line may name, each perhaps with its first arguments (`git status`); empty for
+    /// all.
     pub allowed_commands: Vec<String>,
-    /// Programs that a command line may not name, each perhaps with arguments (`git push`); they win over the allowed ones.
+    /// Programs that a command line may not name, each perhaps with arguments (`git push`); they win over the allowed
+    /// ones.
     pub denied_commands: Vec<String>,
     /// Refuse a few classic mistakes, such as `rm -rf /`.
     pub prevent_dangerous: bool,
@@ -38,7 +40,8 @@ pub struct ShellPolicy {
     pub env_allow: Vec<String>,
     /// Names of variables whose values are secret: masked in output, absent from the journal.
     pub secrets: Vec<String>,
-    /// What the sandbox must enforce, or it does not open: files, processes and network where nothing is said, and nothing of `host`.
+    /// The guards that the sandbox must enforce, or it does not open. The default is files, processes and network; for
+    /// `host` it is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require: Option<Vec<Guard>>,
     /// Directories of the machine that commands may read besides the usual ones: toolchains outside `/usr`.
@@ -72,10 +75,11 @@ impl ShellPolicy {
     /// The kind of the sandbox that isolates nothing.
     pub const HOST: &str = "host";
 
-    /// What the sandbox must enforce. Who asks for no isolation by its name, and says nothing else, requires none.
+    /// Returns the guards that the sandbox must enforce.
     pub fn required(&self) -> Vec<Guard> {
         match &self.require {
             Some(guards) => guards.clone(),
+            // A configuration that names the sandbox without isolation, and no guard, requires none.
             None if self.sandbox == Self::HOST => Vec::new(),
             None => Guard::DEFAULT
                 .into_iter()
@@ -84,13 +88,14 @@ impl ShellPolicy {
         }
     }
 
-    /// Whether a sandbox can be expected to enforce it: a network that is open on purpose, none can close.
+    /// Returns whether a sandbox can be expected to enforce the guard: no sandbox can close a network that is open on
+    /// purpose.
     fn expects(&self, guard: Guard) -> bool {
         guard != Guard::Network || self.network == Network::None
     }
 }
 
-/// How much a command may use. What is left out has its default; 0 is for no limit.
+/// The limits of a command. A limit that is left out has its default; 0 means no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShellLimits {
@@ -124,7 +129,7 @@ pub struct ShellLimits {
 }
 
 impl ShellLimits {
-    /// The limits for a sandbox; a number that is none is `invalid` and names its key.
+    /// Returns the limits for a sandbox; a negative or infinite number is an `invalid` error that names its key.
     pub fn limits(&self) -> Result<Limits> {
         let default = Limits::default();
         let wall = duration("timeout_s", self.timeout_s, default.wall)?;
@@ -147,6 +152,7 @@ fn duration(key: &str, seconds: Option<f64>, default: Option<Duration>) -> Resul
     match positive(key, seconds)? {
         None => Ok(default),
         Some(0.0) => Ok(None),
+        // A finite number of seconds can still be too large for a `Duration`.
         Some(seconds) => Duration::try_from_secs_f64(seconds)
             .map(Some)
             .map_err(|_| wrong_number(key, seconds)),
@@ -190,16 +196,16 @@ fn wrong_number(key: &str, number: f64) -> Error {
         .hint("use a number such as 10 or 0.5; 0 means no limit")
 }
 
-/// What becomes of what a command did to the files.
+/// The treatment of the effects of a command on the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectsMode {
-    /// It becomes a change.
+    /// They become a change.
     #[default]
     Commit,
-    /// It is shown and forgotten.
+    /// They are shown and then discarded.
     Discard,
-    /// The approver sees it and decides.
+    /// The approver sees them and decides.
     Ask,
 }
 
@@ -207,7 +213,7 @@ pub enum EffectsMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CodePolicy {
-    /// The languages that there are.
+    /// The languages that are offered.
     pub languages: Vec<Language>,
     /// Offer contexts, which keep variables, imports and the directory between calls.
     pub is_stateful: bool,
@@ -226,7 +232,7 @@ impl Default for CodePolicy {
 }
 
 impl CodePolicy {
-    /// After how long a context that nobody used ends; `invalid` where the number is none.
+    /// Returns the time after which an unused context ends; `invalid` if the number is not positive.
     pub fn idle_timeout(&self) -> Result<Duration> {
         let seconds = self.idle_timeout_s;
         let wrong = || {
@@ -253,10 +259,10 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them.
+    /// All languages.
     pub const ALL: [Self; 3] = [Self::Python, Self::Javascript, Self::Bash];
 
-    /// The word for it.
+    /// Returns the word for the language.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",

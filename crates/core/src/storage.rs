@@ -1,10 +1,11 @@
-//! The contract between a workspace and the place where its files live.
+//! The contract between a workspace and the storage of its files.
 //!
-//! [`Storage`] is small on purpose: four ways to look, one way to change. Every mutation is data ([`Mutation`]) and goes through
-//! [`Storage::apply`], so that policy, quota and journal each look at one list, and "one atomic change" has one meaning. Editing,
-//! patching, globbing, searching and everything recursive is written once above it. The trait has no default bodies: a wrapper must
-//! forward everything, and the compiler says so.
+//! [`Storage`] is small on purpose: four ways to look, one way to change. Every mutation is data ([`Mutation`]) and
+//! goes through [`Storage::apply`], so that policy, quota and journal each look at one list, and "one atomic change"
+//! has one meaning. Editing, patching, globbing, searching and everything recursive is written once above it. The trait
+//! has no default bodies: a wrapper must forward everything, and the compiler says so.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;
@@ -18,77 +19,80 @@ use crate::{Actor, Content, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
-/// Promises of every implementation: a reader sees the old or the new content of a file, never a mix; what a call returned as done is
-/// seen by every later call; no path leads outside the root; an error names workspace paths only.
+/// Promises of every implementation: a reader sees the old or the new content of a file, never a mix; every later call
+/// sees the result of a call that returned successfully; no path leads outside the root; an error names workspace paths
+/// only.
 #[async_trait]
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// What this storage is and does natively.
+    /// Returns the kind of the storage and its native features.
     fn info(&self) -> StorageInfo;
 
-    /// The real path: every symbolic link on the way, the last component included, is followed. A part that does not exist is kept
-    /// as written. A link that leads outside the root is `path_escape`.
+    /// Returns the real path: every symbolic link in it, the last component included, is followed. A component that
+    /// does not exist is kept as written. A link that leads outside the root is `path_escape`.
     async fn resolve(&self, path: &WsPath) -> Result<WsPath>;
 
-    /// Describes the entry itself; a link in the last place is not followed.
+    /// Describes the entry itself; a link in the last component is not followed.
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat>;
 
-    /// Reads a file, whole or a range, with the version the bytes belong to.
+    /// Reads a file, whole or a range, with the version that the bytes belong to.
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult>;
 
     /// Lists a directory in the byte order of the full paths, a page at a time. Links are listed, never followed.
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage>;
 
-    /// Applies the mutations in order, each seeing the ones before it, all or nothing. Returns one [`Applied`] for each.
+    /// Applies the mutations in order, each seeing the ones before it, all or nothing. Returns one [`Applied`] for
+    /// each.
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>>;
 
-    /// Opens a directory for a synchronous walk on several threads; `None` where the storage has nothing better than
+    /// Opens a directory for a synchronous walk on several threads; `None` if the storage has nothing better than
     /// [`Storage::list`] and [`Storage::read`].
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>>;
 }
 
-/// A directory opened by handle: what is reached through it stays inside the workspace, whatever others rename meanwhile.
+/// A directory opened by handle: everything reached through it stays inside the workspace, whatever others rename
+/// meanwhile.
 pub trait Directory: Send + Sync {
-    /// The entries, in no particular order. Links are not followed.
+    /// Returns the entries, in no particular order. Links are not followed.
     fn entries(&self) -> Result<Vec<DirectoryEntry>>;
     /// Opens the directory `name` in this one; a link is `not_a_directory`.
     fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>>;
-    /// Opens the file `name` in this directory; anything but a plain file is `unsupported`.
+    /// Opens the file `name` in this directory; any entry other than a plain file is `unsupported`.
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
-    /// Describes the entry `name` itself. The version of a file is left out where only its content could tell it.
+    /// Describes the entry `name` itself. The version of a file is left out if only its content could tell it.
     fn stat(&self, name: &[u8]) -> Result<Stat>;
-    /// Changes the entry `name`, for whoever brings back a name that no path can spell. It is done whole or not at all; no lock is taken
-    /// and no journal told, so whoever calls this has seen to both.
+    /// Changes the entry `name`, to bring back a name that no path can spell. It is done whole or not at all. It takes
+    /// no lock and writes to no journal: the caller must have done both.
     fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()>;
 }
 
-/// A name in a [`Directory`] and what it is.
+/// A name in a [`Directory`] and the kind of its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
     /// The name, which need not be UTF-8.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
 }
 
-/// What becomes of an entry of a [`Directory`].
+/// A change of an entry of a [`Directory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alteration<'a> {
-    /// It comes to be. A name that is taken is `already_exists`.
+    /// The entry is created. A name that is taken is `already_exists`.
     Make(NewEntry<'a>),
-    /// The file there gives way to another, in one step.
+    /// The file there is replaced by another, in one step.
     Replace {
         /// All of the new content.
         content: &'a Content,
         /// The permission bits.
         mode: u32,
     },
-    /// The file, the link or the empty directory goes. One with entries is `not_empty`.
+    /// The file, the link or the empty directory is removed. A directory with entries is `not_empty`.
     Remove,
     /// The file or directory gets these permission bits.
     SetMode(u32),
 }
 
-/// Something to make in a [`Directory`].
+/// An entry to create in a [`Directory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewEntry<'a> {
     /// An empty directory.
@@ -105,7 +109,7 @@ pub enum NewEntry<'a> {
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points, as written.
+        /// The target, as written.
         target: &'a str,
     },
 }
@@ -114,13 +118,14 @@ pub enum NewEntry<'a> {
 pub struct OpenFile {
     /// The bytes.
     pub content: Box<dyn Read + Send>,
-    /// How many there were at opening.
+    /// The number of bytes at opening.
     pub size: u64,
-    /// Which file was opened, where it has several names.
+    /// The identity of the opened file, if it has several names.
     pub hard_linked: Option<HardLinkedFile>,
 }
 
-/// Tells whether two names lead to one file. Only for comparison: it is no way to a file, and a file that comes later may have it again.
+/// The identity of a file: it tells whether two names lead to one file. Only for comparison: it does not open a file,
+/// and a later file may have the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     /// The device that holds the file.
@@ -132,9 +137,9 @@ pub struct FileIdentity {
 /// A file that has several names (hard links).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HardLinkedFile {
-    /// Which file it is.
+    /// The identity of the file.
     pub identity: FileIdentity,
-    /// How many names the file has, those outside the workspace included.
+    /// The number of names of the file, including those outside the workspace.
     pub names: u64,
 }
 
@@ -147,13 +152,14 @@ impl fmt::Debug for OpenFile {
     }
 }
 
-/// Whether symbolic links on the way to an entry are followed.
+/// Whether symbolic links in the path of an entry are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Follow {
     /// Links that stay inside the workspace work; others are `path_escape`.
     #[default]
     Inside,
-    /// A link anywhere in the path is `path_escape`: the caller has resolved the path and checked it, and no race may change it.
+    /// A link anywhere in the path is `path_escape`: the caller has resolved and checked the path, and no race may
+    /// change it.
     Never,
 }
 
@@ -171,10 +177,10 @@ pub enum EntryKind {
     Other,
 }
 
-/// How to [`Storage::stat`].
+/// The options of [`Storage::stat`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatOptions {
-    /// How links above the entry are treated.
+    /// The treatment of links above the entry.
     pub follow: Follow,
     /// Whether the version of a file is wanted; it may cost a read.
     pub with_version: bool,
@@ -183,64 +189,65 @@ pub struct StatOptions {
 /// A description of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
     /// Bytes of content; 0 for directories.
     pub size: u64,
-    /// Permission bits, where the storage keeps them.
+    /// Permission bits, if the storage keeps them.
     pub mode: Option<u32>,
-    /// When it was created, if the storage knows.
+    /// The time of its creation, if the storage knows it.
     pub created: Option<Timestamp>,
-    /// When its content last changed, where the storage knows.
+    /// The time of the last change of its content, if the storage knows it.
     pub modified: Option<Timestamp>,
-    /// When content, mode, name or number of links last changed, by a clock that no program sets; where the storage knows.
+    /// The time of the last change of content, mode, name or number of links, by a clock that no program sets; if the
+    /// storage knows it.
     pub changed: Option<Timestamp>,
-    /// The version of a file, where it was asked for.
+    /// The version of a file, if it was requested.
     pub version: Option<Version>,
-    /// Where a link points, as written.
+    /// The target of a link, as written.
     pub target: Option<String>,
-    /// Which file it is, where the file has several names (hard links).
+    /// The identity of the file, if it has several names (hard links).
     pub hard_linked: Option<HardLinkedFile>,
 }
 
-/// How to [`Storage::read`].
+/// The options of [`Storage::read`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The bytes wanted; what lies past the end is left out. `None` for the whole file.
+    /// The range of bytes; bytes past the end are left out. `None` for the whole file.
     pub range: Option<Range<u64>>,
-    /// How links are treated.
+    /// The treatment of links.
     pub follow: Follow,
-    /// More bytes than this are `too_large`, found out before they are read.
+    /// More bytes than this are `too_large`; this is checked before they are read.
     pub max_bytes: Option<u64>,
-    /// What must hold of the file; otherwise it is a `conflict`.
+    /// A condition on the file; if it does not hold, the read is a `conflict`.
     pub precondition: Precondition,
 }
 
-/// What [`Storage::read`] gives.
+/// The result of [`Storage::read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadResult {
-    /// The bytes asked for.
+    /// The requested bytes.
     pub bytes: Bytes,
     /// The size of the whole file.
     pub size: u64,
     /// The version that the bytes belong to.
     pub version: Version,
-    /// Permission bits, where the storage keeps them.
+    /// Permission bits, if the storage keeps them.
     pub mode: Option<u32>,
-    /// Which file was read, where it has several names.
+    /// The identity of the file, if it has several names.
     pub hard_linked: Option<HardLinkedFile>,
 }
 
-/// How to [`Storage::list`].
+/// The options of [`Storage::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Whether what lies below the directories is listed too.
+    /// Whether the entries below the directories are listed too.
     pub is_deep: bool,
     /// The last entry of the page before.
     pub after: Option<EntryPath>,
     /// The most entries in this page.
     pub limit: usize,
-    /// How links above the directory are treated.
+    /// The treatment of links above the directory.
     pub follow: Follow,
 }
 
@@ -269,15 +276,15 @@ pub struct ListPage {
 pub struct Entry {
     /// Its path below the root.
     pub path: EntryPath,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
     /// Bytes of content; 0 for directories.
     pub size: u64,
-    /// When its content last changed, where the storage knows.
+    /// The time of the last change of its content, if the storage knows it.
     pub modified: Option<Timestamp>,
-    /// The version of a file, where a list tells it at no cost; [`Storage::stat`] tells it everywhere.
+    /// The version of a file, if a list tells it at no cost; [`Storage::stat`] tells it for every storage.
     pub version: Option<Version>,
-    /// Which file it is, where the file has several names.
+    /// The identity of the file, if it has several names.
     pub hard_linked: Option<HardLinkedFile>,
 }
 
@@ -286,9 +293,9 @@ pub struct Entry {
 pub struct Batch {
     /// The mutations in order.
     pub mutations: Vec<Mutation>,
-    /// How links on the way to every path are treated.
+    /// The treatment of links in every path.
     pub follow: Follow,
-    /// Where the batch comes from, for a storage that keeps a journal; others pass it by.
+    /// The operation and actor behind the batch, for a storage that keeps a journal; others ignore it.
     pub origin: Origin,
 }
 
@@ -301,25 +308,25 @@ impl From<Mutation> for Batch {
     }
 }
 
-/// Where a [`Batch`] comes from: what its change says in the journal.
+/// The origin of a [`Batch`]: the description of its change in the journal.
 ///
 /// Never holds content, arguments, environment values or output: a journal outlives the session that wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The operation, by the canonical name of its tool; empty where the caller names none.
-    pub operation: &'static str,
-    /// What was done, in a few words; empty for words made from the mutations.
+    /// The operation, by the canonical name of its tool; empty if the caller names none.
+    pub operation: Cow<'static, str>,
+    /// A description of the change, in a few words; empty for a description made from the mutations.
     pub summary: String,
-    /// Who did it.
+    /// The actor.
     pub actor: Actor,
-    /// The command that did it, where one did.
+    /// The command that made the change, if one did.
     pub command: Option<String>,
 }
 
 /// One step of a [`Batch`].
 ///
-/// Paths that are links: `Write`, `Append`, `SetMode` and the source of `Copy` act on what the link leads to; `Remove`, `Rename`
-/// and `Symlink` on the link itself.
+/// Paths that are links: `Write`, `Append`, `SetMode` and the source of `Copy` act on the target of the link; `Remove`,
+/// `Rename` and `Symlink` act on the link itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mutation {
     /// Puts `content` at `path`; an existing file keeps its mode unless one is given.
@@ -328,7 +335,7 @@ pub enum Mutation {
         path: WsPath,
         /// All of its new content.
         content: Content,
-        /// What must hold.
+        /// The condition for the write.
         precondition: Precondition,
         /// New permission bits.
         mode: Option<u32>,
@@ -341,7 +348,7 @@ pub enum Mutation {
         path: WsPath,
         /// The bytes to add.
         content: Bytes,
-        /// What must hold.
+        /// The condition for the append.
         precondition: Precondition,
         /// Whether a missing file, and missing directories above, are made.
         create: bool,
@@ -352,7 +359,7 @@ pub enum Mutation {
         path: WsPath,
         /// Whether a directory may have entries.
         recursive: bool,
-        /// What must hold.
+        /// The condition for the removal.
         precondition: Precondition,
     },
     /// Moves a file, a link or a whole directory. Onto itself it is a no-op; below itself it is `invalid`.
@@ -384,12 +391,12 @@ pub enum Mutation {
         /// Whether missing directories above are made, and an existing directory is fine.
         parents: bool,
     },
-    /// Makes a symbolic link; one that would lead outside is made all the same and cannot be followed. A target that no system takes
-    /// ([`check_target`](crate::path::check_target)) is `invalid`.
+    /// Makes a symbolic link; one that would lead outside is made all the same and cannot be followed. A target that no
+    /// system takes ([`check_target`](crate::path::check_target)) is `invalid`.
     Symlink {
         /// The link.
         path: WsPath,
-        /// Where it points, as written.
+        /// The target, as written.
         target: String,
     },
     /// Sets the permission bits of a file or directory.
@@ -402,7 +409,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// A write that replaces whatever file is there and makes the directories above.
+    /// Returns a write that replaces any file at the path and makes the directories above it.
     pub fn write(path: WsPath, content: impl Into<Content>) -> Self {
         Self::Write {
             path,
@@ -413,7 +420,7 @@ impl Mutation {
         }
     }
 
-    /// The path that this mutation changes; of a rename or copy, the new one.
+    /// Returns the path that this mutation changes; for a rename or copy, the new one.
     pub fn path(&self) -> &WsPath {
         match self {
             Self::Write { path, .. }
@@ -427,19 +434,19 @@ impl Mutation {
     }
 }
 
-/// What a mutation left behind.
+/// The state of a path after its mutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// The version of the file now at the path, where a file is there. A mutation that is alone in its batch tells it, except an append to a
-    /// large file; in a larger batch it is told where the storage knows it without more work.
+    /// The version of the file at the path now, if a file is there. A mutation that is alone in its batch always has
+    /// it, except an append to a large file; in a larger batch it is set if the storage knows it without more work.
     pub version: Option<Version>,
     /// Its size.
     pub size: u64,
-    /// Whether something is there that was not there before.
+    /// Whether the mutation created the entry.
     pub created: bool,
 }
 
-/// What a change that was returned as done survives.
+/// The failures that a successfully returned change survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
@@ -450,7 +457,7 @@ pub enum Durability {
     Relaxed,
 }
 
-/// What a storage is.
+/// The kind of a storage and its native features.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StorageInfo {
     /// The kind under which it is registered.
@@ -461,10 +468,11 @@ pub struct StorageInfo {
     pub has_modes: bool,
     /// Whether it keeps symbolic links.
     pub has_symlinks: bool,
-    /// Whether one file can have several names (hard links). Such a storage tells which file an entry is, and opens directories by handle.
+    /// Whether one file can have several names (hard links). Such a storage tells the identity of each entry, and opens
+    /// directories by handle.
     #[serde(skip)]
     pub has_hard_links: bool,
-    /// The permission bits that a new file has where none are given, where that is the same for every file.
+    /// The permission bits of a new file if none are given, if they are the same for every file.
     #[serde(skip)]
     pub file_mode: Option<u32>,
 }

@@ -1,4 +1,5 @@
-//! Time and identity, behind traits so that a test can fix them. The only place that asks the machine for either.
+//! Time and identity, behind traits so that a test can fix them. This is the only file that asks the machine for
+//! either.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,17 +13,17 @@ use std::time::{Duration, Instant};
 
 pub use jiff::Timestamp;
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The wall clock.
+    /// Returns the time of the wall clock.
     fn now(&self) -> Timestamp;
-    /// A clock that never goes back, from an arbitrary start.
+    /// Returns the time since an arbitrary start, by a clock that never goes back.
     fn elapsed(&self) -> Duration;
 }
 
-/// Makes identifiers that are unique and sort by the time they were made.
+/// A source of identifiers that are unique and sort by the time at which they were made.
 pub trait Ids: Send + Sync + fmt::Debug {
-    /// A new identifier: lower-case letters, digits and hyphens.
+    /// Returns a new identifier: lower-case letters, digits and hyphens.
     fn next(&self) -> String;
 }
 
@@ -58,7 +59,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// A clock that moves only when told.
+/// A clock that moves only when a test moves it.
 #[derive(Debug)]
 pub struct FixedClock {
     now: Mutex<Timestamp>,
@@ -66,7 +67,7 @@ pub struct FixedClock {
 }
 
 impl FixedClock {
-    /// A clock that stands at `now`.
+    /// Makes a clock that stands at `now`.
     pub fn at(now: Timestamp) -> Self {
         Self {
             now: Mutex::new(now),

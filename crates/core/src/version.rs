@@ -1,4 +1,4 @@
-//! Versions and what a write may demand of them.
+//! Versions of files, and preconditions on them.
 
 use std::fmt;
 
@@ -8,19 +8,20 @@ use crate::{Error, Result, WsPath};
 
 /// An opaque token for the content of one file: whenever the content changes, so does the version.
 ///
-/// A token is meant to be handed back as a precondition. Two tokens of the same content may differ (a `local` storage adds a hash
-/// while the file is younger than the clock's grain), so compare by writing with a precondition, not by text.
+/// A token is meant to be passed back as a precondition. Two tokens of the same content may differ (a `local` storage
+/// adds a hash while the file is younger than the clock's grain), so compare by writing with a precondition, not by
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(String);
 
 impl Version {
-    /// Wraps a token made by a storage, or handed back by a caller.
+    /// Wraps a token made by a storage, or passed back by a caller.
     pub fn new(token: impl Into<String>) -> Self {
         Self(token.into())
     }
 
-    /// The token.
+    /// Returns the token.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -32,10 +33,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// What must hold at a path for a mutation to happen; checked and applied as one step.
+/// A condition on the state of a path, without which a mutation does not happen; checked and applied as one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// No condition.
     #[default]
     Any,
     /// Nothing is there.
@@ -54,7 +55,7 @@ impl Precondition {
         }
     }
 
-    /// Checks against what is at `path` now, for storages whose versions compare by text.
+    /// Checks the condition against the version at `path` now, for storages whose versions compare by text.
     pub fn check(&self, path: &WsPath, current: Option<&Version>) -> Result<()> {
         match (self, current) {
             (Self::Any, _) | (Self::Absent, None) => Ok(()),
@@ -63,7 +64,7 @@ impl Precondition {
         }
     }
 
-    /// The `conflict` of a precondition that does not hold; `current` is the version at `path` now.
+    /// Returns the `conflict` of a precondition that does not hold; `current` is the version at `path` now.
     pub fn refusal(&self, path: &WsPath, current: Option<Version>) -> Error {
         match self {
             Self::Absent => Error::not_absent(path, current),

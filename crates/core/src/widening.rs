@@ -1,8 +1,9 @@
-//! What a configuration gives beyond the defaults: data in, a list of settings out.
+//! Finds the settings of a configuration that give more than the defaults: data in, a list of settings out.
 //!
-//! A configuration file that somebody else may have written can be opened only as far as it narrows: fewer files, fewer commands, lower
-//! limits, all below its own directory. Each setting that does more is listed here with its key and the reason. Every type of a
-//! configuration is taken apart field by field, so that a new field does not compile until somebody decided on which side it is.
+//! A configuration file that somebody else may have written can be opened only as far as it narrows: fewer files, fewer
+//! commands, lower limits, all below its own directory. Each setting that widens is listed here with its key and the
+//! reason. Every type of a configuration is destructured field by field, so that a new field does not compile until
+//! somebody has decided on which side it is.
 
 use std::path::{Component, Path};
 use std::time::Duration;
@@ -21,15 +22,15 @@ use crate::{
 pub struct WideningSetting {
     /// Its key: `capabilities.shell.sandbox`.
     pub key: String,
-    /// Its value as JSON; `"[redacted]"` for a key of a server that is written out.
+    /// Its value as JSON; `"[redacted]"` for a server key that is written out.
     pub value: String,
-    /// What it gives.
+    /// The right or resource that it gives.
     pub reason: &'static str,
 }
 
 impl Config {
-    /// The settings of all workspaces that give more than the defaults, for a file in `directory`. Their keys begin with
-    /// `workspaces.NAME`.
+    /// Returns the settings of all workspaces that give more than the defaults, for a file in `directory`. Their keys
+    /// begin with `workspaces.NAME`.
     pub fn widening_settings(&self, directory: &Path) -> Vec<WideningSetting> {
         let Self { workspaces } = self;
         let of_workspace = |(name, config): (&String, &WorkspaceConfig)| {
@@ -45,14 +46,14 @@ impl Config {
 }
 
 impl WorkspaceConfig {
-    /// The settings that give more than the defaults, for a file in `directory`, an absolute path. Links are not resolved: a directory
-    /// that a link leads out of has to be refused where it is opened.
+    /// Returns the settings that give more than the defaults, for a file in `directory`, an absolute path. Links are
+    /// not resolved: opening must refuse a directory that a link leads out of.
     pub fn widening_settings(&self, directory: &Path) -> Vec<WideningSetting> {
         let Self {
             storage,
             capabilities,
             tools,
-            // Whatever its variables are, a command has the rights of its sandbox and no more.
+            // Whichever variables a command has, it has the rights of its sandbox and no more.
             env: _,
             history,
             exclude,
@@ -95,6 +96,7 @@ impl Findings {
 fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Findings) {
     let elsewhere = "its files are not in the directory of this file";
     match (storage.kind(), storage) {
+        // Files in memory end with the process, and nothing outside is touched.
         ("memory", _) => {}
         ("local", StorageConfig::Url(url)) => {
             let is_outside = !lies_within(url.strip_prefix("local:").unwrap_or(url), directory);
@@ -122,12 +124,13 @@ fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut Findi
                 let reason = "a power failure may lose the newest changes";
                 found.add_if(text != Some("full"), &place, value, reason);
             }
+            // An option added later must be judged here before it can count as narrow.
             _ => found.add_if(true, &place, value, "Garret does not know this option to be safe"),
         }
     }
 }
 
-/// Names what of a storage elsewhere carries something away, besides that it is elsewhere.
+/// Lists the options of a remote storage that carry something away, in addition to the storage itself.
 fn judge_remote(options: &Map<String, Value>, found: &mut Findings) {
     for (key, value) in options {
         let is_secret = value.as_str().is_some_and(is_reference);
@@ -135,15 +138,17 @@ fn judge_remote(options: &Map<String, Value>, found: &mut Findings) {
             _ if is_secret => "it takes a secret from the environment, a file or the machine",
             "endpoint" => "requests and their keys go to this server",
             "profile" => "it uses keys of the user",
+            // The storage itself is already listed, and the other options carry nothing away.
             _ => continue,
         };
         found.add_if(true, &format!("storage.{key}"), &shown_option(key, value), reason);
     }
 }
 
-/// Whether the path `text`, taken from `directory`, stays below it by its text.
+/// Returns whether the path `text`, relative to `directory`, stays below it by its text.
 fn lies_within(text: &str, directory: &Path) -> bool {
     let path = directory.join(text);
+    // `a/../..` begins with the directory by its text and still leaves it.
     let goes_up = path.components().any(|part| part == Component::ParentDir);
     !goes_up && path.starts_with(directory)
 }
@@ -167,7 +172,7 @@ fn judge_capabilities(capabilities: &Capabilities, found: &mut Findings) {
         max_files: _,
         max_total_mb: _,
         require_approval: _,
-        // A path is refused or stops at the root; it leaves the workspace in neither way.
+        // A path is refused or stops at the root; it never leaves the workspace.
         on_escape: _,
     }) = fs.policy()
     {}
@@ -261,7 +266,7 @@ fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
     judge_limits(limits, found);
 }
 
-/// Lists each limit that is above its default. A number that is no limit at all is refused where the workspace is opened.
+/// Lists each limit that is above its default.
 fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
     let ShellLimits {
         timeout_s,
@@ -274,8 +279,10 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
         open_files,
         output_kib,
     } = limits;
+    // A number that is not a limit at all is refused when the workspace is opened.
     let Ok(set) = limits.limits() else { return };
     let default = Limits::default();
+    // No limit compares as the largest one.
     let time = |limit: Option<Duration>| limit.unwrap_or(Duration::MAX);
     let amount = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let mut add_if = |is_wider: bool, key: &str, value: Value| {
@@ -320,7 +327,7 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
 fn judge_code(policy: &CodePolicy, found: &mut Findings) {
     let default = CodePolicy::default();
     let CodePolicy {
-        // All are offered by default.
+        // All languages are offered by default.
         languages: _,
         is_stateful,
         idle_timeout_s,

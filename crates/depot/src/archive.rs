@@ -1,8 +1,8 @@
-//! The entries of a tar archive that somebody else wrote.
+//! Reads the entries of a tar archive from an untrusted source.
 //!
-//! What stands before an entry (long names, extended attributes, the map of a sparse file) is read into memory by whoever reads the
-//! archive, however long it says it is. Here it is refused above a size that no tool writes, so that a small archive that unpacks to
-//! gigabytes of a name takes no more memory than another.
+//! The headers before an entry (long names, extended attributes, the map of a sparse file) are read into memory by the
+//! tar reader, however long they claim to be. Here they are refused above a size that no tool writes, so that a small
+//! archive which unpacks to gigabytes of a name takes no more memory than another.
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// The most bytes that are read from one entry to the next.
 pub(crate) const LONGEST_HEADERS: u64 = 4 << 20;
 
-/// A tar archive whose headers have a bound.
+/// A tar archive whose headers are bounded in size.
 pub(crate) struct Archive<R: Read> {
     archive: tar::Archive<Bounded<R>>,
     left: Rc<Cell<u64>>,
@@ -19,6 +19,7 @@ pub(crate) struct Archive<R: Read> {
 
 impl<R: Read> Archive<R> {
     pub(crate) fn over(source: R) -> Self {
+        // Shared with the reader, because the tar reader owns it while the entries are read.
         let left = Rc::new(Cell::new(u64::MAX));
         let bounded = Bounded {
             source,
@@ -30,7 +31,8 @@ impl<R: Read> Archive<R> {
         }
     }
 
-    /// The entries in order. Whoever takes one reads all of its content before the next: what is left of it counts as headers.
+    /// Returns the entries in order. The caller reads all content of an entry before it takes the next one: unread
+    /// content counts as headers.
     pub(crate) fn entries(&mut self) -> Result<Entries<'_, R>> {
         Ok(Entries {
             entries: self.archive.entries()?,
@@ -38,7 +40,7 @@ impl<R: Read> Archive<R> {
         })
     }
 
-    /// What follows the archive.
+    /// Returns the bytes after the archive.
     pub(crate) fn into_rest(self) -> impl Read {
         self.archive.into_inner()
     }
@@ -56,12 +58,13 @@ impl<'a, R: Read> Iterator for Entries<'a, R> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left.set(LONGEST_HEADERS);
         let next = self.entries.next();
+        // The bound is for headers only; the content of an entry may have any size.
         self.left.set(u64::MAX);
         next
     }
 }
 
-/// A reader that gives as many bytes as are left, and then fails.
+/// A reader that fails after a given number of bytes.
 pub(crate) struct Bounded<R> {
     source: R,
     left: Rc<Cell<u64>>,
@@ -87,7 +90,7 @@ impl<R: Read> Read for Bounded<R> {
 mod tests {
     use super::*;
 
-    /// A header of that kind for so many bytes, which do not follow.
+    /// Returns a header of this kind for `size` bytes, without the bytes.
     fn header(kind: tar::EntryType, size: u64) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(kind);
@@ -96,7 +99,7 @@ mod tests {
         header.as_bytes().to_vec()
     }
 
-    /// How many bytes are read of an archive that goes on without an end after its first header, and what comes of it.
+    /// Reads an archive that never ends after its first header; returns the number of bytes read and the error.
     fn read_of_endless(kind: tar::EntryType) -> (u64, ErrorKind) {
         let first = header(kind, 3 << 30);
         let taken = Cell::new(0);

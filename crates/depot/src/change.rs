@@ -1,7 +1,7 @@
 //! A change being made: mutations, or the reversal of other changes, inside the writer's transaction.
 //!
-//! Each step is put down at once and seen by the next; the writer's savepoint takes all of it back where a later one is refused. A
-//! change that touched nothing leaves no trace.
+//! Each step is written at once, and the next step sees it. If a later step is refused, the writer rolls all of them
+//! back to its savepoint. A change that touched no path leaves no trace in the journal.
 
 mod mutate;
 mod summary;
@@ -30,11 +30,11 @@ pub(crate) struct Changing<'c> {
     moves: i64,
     has_touched: bool,
     listed: Listed,
-    /// The content that was put down last, and its number.
+    /// The content that was recorded last, and the number of its row.
     recorded: Option<(Address, i64)>,
 }
 
-/// What a change says of itself.
+/// The fields of a change's row that its caller provides.
 #[derive(Debug, Clone)]
 pub(crate) struct Author {
     pub(crate) id: String,
@@ -44,7 +44,7 @@ pub(crate) struct Author {
 }
 
 impl<'c> Changing<'c> {
-    /// Begins the next change of a workspace.
+    /// Begins the next change of a workspace. A workspace that was deleted is `not_found`.
     pub(crate) fn begin(
         session: Session<'c>,
         shared: &'c Shared,
@@ -70,25 +70,27 @@ impl<'c> Changing<'c> {
         })
     }
 
-    /// The number that the change will have.
+    /// Returns the number that the change will have.
     pub(crate) fn seq(&self) -> i64 {
         self.seq
     }
 
-    /// The workspace that is changed.
+    /// Returns the number of the workspace that is changed.
     pub(crate) fn workspace(&self) -> i64 {
         self.workspace
     }
 
-    /// The time of the change, as it is stored.
+    /// Returns the time of the change, in the unit of the database.
     pub(crate) fn now(&self) -> i64 {
         self.now
     }
 
-    /// Puts `node`, or nothing, at `path`.
+    /// Writes `node` at `path`, or removes the entry at `path` if `node` is `None`.
     pub(crate) fn set(&mut self, path: &[u8], node: Option<Node>) -> Result<()> {
         let held = match node {
             Some(node) => Some(Held::Node(node)),
+            // Only an entry of the lineage needs a row that hides it: without one, the branch would show that entry
+            // again.
             None => self.tree.inherited(path)?.map(|_| Held::Hidden),
         };
         self.has_touched = true;
@@ -97,7 +99,7 @@ impl<'c> Changing<'c> {
         session.put_entry(self.workspace, path, self.seq, held.as_ref(), place, &mut self.listed)
     }
 
-    /// Puts `node` at `path`, where nothing was found.
+    /// Writes `node` at `path`, at which the caller has found no entry.
     pub(crate) fn set_new(&mut self, path: &[u8], node: Node) -> Result<()> {
         self.has_touched = true;
         let held = Held::Node(node);
@@ -106,32 +108,33 @@ impl<'c> Changing<'c> {
         session.put_new_entry(self.workspace, path, self.seq, &held, place, &mut self.listed)
     }
 
-    /// The number of the content of `held`, where it is at hand.
+    /// Returns the row number of the content of `held`, if that content was recorded last.
     fn place_of(&self, held: &Held) -> Option<i64> {
+        // The number saves a lookup of the content by its hash when the entry is inserted.
         let (address, number) = self.recorded?;
         matches!(held, Held::Node(node) if node.content == Some(address)).then_some(number)
     }
 
-    /// Notes that `from` is now at `to`, so that the history of a file can be followed.
+    /// Records that the entry at `from` moved to `to`, so that the history of a file can be followed across the move.
     pub(crate) fn note_move(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         self.moves += 1;
         let change = (self.workspace, self.seq);
         self.tree.session().add_move(change, self.moves, from, to)
     }
 
-    /// Makes it a change even if it puts nothing anywhere.
+    /// Makes this a change of the journal even if it writes no entry.
     pub(crate) fn touch(&mut self) {
         self.has_touched = true;
     }
 
-    /// Puts down the rows of content that the change refers to.
+    /// Writes the rows of content that the change refers to.
     pub(crate) fn record(&mut self, prepared: &Prepared) -> Result<()> {
         let number = self.content.record_numbered(self.tree.session(), prepared)?;
         self.recorded = number.map(|number| (prepared.address, number));
         Ok(())
     }
 
-    /// What it does to each path.
+    /// Returns the state of each path that the change touches, before and after it.
     pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
         let (session, workspace) = (self.tree.session(), self.workspace);
         let level = Level {
@@ -142,28 +145,31 @@ impl<'c> Changing<'c> {
         images_of(session, level, touched)
     }
 
-    /// Brings small content into place.
+    /// Stores the blobs of small content; its rows are written by [`Changing::record`].
     pub(crate) fn prepare(&self, content: &Bytes) -> Result<Prepared> {
         let session = self.tree.session();
         self.content.prepare_in(session, content, self.durability)
     }
 
-    /// Refers to content that the depot has, so that no sweep takes it from under the change; tells whether the depot has it.
+    /// Re-dates content in the depot, so that no garbage collection removes it before the change commits. Returns
+    /// whether the depot has the content.
     pub(crate) fn refer(&self, address: Address) -> Result<bool> {
         self.content.refer(self.tree.session(), address)
     }
 
-    /// An id of its own.
+    /// Returns the id of the change.
     fn id(&self, shared: &Shared) -> String {
         let id = shared.ids.next();
+        // An id that encodes workspace and number is found without an index.
         telling(&id, self.workspace, self.seq).unwrap_or(id)
     }
 
-    /// Closes the change, unless its review refuses it; gives its number, or `None` where it touched nothing.
+    /// Closes the change, unless its review refuses it. Returns its number, or `None` if it touched no path.
     pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, making: Making) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
         }
+        // Inside the transaction: a refusal must roll back every step of the change.
         if let Some(review) = &making.review {
             review(&self.paths()?)?;
         }
@@ -176,20 +182,20 @@ impl<'c> Changing<'c> {
         } = origin.actor;
         let by = Author {
             id: self.id(shared),
-            operation: origin.operation.to_owned(),
+            operation: origin.operation.into_owned(),
             summary: origin.summary,
             actor: ChangeActor {
                 agent,
                 session,
                 tool_call,
-                door: door.to_owned(),
+                door: door.into_owned(),
                 command: origin.command,
             },
         };
         self.finish_as(kind, by)
     }
 
-    /// Closes the change under a given id; gives its number, or `None` where it touched nothing.
+    /// Closes the change with the id and the actor of `by`. Returns its number, or `None` if it touched no path.
     pub(crate) fn finish_as(self, kind: ChangeKind, by: Author) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
@@ -211,11 +217,12 @@ impl<'c> Changing<'c> {
         };
         let session = self.tree.session();
         session.add_change(&row, &self.listed)?;
+        // The next change of the same group then needs neither to look up the head nor to walk the lineage.
         session.remember_head(self.workspace, self.seq, self.tree.into_levels());
         Ok(Some(self.seq))
     }
 
-    /// The same change, made at the time `at`.
+    /// Returns this change with the time `at` instead of now; imports keep the times of their source with it.
     #[must_use]
     pub(crate) fn made_at(mut self, at: i64) -> Self {
         self.now = at;

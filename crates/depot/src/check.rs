@@ -1,6 +1,6 @@
-//! Looking over a whole depot: every piece of content, every entry, every journal, the lineage.
+//! Checks a whole depot: every piece of content, every entry, every journal, and the lineage of every workspace.
 //!
-//! It reads everything and changes nothing. It goes page by page, so that others can work meanwhile.
+//! The check reads everything and changes nothing. It reads page by page, so that others can work meanwhile.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,60 +16,61 @@ use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
 use crate::private;
 use crate::tree::Tree;
 
-/// Rows looked at in one transaction.
+/// Rows read in one transaction.
 const PAGE: usize = 1_000;
 
-/// Something in a depot that is not as it should be.
+/// A fault in a depot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The id of the workspace, where one is concerned.
+    /// The id of the workspace, if the fault concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// The path, where one is concerned.
+    /// The path, if the fault concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<EntryPath>,
-    /// The number of the change that is concerned: of an entry, the one that made it so.
+    /// The number of the change, if the fault concerns one; for an entry, the change that wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<u64>,
-    /// What is wrong.
+    /// A description of the fault.
     pub what: String,
 }
 
-/// What a look over a whole depot found.
+/// The result of a check of a whole depot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// What is wrong, which is nothing where all is well.
+    /// The faults; empty if the depot is sound.
     pub problems: Vec<Problem>,
-    /// Workspaces looked at.
+    /// Workspaces checked.
     pub workspaces: u64,
-    /// Entries looked at, at every point.
+    /// Entries checked, those of earlier points included.
     pub entries: u64,
     /// Pieces of content read and verified.
     pub pieces: u64,
-    /// Blobs that nothing names: those of writes that were refused, cut short or are just being made. A collection removes them.
+    /// Blobs without a row: those of writes that were refused, interrupted or are still under way. Garbage collection
+    /// removes them.
     pub orphans: u64,
     /// Blobs of relaxed writes that are not yet known to have reached the disk.
     pub unsynced: u64,
-    /// What is not wrong, and worth knowing: that others may read the home.
+    /// Remarks that are no faults, such as that other users may read the home.
     pub notes: Vec<String>,
 }
 
-/// What is known to be damaged while entries are looked at.
+/// The content that is known to be damaged while entries are checked.
 #[derive(Default)]
 struct Damage {
     contents: BTreeSet<Address>,
-    /// Those of them that are there, and that the disk does not give.
+    /// The addresses of `contents` whose blob exists but cannot be read from the disk.
     unreadable: BTreeSet<Address>,
     unsynced: BTreeSet<Address>,
 }
 
 impl Depot {
-    /// Looks over everything; gives what is wrong, which is nothing where all is well.
+    /// Checks the whole depot and returns the faults; none if it is sound.
     pub async fn check(&self) -> Result<Vec<Problem>> {
         Ok(self.inspect().await?.problems)
     }
 
-    /// Looks over everything, and counts it.
+    /// Checks the whole depot; returns the faults, and counts of everything that was checked.
     pub async fn inspect(&self) -> Result<Inspection> {
         let database = &self.shared.database;
         let sound = database.read(|session| session.integrity())?;
@@ -78,13 +79,14 @@ impl Depot {
         found.problems.extend(sound.into_iter().map(general));
         found.problems.extend(database.read(check_rows)?);
         found.problems.extend(self.damaged_logs().await?);
+        // Before the workspaces, so that each file with damaged content is reported with its path.
         let damage = self.damage(&mut found).await?;
         for row in database.read(|session| session.workspaces())? {
             found.workspaces += 1;
             found
                 .problems
                 .extend(database.read(|session| check_journal(session, &row))?);
-            // What it shows cannot be told then.
+            // Without a sound lineage there is no tree to check the entries against.
             if database.read(|session| has_sound_lineage(session, row.id))? {
                 self.check_workspace(&row, &damage, &mut found)?;
             }
@@ -97,7 +99,7 @@ impl Depot {
         Ok(found)
     }
 
-    /// Whether the entries of a workspace fit together and all their content is known.
+    /// Returns whether the entries of a workspace are consistent and all their content has a row.
     pub(crate) fn is_whole(&self, workspace: i64) -> Result<bool> {
         let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
             return Ok(false);
@@ -124,7 +126,8 @@ impl Depot {
         Ok(())
     }
 
-    /// Reads every piece. A list whose part is damaged is damaged too, so that the file that names it is found.
+    /// Reads and verifies every piece of content. A list with a damaged part counts as damaged, so that the file that
+    /// refers to the list is reported.
     async fn damage(&self, found: &mut Inspection) -> Result<Damage> {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced())?.into_iter().collect();
@@ -138,7 +141,7 @@ impl Depot {
                 match content.verify(database, *address).await {
                     Ok(None) => continue,
                     Ok(Some(_)) => {}
-                    // What the disk does not give keeps nobody from looking at the rest.
+                    // One blob that the disk cannot read must not end the check of the others.
                     Err(error) if is_unreadable(&error) => {
                         unreadable.insert(*address);
                     }
@@ -155,6 +158,7 @@ impl Depot {
             for list in database.read(|session| session.lists())? {
                 let parts = content.parts(database, list).await.unwrap_or_default();
                 let lost: Vec<_> = parts.iter().filter(|part| contents.contains(*part)).collect();
+                // The report on the file then names the power failure as the likely cause.
                 if lost.iter().any(|part| unsynced.contains(*part)) {
                     unsynced.insert(list);
                 }
@@ -183,7 +187,7 @@ impl Damage {
     }
 }
 
-/// Rows that belong to nothing.
+/// Reports the rows that refer to a missing workspace or to missing content.
 fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let strays = session.stray_rows()?;
@@ -202,7 +206,7 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Whether every point that a workspace goes back to is one of an older workspace.
+/// Returns whether every fork in the lineage of a workspace is a point of an older workspace.
 pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<bool> {
     match lineage(session, Level { workspace, at: HEAD }) {
         Ok(_) => Ok(true),
@@ -211,10 +215,10 @@ pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<
     }
 }
 
-/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist. The row is read again: `listed` may
-/// be that of an earlier transaction, and others go on working.
+/// Checks that the journal has no gap and ends at the head, and that the fork and the snapshots are points that exist.
 fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
+    // Read again: `listed` comes from an earlier transaction, and others may have added changes since.
     let Some(row) = &session.workspace(listed.id)? else {
         return Ok(problems);
     };
@@ -260,13 +264,14 @@ struct Page {
     next: Option<Key>,
 }
 
-/// A page of entries, and where to go on.
+/// Checks a page of entries; returns the faults and the key to continue from.
 fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, after: &Key) -> Result<Page> {
     let head = Level {
         workspace: row.id,
         at: HEAD,
     };
-    // Asked in the same transaction as the entries: others go on working.
+    // Read in the same transaction as the entries: a change that is made meanwhile would else look like one after the
+    // head.
     let newest = session.workspace(row.id)?.map_or(row.head, |row| row.head);
     let tree = Tree::at(session, head)?;
     let entries = session.rows_after(row.id, (&after.0, after.1), PAGE)?;
@@ -281,7 +286,7 @@ fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, afte
         let named = |what| Problem::of(row, what).at(&entry.path).by(entry.since);
         problems.extend(faults.into_iter().flatten().map(named));
     }
-    // The last row is looked at again with the next page, which knows its neighbour.
+    // The last row is checked again with the next page, which has the row after it.
     let next = match entries.as_slice() {
         [.., before, _] if entries.len() == PAGE => Some((before.path.clone(), before.since)),
         _ => None,
@@ -318,7 +323,7 @@ fn check_content(session: Session<'_>, entry: &EntryRow, damage: &Damage) -> Res
     })
 }
 
-/// What lives has a directory above it.
+/// Checks that an entry of the newest state has a directory above it.
 fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> {
     let is_live = entry.until == i64::MAX && matches!(entry.held, Held::Node(_));
     let slash = entry.path.iter().rposition(|byte| *byte == b'/');
@@ -330,7 +335,7 @@ fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> 
     Ok((!is_fine).then(|| "it is not in a directory".to_owned()))
 }
 
-/// Says which parts of the home others than its owner may use.
+/// Returns a note that names the parts of the home which users other than its owner may access.
 fn exposure(home: &Path) -> Option<String> {
     let exposed = private::exposed(home);
     let shown: Vec<_> = exposed

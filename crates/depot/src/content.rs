@@ -1,9 +1,11 @@
-//! Content by address: what is stored is found by the BLAKE3 of its bytes and verified against it whenever it is read.
+//! Content by address: stored content is found by the BLAKE3 hash of its bytes, and verified against that hash whenever
+//! it is read.
 //!
-//! Small content is one piece in the database. Larger content is cut where the content itself says so ([`cut`]), each part a piece of its
-//! own in the blob store, and the file's address is that of the list of parts. An edit in the middle or an append to a large file
-//! then stores the parts it changed, and a range is read and verified without the rest. The cuts depend on the content alone, so the
-//! same content has the same address however it was written.
+//! Small content is one piece in the database. Larger content is cut into parts at positions that depend on its bytes
+//! ([`cut`]). Each part is a piece of its own in the blob store, and the address of the file is that of the list of its
+//! parts. So an edit in the middle of a large file, or an append, stores only the parts that it changed, and a range is
+//! read and verified without the rest. The cuts depend on the content alone, so equal content has one address, however
+//! it was written.
 
 mod apart;
 mod cut;
@@ -26,27 +28,28 @@ pub(crate) use sync::folders;
 pub(crate) struct Address(pub(crate) [u8; 32]);
 
 impl Address {
-    /// The address of bytes.
+    /// Returns the address of `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The address of a list of parts. Derived with a key of its own, so that a file that happens to look like a list is not one.
+    /// Returns the address of a list of parts. The hash uses a key of its own, so that a file whose bytes look like a
+    /// list has another address than that list.
     pub(crate) fn of_list(list: &[u8]) -> Self {
         Self(blake3::derive_key("garret depot list of parts", list))
     }
 
-    /// The address that `digits` spell.
+    /// Parses an address from hexadecimal `digits`.
     pub(crate) fn from_hex(digits: &str) -> Option<Self> {
         blake3::Hash::from_hex(digits).ok().map(|hash| Self(*hash.as_bytes()))
     }
 
-    /// The address in hexadecimal digits.
+    /// Returns the address in hexadecimal digits.
     pub(crate) fn to_hex(self) -> String {
         self.hex_digits().to_owned()
     }
 
-    /// The same where they are only looked at.
+    /// Returns the hexadecimal digits of the address on the stack, for callers that need no `String`.
     pub(crate) fn hex_digits(self) -> impl Deref<Target = str> {
         blake3::Hash::from_bytes(self.0).to_hex()
     }

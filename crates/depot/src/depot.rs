@@ -1,4 +1,4 @@
-//! A depot: opening it, and the workspaces in it.
+//! Opens a depot, and creates, finds, renames and deletes the workspaces in it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ pub struct Depot {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What every handle of one depot uses.
+/// The state that all handles of one depot share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) database: Database,
@@ -39,23 +39,23 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
     pub(crate) is_flattening: AtomicBool,
-    /// The folder it is in; `None` in memory.
+    /// The directory of the depot; `None` in memory.
     pub(crate) home: Option<PathBuf>,
 }
 
-/// A workspace to make.
+/// A workspace to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorkspace {
-    /// Its name, unique in the depot; `None` for one that only its id finds.
+    /// The name, unique in the depot; `None` for a workspace that is found only by its id.
     pub name: Option<String>,
-    /// Where its files live: `filestore`, `memory`, `local`, …
+    /// The kind of storage that holds its files: `filestore`, `memory`, `local`, …
     pub kind: String,
-    /// Its configuration, for whoever opens it.
+    /// The configuration that is used to open it.
     pub config: serde_json::Value,
 }
 
 impl NewWorkspace {
-    /// A workspace whose files live in the depot.
+    /// Returns a workspace with the name `name` whose files live in the depot.
     pub fn named(name: &str) -> Self {
         Self {
             name: Some(name.to_owned()),
@@ -63,7 +63,7 @@ impl NewWorkspace {
         }
     }
 
-    /// The same without a name.
+    /// Returns a workspace without a name whose files live in the depot.
     pub fn unnamed() -> Self {
         Self {
             name: None,
@@ -76,21 +76,21 @@ impl NewWorkspace {
 /// A workspace as the depot lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkspaceInfo {
-    /// Unique for ever.
+    /// The id; it is never used again.
     pub id: String,
-    /// Its name, where it has one.
+    /// The name, if it has one.
     pub name: Option<String>,
-    /// Where its files live.
+    /// The kind of storage that holds its files.
     pub kind: String,
     /// Its configuration.
     pub config: serde_json::Value,
-    /// Where it was branched off.
+    /// The point at which it was branched off, if it is a branch.
     pub fork: Option<Fork>,
-    /// The number of its newest change; 0 where there is none.
+    /// The number of its newest change; 0 if there is none.
     pub head: u64,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it was deleted; recoverable until the garbage is collected.
+    /// The time of its deletion; it is recoverable until garbage collection.
     pub deleted: Option<Timestamp>,
 }
 
@@ -101,41 +101,47 @@ pub struct Fork {
     pub workspace: String,
     /// The number of that workspace's change.
     pub change: u64,
-    /// Whether every file was known there; the branch began without the others.
+    /// Whether the depot knew every file at that point; the branch began without the files that it did not know.
     pub is_complete: bool,
 }
 
 impl Depot {
-    /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
-    /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
+    /// Opens the depot in the directory `home`, and creates both if they are missing. A home of an older Garret is
+    /// migrated. A home of a newer Garret is `unsupported` and left alone. A home whose database is lost is `corrupt`,
+    /// and no new database is created in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
         let (owner, user) = (private::owner(home), private::user());
         let refused = |failure: std::io::Error| error::home_of(owner, user, &failure);
         let turns = home.join("depot.lock");
-        // Made last of all, so where it is, everything before it is on the disk.
+        // The lock file is created last, so if it exists, all other files of the home are on the disk.
         let is_new = !turns.try_exists().map_err(refused)?;
-        // Before SQLite meets files that it may not open, of which it tells no more than that.
+        // Opened before SQLite opens its files: for a file without permission, SQLite reports only that it cannot open
+        // it.
         let known_turns = (!is_new)
             .then(|| private::make_file(&turns))
             .transpose()
             .map_err(refused)?;
         let blobs = home.join("blobs");
-        // Where they were lost, what lay in them is missing, and the rest of the home works.
+        // If the blobs were lost, their folders are created again: that content is missing, but the rest of the home
+        // works.
         if is_new || !blobs.try_exists().map_err(refused)? {
             make_folders(home, &blobs).map_err(refused)?;
         }
         let file = home.join("depot.db");
-        // Before the database is looked for: another process makes that before it writes a blob.
-        let expected = match is_new && !has_blobs(&blobs).map_err(refused)? {
-            true => Expected::Either,
-            false => Expected::Depot,
+        // Blobs are looked for before the database: another process that creates the home creates the database before
+        // it writes a blob.
+        let expected = if is_new && !has_blobs(&blobs).map_err(refused)? {
+            Expected::Either
+        } else {
+            Expected::Depot
         };
-        // Before SQLite looks at it, which would throw away the log beside an empty database.
+        // Checked before SQLite opens the file: it would delete the log beside an empty database.
         if expected == Expected::Depot && !file.metadata().is_ok_and(|found| found.len() > 0) {
             return Err(error::lost_database());
         }
         if expected == Expected::Either {
-            // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
+            // SQLite would create the file with the mode that the umask leaves. Its log files get the mode of this
+            // file.
             private::make_file(&file).map_err(refused)?;
         }
         let (database, connection) = Database::open(&file, expected)?;
@@ -149,11 +155,12 @@ impl Depot {
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
         let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
+        // Before the depot is returned, so that no caller sees a change whose content a power failure destroyed.
         depot.settle().await?;
         Ok(depot)
     }
 
-    /// A depot that lives as long as its handles.
+    /// Creates a depot in memory that lives as long as its handles.
     pub fn in_memory(options: DepotOptions, context: OpenContext) -> Result<Self> {
         let (database, connection) = Database::in_memory()?;
         let content = Arc::new(ContentStore::in_memory(options.inline_bytes, context.clock.clone()));
@@ -183,18 +190,18 @@ impl Depot {
         }
     }
 
-    /// What tells this depot from every other.
+    /// Returns the id of this depot, which no other depot has.
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
         id.ok_or_else(|| error::damaged("the id of the home is missing"))
     }
 
-    /// Makes an empty workspace. A name that is taken is `already_exists`.
+    /// Creates an empty workspace. A name that is taken is `already_exists`.
     pub async fn create(&self, new: NewWorkspace) -> Result<DepotWorkspace> {
         self.add(new, None).await
     }
 
-    /// Makes a workspace that begins at `fork`.
+    /// Creates a workspace that begins at `fork`, or empty.
     pub(crate) async fn add(&self, new: NewWorkspace, fork: Option<Level>) -> Result<DepotWorkspace> {
         if let Some(name) = &new.name {
             check_name(name)?;
@@ -220,7 +227,8 @@ impl Depot {
                 let origin = session.workspace(fork.workspace)?;
                 origin
                     .ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch from no longer exists"))?;
-                // Asked again here: retention or a removal may have come since the point was looked up.
+                // Checked again in this transaction: retention or a removal may have come since the point was looked
+                // up.
                 check_kept(session, fork)?;
             }
             let id = session.add_workspace(&row)?;
@@ -231,13 +239,13 @@ impl Depot {
         Ok(self.handle(&row))
     }
 
-    /// The workspace called `name`, or with that id.
+    /// Returns the workspace with the id or the name `name`.
     pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
         let row = self.shared.database.read(|session| find_open(session, name))?;
         Ok(self.handle(&row))
     }
 
-    /// Every workspace, deleted ones included, by name.
+    /// Returns every workspace, deleted ones included, in the order of their names.
     pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>> {
         self.shared.database.read(|session| {
             let rows = session.workspaces()?;
@@ -245,7 +253,8 @@ impl Depot {
         })
     }
 
-    /// Gives the workspace `name` another name. A name that is taken is `already_exists`; its own id is always free.
+    /// Renames the workspace `name` to `new`. A name that is taken is `already_exists`; the own id of the workspace is
+    /// always allowed.
     pub async fn rename(&self, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
         let (name, new) = (name.to_owned(), new.to_owned());
@@ -259,20 +268,22 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, rename).await
     }
 
-    /// Deletes the workspace `name`; [`Depot::recover`] brings it back until the garbage is collected. Its branches are not disturbed.
+    /// Deletes the workspace `name`. [`Depot::recover`] brings it back until garbage collection. Its branches are not
+    /// affected.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let row = self.shared.database.read(|session| find(session, name))?;
         let (number, now) = (row.id, stored_time(self.shared.clock.now()));
         let delete = move |session: Session<'_>| session.set_deleted(number, Some(now));
         let deleted = self.shared.writer.write(self.shared.options.durability, delete);
         match row.deleted {
+            // The log belongs to the place of the files: the next workspace there would take its records for its own.
             None => self.with_log_in_journal(&self.handle(&row), deleted).await,
             Some(_) => deleted.await,
         }
     }
 
-    /// Brings back a deleted workspace. One whose files live at a place that another workspace took since is `already_exists`:
-    /// [`Depot::recover_at`] gives it the place again when that is free.
+    /// Recovers a deleted workspace. If another workspace has taken the place of its files since, that is
+    /// `already_exists`: [`Depot::recover_at`] assigns the place again when it is free.
     pub async fn recover(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         let recover = move |session: Session<'_>| {
@@ -288,18 +299,18 @@ impl Depot {
     }
 }
 
-/// Makes the folders of a home, which nobody but its owner may look into: it holds what was deleted, too.
+/// Creates the folders of a home with access for its owner only: the home also holds deleted files.
 fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
     private::make_folder(home)?;
     private::make_folder(blobs)?;
-    // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
+    // Created and synced once, so that a power failure never removes the folder of a blob that was synced.
     for folder in folders() {
         private::make_folder(&blobs.join(folder))?;
     }
     sync_directory(blobs)
 }
 
-/// Whether anything was ever stored among the blobs.
+/// Returns whether the blob store holds any file.
 fn has_blobs(blobs: &Path) -> std::io::Result<bool> {
     for folder in std::fs::read_dir(blobs)? {
         let folder = folder?;
@@ -310,8 +321,9 @@ fn has_blobs(blobs: &Path) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// A home that a loss of power takes away would take along what was promised to survive it.
+/// Syncs the directory of the home and the directory above it.
 fn sync_home(home: &Path) -> std::io::Result<()> {
+    // Without this, a power failure could remove a new home together with durable changes in it.
     sync_directory(home)?;
     home.parent()
         .filter(|above| !above.as_os_str().is_empty())
@@ -322,8 +334,9 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// The workspace with the id `name`, or called so, deleted or not. What is meant by its id is never another that has it for a name.
+/// Returns the workspace with the id or the name `name`, deleted or not.
 pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+    // The id first: a workspace must not be hidden by another one whose name is that id.
     let found = match session.workspace_by_uid(name)? {
         Some(row) => Some(row),
         None => session.workspace_by_name(name)?,
@@ -331,13 +344,13 @@ pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     found.ok_or_else(|| missing(name))
 }
 
-/// The workspace with the id `name`, or called so, unless it is deleted.
+/// Returns the workspace with the id or the name `name`, unless it is deleted.
 pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let row = find(session, name)?;
     check_open(&row, name).map(|()| row)
 }
 
-/// Refuses a workspace that is deleted.
+/// Checks that a workspace is not deleted; a deleted one is `not_found`.
 pub(crate) fn check_open(row: &WorkspaceRow, name: &str) -> Result<()> {
     match row.deleted {
         None => Ok(()),
@@ -369,15 +382,17 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
     }
 }
 
-/// The error for a name by which another workspace is meant.
+/// Returns the error for a name that is the id of another workspace.
 fn is_an_id(name: &str) -> Error {
     let message = format!("the name {} is the id of a workspace", quote(name));
     Error::new(ErrorKind::AlreadyExists, message).hint("choose another name")
 }
 
-/// The same for a branch of the workspace `parent`. Names are unique in a depot, so that one is taken cannot be hidden from who makes a
-/// branch; whatever else is known of a workspace that is no relative of it can.
+/// Checks that a name is free for a branch of the workspace `parent`. If an unrelated workspace has the name, the error
+/// says only that the name is taken.
 fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) -> Result<()> {
+    // Names are unique in a depot, so a taken name cannot be kept secret; any other fact about an unrelated workspace
+    // can.
     let holder = name.map_or(Ok(None), |name| session.workspace_by_name(name))?;
     match (name, holder) {
         (Some(name), Some(holder)) if origin(session, holder.id)? != origin(session, parent)? => {
@@ -388,13 +403,14 @@ fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) 
     }
 }
 
-/// The workspace from which, over all its forks, `workspace` comes.
+/// Returns the root of the lineage of `workspace`: the oldest workspace that it descends from.
 fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
     let lineage = lineage(session, Level { workspace, at: HEAD })?;
     Ok(lineage.last().map_or(workspace, |level| level.workspace))
 }
 
-/// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.
+/// Checks the name of a workspace. A user types it after `-w`, so it must be short, printable, and free of characters
+/// that have a meaning there.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '@' | '/' | ':' | '\\');
     if name.is_empty() || name.len() > 100 || name.starts_with(['-', '.']) || name.contains(is_odd) {
@@ -410,7 +426,7 @@ pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceI
     let fork = match row.fork {
         Some(fork) => {
             let is_complete = match is_complete(session, fork) {
-                // One lineage that is damaged keeps nobody from seeing the other workspaces.
+                // One damaged lineage must not keep the other workspaces from being listed.
                 Err(error) if error.kind() == ErrorKind::Corrupt => false,
                 told => told?,
             };

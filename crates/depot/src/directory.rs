@@ -1,6 +1,7 @@
-//! The files at a point as directories that are opened one in the other: the way to names that no path can spell.
+//! The files at a point as directories that are opened one inside the other. This gives access to names that no path
+//! can express.
 //!
-//! Everything else is quicker by [`garret_core::Storage`]: each look here is a lookup of its own.
+//! For all other names [`garret_core::Storage`] is faster: each call here is a database lookup of its own.
 
 use garret_core::{
     Alteration, Directory, DirectoryEntry, EntryKind, EntryPath, Error, ErrorKind, OpenFile, Result, Stat, WsPath,
@@ -20,7 +21,7 @@ pub(crate) struct DepotDirectory {
 }
 
 impl DepotDirectory {
-    /// The root of the files that `view` shows.
+    /// Returns the root directory of the files in `view`.
     pub(crate) fn root(view: DepotView) -> Self {
         let path = WsPath::root().into();
         Self { view, path }
@@ -33,7 +34,7 @@ impl DepotDirectory {
     }
 }
 
-/// A path for a message, escaped where no path can spell it.
+/// Returns a path for a message, with the names escaped that no path can express.
 fn shown(path: &EntryPath) -> WsPath {
     WsPath::parse(&path.shown()).unwrap_or_else(|_| WsPath::root())
 }

@@ -1,15 +1,16 @@
-//! One mapping from what the layers below say to the errors of Garret. No message here shows a path of the host.
+//! Maps the errors of SQLite, of the blob store and of the file system to errors of Garret. No message here shows a
+//! path of the host.
 
 use garret_core::{Error, ErrorKind};
 
-/// What the database says, by what the caller does next.
+/// Maps an error of SQLite to a kind that tells the caller how to react.
 pub(crate) fn database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
         SystemIoFailure, TypeMismatch,
     };
     match error.sqlite_error_code() {
-        // The last is what a reader says who found the log in another's hands a hundred times.
+        // `FileLockingProtocolFailed` comes from a reader that found the log locked in a hundred attempts.
         Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
         Some(SystemIoFailure) => disk_fails(FAILING),
@@ -35,36 +36,37 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
 const BUSY: &str = "the home is busy";
 const FAILING: &str = "the disk of the home reports an error";
 
-/// Another process has what is needed, and keeps it.
+/// Returns the error for a lock that another process holds for too long.
 pub(crate) fn busy() -> Error {
     Error::new(ErrorKind::Unavailable, BUSY)
 }
 
-/// Whether waiting helps.
+/// Returns whether the error means that another process holds a lock, so that a retry may succeed.
 pub(crate) fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.message() == BUSY
 }
 
-/// SQLite does not tell why; a home that may not be used is found out before it is asked.
 fn cannot_open_database() -> Error {
+    // SQLite does not tell the reason. Missing permissions were excluded before the database was opened.
     Error::new(ErrorKind::Unavailable, "the database of the home cannot be opened")
         .hint("check that you can read and write `depot.db` in the home and that its disk works, then retry")
 }
 
-/// SQLite has one word for a page that makes no sense and for one that the disk does not give.
 fn corrupt_database() -> Error {
+    // SQLite has one code for a damaged page and for a page that the disk cannot read.
     let message = "the database of the home is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
         .hint("check the disk of the home; if the disk works, restore the home from another copy")
 }
 
-/// Whether a savepoint is gone. Each is ended once, so what took it was a failing disk, and it took the transaction along.
+/// Returns whether the error says that a savepoint does not exist. Each savepoint is ended once, so only a failing
+/// disk, which ends the whole transaction, can have removed it.
 fn lacks_a_savepoint(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(_, Some(msg)) if msg.starts_with("no such savepoint"))
 }
 
-/// Whether a statement names a table, a column or an index that is not there. The statements are fixed, and fit every database of the
-/// version that was looked at when it was opened.
+/// Returns whether a statement refers to a table, a column or an index that is missing. The statements are fixed and
+/// match the schema version that was checked when the database was opened, so the database is damaged.
 fn lacks_a_part(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqlInputError { msg, .. } | rusqlite::Error::SqliteFailure(_, Some(msg)) => {
@@ -79,13 +81,13 @@ fn lacking_database() -> Error {
         .hint("restore the home from another copy")
 }
 
-/// The home has been used, and its database is not there or is empty.
+/// Returns the error for a home that was in use and whose database is missing or empty.
 pub(crate) fn lost_database() -> Error {
     Error::new(ErrorKind::Corrupt, "the database of this home is missing or empty")
         .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
 
-/// A row holds what nobody put there.
+/// Returns the error for a row with a value that Garret never writes.
 fn misread_database(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -94,7 +96,8 @@ fn misread_database(what: &str) -> Error {
     .hint("run `garret fsck`; restore the home from another copy")
 }
 
-/// What a row holds that it cannot hold, by columns and types, never values; `None` where it is the statement that is wrong.
+/// Describes an invalid value of a row by its column and type, never by the value itself; `None` if the statement is at
+/// fault.
 fn misread(error: &rusqlite::Error) -> Option<String> {
     match error {
         rusqlite::Error::InvalidColumnType(_, column, found) => Some(format!("the column {column} holds {found}")),
@@ -108,20 +111,21 @@ fn misread(error: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// What the blob store says when content cannot be put into it.
+/// Maps an error of the blob store while content is written.
 pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
-    match is_disk_full(&error) {
-        true => disk_full(),
-        false => disk_fails("the content of the home cannot be written"),
+    if is_disk_full(&error) {
+        disk_full()
+    } else {
+        disk_fails("the content of the home cannot be written")
     }
 }
 
-/// What the blob store says when content cannot be taken from it.
+/// Maps an error of the blob store while content is read.
 pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
     blob_lost(matches!(error, object_store::Error::NotFound { .. }))
 }
 
-/// The same of a blob that is a file.
+/// Maps an error of the file system while the file of a blob is read.
 pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
     blob_lost(error.kind() == std::io::ErrorKind::NotFound)
 }
@@ -129,23 +133,26 @@ pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
 const UNREADABLE: &str = "the content of the home cannot be read";
 
 fn blob_lost(is_gone: bool) -> Error {
-    match is_gone {
-        true => damaged("the content is missing from the home"),
-        false => disk_fails(UNREADABLE),
+    if is_gone {
+        damaged("the content is missing from the home")
+    } else {
+        disk_fails(UNREADABLE)
     }
 }
 
-/// Whether it is one piece of content that cannot be read, and not the home.
+/// Returns whether the error concerns one piece of content that cannot be read, and not the whole home.
 pub(crate) fn is_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.message() == UNREADABLE
 }
 
-/// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
+/// Returns whether the disk fails or is full, as opposed to a refused request: the request may be valid, and a retry
+/// may succeed.
 pub(crate) fn is_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
 }
 
-/// Why work could not be taken back, which says `error`. Where the work itself met the failing disk, what it met tells more.
+/// Returns the error to report when a rollback failed with `error`. If the work before it failed because of the disk
+/// (`met`), that error is more specific.
 pub(crate) fn not_taken_back(met: Option<&Error>, error: Error) -> Error {
     met.filter(|met| is_failure(met)).cloned().unwrap_or(error)
 }
@@ -157,12 +164,12 @@ fn disk_full() -> Error {
     )
 }
 
-/// A write that failed may have happened all the same, so no word of that here.
 fn disk_fails(message: &str) -> Error {
+    // A failed write may still have reached the disk, so the hint does not say that nothing was changed.
     Error::new(ErrorKind::Unavailable, message).hint("check the disk of the home, then retry")
 }
 
-/// A file that is made outside the depot cannot be written.
+/// Returns the error for a file outside the depot, such as an export, that cannot be written.
 pub(crate) fn unwritten(error: &std::io::Error) -> Error {
     let (kind, message) = match error.kind() {
         std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
@@ -171,13 +178,13 @@ pub(crate) fn unwritten(error: &std::io::Error) -> Error {
     Error::new(kind, message).hint("free some space, or choose another place, then retry")
 }
 
-/// Stored content that is not what was stored.
+/// Returns the error for stored content that is damaged or lost.
 pub(crate) fn damaged(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("stored content is damaged: {how}"))
         .hint("restore an older version of the file, or the home from another copy")
 }
 
-/// A workspace that was branched off itself, over however many others, or off one that cannot have been there.
+/// Returns the error for a lineage with a cycle, or with a parent that is not older than its branch.
 pub(crate) fn circular() -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -186,7 +193,7 @@ pub(crate) fn circular() -> Error {
     .hint("run `garret fsck` to see which workspace it is; restore the home from another copy")
 }
 
-/// The folder of the depot cannot be used.
+/// Returns the error for a home directory that cannot be used.
 pub(crate) fn home(error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
@@ -194,7 +201,7 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
             Error::new(ErrorKind::Denied, "the home cannot be written").hint("choose a home that you can write to")
         }
         StorageFull => disk_full(),
-        // What is in the way of a directory to be made is none.
+        // Creating directories recursively fails with `AlreadyExists` only if the existing entry is no directory.
         AlreadyExists | NotADirectory => Error::new(ErrorKind::NotADirectory, "the home is not a directory")
             .hint("choose a directory as the home, or a path that does not exist yet"),
         kind => Error::new(ErrorKind::Unavailable, format!("the home cannot be opened: {kind}"))
@@ -202,7 +209,8 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
     }
 }
 
-/// The same of a home that is there, and whose owner is known, to `user`.
+/// Returns the error for a home directory that cannot be used. If `owner` is known and access was denied, the message
+/// tells `user` why.
 pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
     let refused = |why: &str| {
         let message = format!("this home cannot be read and written: {why}");
@@ -221,13 +229,14 @@ pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> 
     }
 }
 
-/// What is written now would go with the files that were taken away.
+/// Returns the error for a home that was removed while it was open; writes into its deleted files would be lost.
 pub(crate) fn home_is_gone() -> Error {
     Error::new(ErrorKind::Unavailable, "the home was removed while it was open")
         .hint("put the home back from another copy, or open the workspace again to begin a new one")
 }
 
 fn is_disk_full(error: &object_store::Error) -> bool {
+    // The blob store wraps the error of the file system, at a depth that depends on the operation.
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         if let Some(found) = error.downcast_ref::<std::io::Error>() {

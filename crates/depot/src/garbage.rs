@@ -1,11 +1,12 @@
-//! Collecting garbage: workspaces that were deleted, and content that nothing names any more. Safe while others work.
+//! Garbage collection: removes deleted workspaces, and content that nothing refers to any more. Safe while others work.
 //!
-//! First everything that is named is marked, then what is not is swept. Content that comes to be named in between was either there, and
-//! named by the history it came from, or was just written, and then its date spares it: a change re-dates what it refers to in its
-//! own transaction, and retention dates what it lets go. A blob goes in a transaction in which no row names it, and whoever wrote it
-//! anew looks for it in theirs.
+//! First all content with a reference is marked, then the rest is swept. Content that gets its first reference in
+//! between either existed already, and is referred to by the history that it came from, or was just written, and then
+//! its date protects it: a change re-dates the content that it refers to in its own transaction, and retention re-dates
+//! the content of the versions that it drops. A blob is removed in a transaction in which it has no row; a change that
+//! wrote the blob again checks in its own transaction that it exists.
 //!
-//! Whoever adds a table that names content adds it to `Session::named_addresses`.
+//! A new table that refers to content must be added to `Session::named_addresses`.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -25,12 +26,13 @@ const SLICE: usize = 500;
 /// Rows of a workspace removed in one transaction.
 const ROWS: usize = 2_000;
 
-/// How to collect.
+/// Options of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectOptions {
-    /// What was deleted, or named for the last time, within this time stays. An hour or more is safe whatever others do meanwhile.
+    /// Workspaces deleted, and content referred to for the last time, within this time stay. An hour or more is safe
+    /// whatever others do meanwhile.
     pub grace: Duration,
-    /// Whether only to tell what would go.
+    /// Whether to report the garbage without removing it.
     pub is_dry_run: bool,
 }
 
@@ -49,14 +51,14 @@ impl From<Duration> for CollectOptions {
     }
 }
 
-/// What a collection removed, or would remove.
+/// The counts of things that a collection removed, or would remove.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,
-    /// What imports left that were cut short.
+    /// Incomplete workspaces of imports that were interrupted.
     pub imports: u64,
-    /// Old versions of entries that only a snapshot or branch held that is gone.
+    /// Old versions of entries that only a deleted snapshot or branch needed.
     pub versions: u64,
     /// Pieces of content.
     pub pieces: u64,
@@ -64,7 +66,7 @@ pub struct Collected {
     pub database_bytes: u64,
     /// Bytes of the blobs that are gone.
     pub blob_bytes: u64,
-    /// Unfinished files that an end of the process left among the blobs.
+    /// Unfinished files among the blobs, left by a process that ended.
     pub leftovers: u64,
 }
 
@@ -80,7 +82,7 @@ impl AddAssign for Collected {
     }
 }
 
-/// The moment before which things are old, in the units of either table.
+/// The time before which things are old, in the units of both tables.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     millis: i64,
@@ -88,9 +90,9 @@ struct Before {
 }
 
 impl Depot {
-    /// Removes the workspaces that were deleted, and the content that nothing names, longer than the grace ago. A workspace that others
-    /// were branched off stays until they are gone. Where a list of parts that is still needed is damaged, the collection is refused
-    /// as `corrupt`, since it cannot tell what belongs to it.
+    /// Removes workspaces that were deleted, and content without a reference, longer than the grace ago. A workspace
+    /// with branches stays until they are removed. If a list of parts that is still needed is damaged, the collection
+    /// fails as `corrupt`, since it cannot know the parts of that list.
     pub async fn collect(&self, options: impl Into<CollectOptions>) -> Result<Collected> {
         let options = options.into();
         let now = self.shared.clock.now();
@@ -99,13 +101,15 @@ impl Depot {
             millis: now.as_millisecond().saturating_sub(grace_ms),
             micros: stored_time(now).saturating_sub(grace_ms.saturating_mul(1_000)),
         };
-        match options.is_dry_run {
-            true => self.collectable(before).await,
-            false => self.collect_making_room(before).await,
+        if options.is_dry_run {
+            self.collectable(before).await
+        } else {
+            self.collect_making_room(before).await
         }
     }
 
-    /// Collects; where the disk is too full for the database to take a word, what goes without one goes first.
+    /// Collects garbage. If the disk is too full for the database to write, files are removed first, which needs no
+    /// write, and the collection is tried again.
     async fn collect_making_room(&self, before: Before) -> Result<Collected> {
         let mut collected = Collected::default();
         let full = match self.collect_before(before, &mut collected).await {
@@ -114,6 +118,7 @@ impl Depot {
         };
         let without_room = collected;
         self.sweep_files(before, &mut collected).await?;
+        // Nothing was freed, so another attempt would fail in the same way.
         if collected == without_room {
             return Err(full);
         }
@@ -121,7 +126,7 @@ impl Depot {
         Ok(collected)
     }
 
-    /// Collects; what is gone is in `collected`, also where it cannot go on.
+    /// Collects garbage. Adds the counts to `collected` as it goes, so that they are right even if it fails halfway.
     async fn collect_before(&self, before: Before, collected: &mut Collected) -> Result<()> {
         self.purge(before.micros, collected).await?;
         for workspace in self.handles()? {
@@ -135,20 +140,20 @@ impl Depot {
         }
         self.sweep_files(before, collected).await?;
         match self.shared.database.empty_log() {
-            // It stays as long as it is until there is room; what was collected is.
+            // A log that cannot be emptied for lack of space keeps its length; the garbage is collected all the same.
             Err(error) if error.kind() == ErrorKind::QuotaExceeded => Ok(()),
             emptied => emptied,
         }
     }
 
-    /// Removes the blobs that no row names and the unfinished files among them.
+    /// Removes the blobs without a row, and the unfinished files among the blobs.
     async fn sweep_files(&self, before: Before, collected: &mut Collected) -> Result<()> {
         self.sweep_blobs(before.millis, &mut collected.blob_bytes).await?;
         collected.leftovers += self.remove_leftovers(before.millis)?;
         Ok(())
     }
 
-    /// What a collection would remove, without removing it.
+    /// Returns the counts of things that a collection would remove.
     async fn collectable(&self, before: Before) -> Result<Collected> {
         let look = |session: Session<'_>| Ok((doomed(session, before.micros)?, session.leftovers(before.micros)?));
         let (deleted, hidden) = self.shared.database.read(look)?;
@@ -171,11 +176,11 @@ impl Depot {
         })
     }
 
-    /// The old versions that only a snapshot or branch held that is gone. Those of a workspace that keeps no more than it must go with
-    /// its retention, which comes first.
+    /// Counts the old versions that only a deleted snapshot or branch needed.
     async fn unheld_versions(&self) -> Result<u64> {
         let mut count = 0;
         for workspace in self.handles()? {
+            // In a workspace with a limit, retention runs first and counts these versions.
             if workspace.keep().await?.is_everything() {
                 let number = workspace.number;
                 let look = |session: Session<'_>| droppable(session, number, session.oldest(number)?.seq);
@@ -185,11 +190,13 @@ impl Depot {
         Ok(count)
     }
 
-    /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
+    /// Removes the workspaces deleted before `before`. They are hidden at once in one transaction, and their rows are
+    /// then removed a slice at a time.
     async fn purge(&self, before: i64, collected: &mut Collected) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
         let hide = move |session: Session<'_>| {
             for id in doomed(session, before)? {
+                // A hidden workspace must not keep its name from being used again.
                 session.set_name(id, None)?;
                 session.hide(id, true, now)?;
             }
@@ -203,10 +210,10 @@ impl Depot {
         Ok(())
     }
 
-    /// Removes a workspace that nobody sees.
+    /// Removes a hidden workspace.
     pub(crate) async fn remove_hidden(&self, id: i64) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
-        // Another collection may have removed it meanwhile; its number must then not be put down again.
+        // Another collection may have removed the workspace meanwhile; then its number must not be hidden again.
         let claim = move |session: Session<'_>| match session.workspace(id)? {
             Some(_) => session.hide(id, true, now).map(|()| true),
             None => Ok(false),
@@ -214,16 +221,20 @@ impl Depot {
         if !self.shared.writer.write(Durability::Relaxed, claim).await? {
             return Ok(());
         }
+        // Relaxed: after a power failure, the workspace is still hidden, and the next collection removes its rows
+        // again.
         let slice = move |session: Session<'_>| session.remove_slice(id, ROWS);
         while self.shared.writer.write(Durability::Relaxed, slice).await? {}
         let rest = move |session: Session<'_>| session.remove_workspace(id);
         self.shared.writer.write(Durability::Full, rest).await
     }
 
-    /// Everything that is named: by an entry at any point, or by a list of parts that is, or that is too young to be swept.
+    /// Returns all addresses with a reference: from an entry at any point, from a log, or from a list of parts that is
+    /// itself referred to or too young to be swept. Entries of the workspaces `without` do not count.
     async fn marked(&self, before: Before, without: &[i64]) -> Result<HashSet<Address>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
-        // The logs first: what enters the journal meanwhile is found in one or the other.
+        // The logs are read before the entries: a record that moves from a log into the journal meanwhile is then found
+        // in one of them.
         let mut named: HashSet<_> = match &self.shared.home {
             Some(home) => named_by_logs(home)?.into_iter().collect(),
             None => HashSet::new(),
@@ -248,7 +259,7 @@ impl Depot {
         Ok(named)
     }
 
-    /// The pieces that nothing names and that are old.
+    /// Returns the old pieces of content that are not in `named`.
     fn unnamed(&self, named: &HashSet<Address>, before: Before) -> Result<Vec<(Address, PieceRow)>> {
         let mut unnamed = Vec::new();
         let mut after = None;
@@ -266,10 +277,12 @@ impl Depot {
         }
     }
 
-    /// Removes the rows of pieces that are still old; gives how many, and the bytes that the database held of them.
+    /// Removes the rows of pieces that are still old; returns their number and the bytes of them that the database
+    /// held.
     async fn sweep_rows(&self, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
         let sweep = move |session: Session<'_>| {
-            // A secret that is collected is to be gone, not to lie in a free page; nobody else's writes pay for that.
+            // A collected secret must not stay readable in a free page. Switched on only here, since it makes every
+            // removal slower.
             session.overwrite_removed(true)?;
             let removed = remove(session, unnamed, before);
             session.overwrite_removed(false)?;
@@ -278,13 +291,14 @@ impl Depot {
         self.shared.writer.write(Durability::Full, sweep).await
     }
 
-    /// Removes the blobs that no row names, those of writes that were refused or cut short included.
+    /// Removes the blobs without a row, those of refused or interrupted writes included.
     async fn sweep_blobs(&self, before: i64, bytes: &mut u64) -> Result<()> {
         for slice in self.orphans(before).await?.chunks(SLICE) {
             let (slice, shared) = (slice.to_vec(), self.shared.clone());
             let sweep = move |session: Session<'_>| {
                 let mut bytes = 0;
                 for (address, _) in slice {
+                    // Checked again inside the transaction: a change may have recorded the blob since it was listed.
                     if session.content_touched(address)?.is_none() {
                         bytes += shared.content.remove_blob(address)?;
                     }
@@ -296,12 +310,12 @@ impl Depot {
         Ok(())
     }
 
-    /// The blobs written before `before` that no row names, each with its size.
+    /// Returns the blobs written before `before` that have no row, each with its size.
     pub(crate) async fn orphans(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         let mut old = self.shared.content.old_blobs(before).await?;
         let is_named = |address: &Address| {
             let touched = self.shared.database.read(|session| session.content_touched(*address));
-            // One that cannot be looked up is left alone.
+            // A blob whose row cannot be looked up is kept.
             touched.map_or(true, |touched| touched.is_some())
         };
         old.retain(|(address, _)| !is_named(address));
@@ -309,7 +323,7 @@ impl Depot {
     }
 }
 
-/// What goes with these workspaces, each with whether it was deleted, and not left by an import.
+/// Counts workspaces to remove; the flag of each tells whether it was deleted, or else left by an import.
 fn counted(gone: &[(i64, bool)]) -> Collected {
     let workspaces = gone.iter().filter(|(_, was_deleted)| *was_deleted).count() as u64;
     Collected {
@@ -330,10 +344,11 @@ fn remove(session: Session<'_>, unnamed: Vec<(Address, PieceRow)>, before: i64) 
     Ok((pieces, bytes))
 }
 
-/// The workspaces that were deleted before `before` and that no other needs; those without branches first, so that a whole line of them
-/// can go.
+/// Returns the workspaces that were deleted before `before` and whose branches are all removed as well.
 fn doomed(session: Session<'_>, before: i64) -> Result<Vec<i64>> {
     let mut rows = session.workspaces()?;
+    // A branch has a larger number than its parent, so branches come first, and a whole line of deleted ones can be
+    // removed.
     rows.sort_by_key(|row| std::cmp::Reverse(row.id));
     let mut doomed: Vec<i64> = Vec::new();
     for row in rows

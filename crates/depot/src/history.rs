@@ -1,7 +1,8 @@
-//! The history of a workspace: what was changed, by whom, what it was before; and the way back.
+//! The history of a workspace: its changes, their actors, the earlier states of its files, and the ways to restore
+//! them.
 //!
-//! Nothing here costs what the workspace weighs: a change knows its paths, the difference of two points is the paths of the changes
-//! between them, and an undo puts back what those paths were.
+//! No operation here takes time in proportion to the size of the workspace: a change knows its paths, a difference of
+//! two points compares the paths of the changes between them, and an undo restores the earlier state of such paths.
 
 mod branch;
 mod contract;

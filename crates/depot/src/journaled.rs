@@ -1,20 +1,27 @@
-//! The journal of files that live elsewhere: a layer over any storage that makes each change of it one that can be seen and undone.
+//! The journal of files that live outside the depot: a layer over any storage that records each change, so that it can
+//! be shown and undone.
 //!
-//! Files stay where they are, in plain form. The depot holds their journal and the content it has met: a tree of what the journal knows,
-//! and for each file the storage's own version at that time, so that what has not changed since is not read again.
+//! The files stay in their storage, in plain form. The depot holds their journal and the content that the journal has
+//! recorded: a tree of the recorded entries, and for each file the storage's own version at that time, so that an
+//! unchanged file is not read again.
 //!
-//! A change goes so: under a lock that the kernel frees when its owner dies, what is at the paths is compared with what is known, and
-//! what other programs did is recorded first, as a change of theirs; an intent is put into a log; the storage is touched; the log is
-//! told that it was. As the lock is held all the while, an intent that is found open by whoever has the lock belongs to nobody any
-//! more, and is settled: forward, or back where the content it needs is lost. The log enters the depot's database later and in bulk,
-//! always before anybody asks for the history; a transaction for each change would cost more than the write itself.
+//! A change takes these steps, all of them under a lock that the kernel frees when its owner dies. First the entries at
+//! the paths are compared with the index of recorded entries, and changes by other programs are recorded as changes of
+//! their own. Then an intent is written to a log, the storage is changed, and the log gets a record that closes the
+//! intent. Because the lock is held throughout, an open intent that the next lock holder finds belongs to a process
+//! that is gone. Recovery then rolls it forward, or back if content that it needs is lost. The log enters the depot's
+//! database later and in bulk, always before a request for the history is answered; a transaction for each change would
+//! cost more than the write itself.
 //!
-//! Where the files are far away, each look is a request. A change that can be made on the condition that a file is what is known needs none
-//! before it, and what it left is taken from what the storage answered; a look at everything is a list, which tells versions.
+//! On a remote storage each comparison is a request. A change that can be made on the condition that a file has its
+//! recorded version needs no request before it, and its result is taken from the storage's answer. A comparison of all
+//! files is a list, which includes versions.
 //!
-//! `gate` is the lock and what readers look at, `log` and `record` what is written down, `known` what is remembered, `look` the
-//! comparison, `touched` what others changed since a time, `apply` a change, `quick` one that needs no look, `left` what a change left, `settle` what a crash left, `ingest` the way into the journal, `operate` undo and its like, `walk` a look at
-//! everything.
+//! Modules: `lock_file` is the lock and the counter that readers check, `log` and `record` are the intent log, `index`
+//! holds the recorded entries in memory, `compare` compares paths with the storage, `outside_changes` finds changes by
+//! other programs since a time, `apply` makes a change, `conditional_write` makes one without a comparison, `observed`
+//! collects the state that a change left, `recovery` finishes changes that a crash interrupted, `ingest` moves records
+//! into the journal, `history_operations` holds undo, redo, restore and put, and `scan` compares all files.
 
 mod apply;
 mod bring;
@@ -65,30 +72,30 @@ use garret_core::Durability;
 
 pub use self::lazy::LazyDepot;
 
-/// How often a reader that was disturbed reads again before it has writers wait.
+/// Number of times that a disturbed reader repeats its read before it makes writers wait.
 const READS: usize = 3;
 
-/// A storage whose changes have a history. Its reads are those of the storage below.
+/// A storage whose changes have a history. Reads go to the storage below it.
 pub struct Journaled {
     files: Arc<dyn Storage>,
     site: Site,
     depot: Arc<LazyDepot>,
     gate: Arc<Gate>,
     state: Mutex<State>,
-    /// The workspace in the depot, once there is one.
+    /// The workspace in the depot, once it exists.
     room: OnceLock<DepotWorkspace>,
-    /// How much of its history is to be kept, until the depot was told.
+    /// The retention of the history, until it is passed on to the depot.
     keep: std::sync::Mutex<Option<Keep>>,
-    /// The id that it will have.
+    /// The id that the workspace gets when it is created.
     future_id: String,
     durability: Durability,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    /// Tells this handle from every other.
+    /// A number that is unique to this handle.
     owner: u64,
-    /// What is not looked at where everything is: it is kept out of history.
+    /// Paths that a scan of all files leaves out, because they are kept out of history.
     exclusions: Exclusions,
-    /// How far away the files are.
+    /// Whether the files are remote, and how many requests may run at once.
     reach: Reach,
 }
 
@@ -100,13 +107,14 @@ impl fmt::Debug for Journaled {
 }
 
 impl Journaled {
-    /// Puts the layer over `opened`. A workspace in the depot is made by the first change, not by this; what a crash left there is
-    /// settled first.
+    /// Opens the layer over `opened`. The workspace in the depot is created by the first change, not by this call. If a
+    /// crash left an intent open there, it is recovered first.
     pub async fn open(opened: Opened, depot: Arc<LazyDepot>, durability: Durability) -> Result<Arc<Self>> {
         Self::open_excluding(opened, depot, durability, Exclusions::default()).await
     }
 
-    /// The same without regard to what `exclusions` cover: it is in no snapshot, and no undo touches it.
+    /// Opens the layer over `opened` and keeps the paths that `exclusions` cover out of history: they are in no
+    /// snapshot, and no undo touches them.
     pub async fn open_excluding(
         opened: Opened,
         depot: Arc<LazyDepot>,
@@ -137,6 +145,7 @@ impl Journaled {
             exclusions,
             reach: opened.reach,
         };
+        // A crash may have left an open intent, which must be recovered before the first read.
         let is_left = journaled.gate.files().is_some_and(log::is_there);
         if is_left && journaled.known_room().await?.is_some() {
             journaled.turn().await?;
@@ -144,7 +153,7 @@ impl Journaled {
         Ok(Arc::new(journaled))
     }
 
-    /// The workspace in the depot; `None` before the first change.
+    /// Returns the workspace in the depot; `None` before the first change.
     async fn known_room(&self) -> Result<Option<&DepotWorkspace>> {
         if let (None, Some(place)) = (self.room.get(), &self.site.place)
             && let Some(depot) = self.depot.existing().await?
@@ -155,7 +164,7 @@ impl Journaled {
         Ok(self.room.get())
     }
 
-    /// The workspace in the depot, made where it is missing.
+    /// Returns the workspace in the depot, and creates it if it is missing.
     async fn room(&self) -> Result<&DepotWorkspace> {
         if self.room.get().is_none() {
             let depot = self.depot.get().await?;
@@ -170,24 +179,27 @@ impl Journaled {
         Ok(room)
     }
 
-    /// How many files are looked at or fetched at once: one where that is quick, several where each is a request.
+    /// Returns how many files are compared or fetched at once: one on a local storage, several on a remote one, because
+    /// each is a request.
     fn at_once(&self) -> usize {
-        match self.reach.is_far {
-            true => self.reach.search_concurrency.max(1),
-            false => 1,
+        if self.reach.is_far {
+            self.reach.search_concurrency.max(1)
+        } else {
+            1
         }
     }
 
-    /// Reads so that no half of a change is seen.
+    /// Runs `read` so that it never sees half of a change.
     async fn steady<T, R>(&self, read: impl Fn() -> R) -> Result<T>
     where
         R: Future<Output = Result<T>>,
     {
         for _ in 0..READS {
-            // Far away a read that is made again costs more than a look beforehand.
-            let before = match self.reach.is_far {
-                true => self.gate.now(),
-                false => self.gate.met(),
+            // On a remote storage a repeated read costs more than reading the counter beforehand.
+            let before = if self.reach.is_far {
+                self.gate.now()
+            } else {
+                self.gate.met()
             };
             let found = read().await;
             match self.gate.check(before) {
@@ -196,12 +208,14 @@ impl Journaled {
                 Reading::UnderWay => self.calm().await?,
             }
         }
+        // Readers that keep being disturbed would never finish; the shared lock keeps writers out for one read.
         let _held = self.gate.wait().await?;
         read().await
     }
 
-    /// Waits until no change of several paths is under way; one whose maker is dead is settled.
+    /// Waits until no change of several paths is in progress. A change whose process is dead is recovered.
     async fn calm(&self) -> Result<()> {
+        // The first wait is for writers of this handle, the second for those of other handles and processes.
         drop(self.state.lock().await);
         drop(self.gate.wait().await?);
         if self.gate.now() % 2 == 1 {

@@ -1,4 +1,5 @@
-//! Files in a home that the database knows nothing of: its own size, and what an end of the process left unfinished among the blobs.
+//! The home as a directory of files: the size of the database, and unfinished files among the blobs that a process left
+//! when it ended.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,7 +17,7 @@ use crate::depot::Depot;
 use crate::error;
 
 impl Depot {
-    /// The unfinished files among the blobs that are older than `before`, in milliseconds.
+    /// Returns the unfinished files among the blobs that are older than `before`, in milliseconds.
     pub(crate) fn leftovers(&self, before: i64) -> Result<Vec<PathBuf>> {
         let Some(home) = &self.shared.home else {
             return Ok(Vec::new());
@@ -24,15 +25,15 @@ impl Depot {
         unfinished(&home.join("blobs"), before).map_err(|error| error::home(&error))
     }
 
-    /// Removes them; gives how many.
+    /// Removes the unfinished files older than `before`; returns their number.
     pub(crate) fn remove_leftovers(&self, before: i64) -> Result<u64> {
         let files = self.leftovers(before)?;
-        // One that cannot be removed was finished or removed by another meanwhile.
+        // A file that cannot be removed was finished or removed by another process meanwhile.
         let removed = files.iter().filter(|file| std::fs::remove_file(file).is_ok());
         Ok(removed.count() as u64)
     }
 
-    /// Bytes of the database on the disk, its log included; 0 in memory.
+    /// Returns the bytes of the database on the disk, its log included; 0 in memory.
     pub(crate) fn database_bytes(&self) -> u64 {
         let Some(home) = &self.shared.home else { return 0 };
         let size = |name: &str| std::fs::metadata(home.join(name)).map_or(0, |file| file.len());
@@ -47,12 +48,12 @@ fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
         if !folder.file_type()?.is_dir() {
             continue;
         }
-        // One that cannot be looked at keeps nobody from the others.
+        // A folder that cannot be read must not hide the others.
         let Ok(files) = std::fs::read_dir(folder.path()) else {
             continue;
         };
         for file in files.flatten() {
-            // One that is gone was finished meanwhile.
+            // A file that no longer exists was finished meanwhile.
             let Ok(metadata) = file.metadata() else { continue };
             let is_blob = file.file_name().to_str().is_some_and(is_blob_name);
             if metadata.is_file() && !is_blob && millis(&metadata) < before {
@@ -63,12 +64,13 @@ fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A blob is called by the digits of its address but the first two, which name its folder.
+/// Returns whether a file has the name of a blob: the digits of its address without the first two, which name its
+/// folder.
 fn is_blob_name(name: &str) -> bool {
     name.len() == 62 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// When a file was last written.
+/// Returns the time of a file's last modification, in milliseconds since 1970.
 pub(crate) fn millis(metadata: &Metadata) -> i64 {
     let time = metadata.modified().ok();
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());

@@ -1,14 +1,15 @@
 //! The engine of Garret's history: content, journals, snapshots and branches in one embedded database.
 //!
-//! A [`Depot`] holds many workspaces. Its files are a temporal tree: an entry is valid from one change until another, so a snapshot is a
-//! number, reading the past is a range query, and a branch is a point in another workspace plus its own changes. Every batch of
-//! mutations is one change of the journal, with who did it and what each path was before and after.
+//! A [`Depot`] holds many workspaces. Its files are a temporal tree: an entry is valid from one change until another,
+//! so a snapshot is a number, reading the past is a range query, and a branch is a point in another workspace plus its
+//! own changes. Every batch of mutations is one change of the journal; it records the actor, and the state of each path
+//! before and after.
 //!
-//! - [`DepotWorkspace`] is a workspace: a [`garret_core::Storage`] at its newest state, and everything about its history.
-//! - [`DepotView`] is the same tree at a point, for reading.
+//! - [`DepotWorkspace`] is a workspace: a [`garret_core::Storage`] at its newest state, with its history.
+//! - [`DepotView`] is the tree of a workspace at one point, for reading.
 //!
-//! Inside, data flows one way: the handles here, over the tree and the change being made, over the metadata and the content. All SQL
-//! is in `metadata`, all blobs in `content`, and only `writer` begins a transaction that writes.
+//! Inside, data flows one way: from the handles here, to the tree and the change being made, to the metadata and the
+//! content. All SQL is in `metadata`, all blobs in `content`, and only `writer` begins a transaction that writes.
 
 mod archive;
 mod change;

@@ -1,8 +1,10 @@
-//! Everything the depot knows except bulk content: workspaces, changes, entries, snapshots, small content.
+//! The metadata of the depot, which is everything but large content: workspaces, changes, entries, snapshots, small
+//! content.
 //!
-//! The one interface to it is [`Session`]: what one transaction may look up and put down, in the words of the depot and without a word
-//! of SQL outside this module. The embedded form is SQLite; another database would be another set of these methods. A session for
-//! reading comes from [`Database::read`] and sees one state from its first look to its last; the session for writing is the writer's.
+//! Its only interface is [`Session`]: the queries and updates of one transaction, in the terms of the depot. No SQL
+//! stands outside this module. The database is SQLite; another database would need another set of these methods. A
+//! session for reading comes from [`Database::read`] and sees one unchanging state; the session for writing belongs to
+//! the writer.
 
 mod change_id;
 mod changes;
@@ -41,14 +43,14 @@ pub(crate) use schema::Expected;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow, check_older};
 
-/// The point after every change there is: what has no end.
+/// The point after every change: an entry that is valid there is part of the newest state.
 pub(crate) const HEAD: i64 = i64::MAX - 1;
 
 /// One transaction's access to the metadata.
 #[derive(Clone, Copy)]
 pub(crate) struct Session<'c> {
     connection: &'c Connection,
-    /// What its changes leave to each other, where it writes.
+    /// The state that changes of one transaction share; `None` in a session for reading.
     group: Option<&'c Group>,
 }
 
@@ -60,17 +62,18 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// What the database says of its own file: nothing, where it is sound.
+    /// Runs the integrity check of the database; returns its complaints, none if the file is sound.
     pub(crate) fn integrity(self) -> Result<Vec<String>> {
         let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
 
-    /// Runs `work` so that, where it fails, nothing of it stays, and the transaction goes on.
+    /// Runs `work` under a savepoint. If it fails, its writes are rolled back, and the transaction continues.
     pub(crate) fn attempt<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.execute("SAVEPOINT attempt", [])?;
         let done = work();
         if let Err(failed) = &done {
+            // The remembered head may be that of a change which is rolled back here.
             self.forget_group();
             let taken_back = self.execute("ROLLBACK TO attempt", []);
             taken_back.map_err(|error| error::not_taken_back(Some(failed), error))?;
@@ -79,7 +82,7 @@ impl<'c> Session<'c> {
         done
     }
 
-    /// What changes have left to each other may be taken back.
+    /// Forgets the remembered state of the workspace that was changed last.
     fn forget_group(self) {
         if let Some(group) = self.group {
             group.forget();
@@ -111,12 +114,12 @@ impl<'c> Session<'c> {
     }
 }
 
-/// A time as the database keeps it: microseconds since 1970.
+/// Converts a time to the unit of the database: microseconds since 1970.
 pub(crate) fn stored_time(time: Timestamp) -> i64 {
     time.as_microsecond()
 }
 
-/// A time from the database.
+/// Converts a time from the unit of the database.
 pub(crate) fn time_of(stored: i64) -> Timestamp {
     Timestamp::from_microsecond(stored).unwrap_or(Timestamp::UNIX_EPOCH)
 }

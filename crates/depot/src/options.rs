@@ -1,13 +1,13 @@
-//! How a depot is opened.
+//! The options of a depot.
 
 use garret_core::Durability;
 
-/// How a depot keeps content and commits.
+/// Options that apply to all workspaces of an open depot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DepotOptions {
-    /// Content up to this many bytes, 64 KiB at most, sits in the database, larger content in the blob store.
+    /// Content up to this many bytes, at most 64 KiB, is stored in the database; larger content in the blob store.
     pub inline_bytes: usize,
-    /// What a returned change survives, where a workspace says nothing else.
+    /// The durability of changes, unless a workspace handle sets its own.
     pub durability: Durability,
     /// The deepest lineage that a new branch may have before it is flattened.
     pub max_depth: usize,

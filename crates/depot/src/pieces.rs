@@ -1,4 +1,4 @@
-//! What content weighs: the pieces it is stored in, each counted once however many files and versions share it.
+//! Computes the stored size of content. Each piece is counted once, however many files and versions share it.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use garret_core::{ErrorKind, Result};
 use crate::content::Address;
 use crate::depot::Depot;
 
-/// A set of pieces that grows.
+/// A set of pieces that have been counted.
 pub(crate) struct Pieces<'d> {
     depot: &'d Depot,
     seen: HashSet<Address>,
 }
 
 impl<'d> Pieces<'d> {
-    /// No pieces yet, of the content of `depot`.
+    /// Returns an empty set for the content of `depot`.
     pub(crate) fn of(depot: &'d Depot) -> Self {
         Self {
             depot,
@@ -22,7 +22,7 @@ impl<'d> Pieces<'d> {
         }
     }
 
-    /// Adds the content at `address`; gives the stored bytes of the pieces that were not there.
+    /// Adds the content at `address`; returns the stored bytes of its pieces that were not in the set.
     pub(crate) async fn add(&mut self, address: Address) -> Result<u64> {
         if !self.seen.insert(address) {
             return Ok(0);
@@ -39,7 +39,8 @@ impl<'d> Pieces<'d> {
 }
 
 impl Depot {
-    /// The stored bytes of the piece at `address`, and the addresses of its parts where it is a list. A lost or damaged one weighs nothing.
+    /// Returns the stored bytes of the piece at `address`, and the addresses of its parts if it is a list. A lost piece
+    /// has 0 bytes, and a damaged list no parts.
     pub(crate) async fn stored_pieces(&self, address: Address) -> Result<(u64, Vec<Address>)> {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let Some(piece) = database.read(|session| session.content_piece(address))? else {
@@ -55,7 +56,7 @@ impl Depot {
         }
     }
 
-    /// The stored bytes of one piece.
+    /// Returns the stored bytes of one piece.
     pub(crate) fn stored_bytes(&self, address: Address) -> Result<u64> {
         let piece = self.shared.database.read(|session| session.content_piece(address))?;
         Ok(piece.map_or(0, |piece| piece.stored))

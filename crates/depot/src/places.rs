@@ -1,4 +1,4 @@
-//! Workspaces whose files live elsewhere, found by the place where that is.
+//! Finds workspaces whose files live outside the depot by the place of those files.
 
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result};
@@ -8,30 +8,30 @@ use crate::error::damaged;
 use crate::metadata::{Session, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
-/// Where the files of a workspace live.
+/// The location of the files of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Site {
     /// The kind of storage.
     pub(crate) kind: String,
-    /// What tells it from every other place of its kind; `None` where the files do not outlive their handle.
+    /// An identifier that is unique among the places of the kind; `None` if the files do not outlive their handle.
     pub(crate) place: Option<String>,
 }
 
 impl Depot {
-    /// The workspace whose files live at `place` of a storage of `kind`.
+    /// Returns the workspace whose files live at `place` of a storage of `kind`.
     pub async fn workspace_at(&self, kind: &str, place: &str) -> Result<Option<DepotWorkspace>> {
         let row = self.shared.database.read(|session| found_at(session, kind, place))?;
         Ok(row.map(|row| self.handle(&row)))
     }
 
-    /// Where the files of `workspace` live in the storage of its kind; `None` where that is the depot itself.
+    /// Returns the place of the files of `workspace` in the storage of its kind; `None` if they live in the depot.
     pub async fn place_of(&self, workspace: &DepotWorkspace) -> Result<Option<String>> {
         let found = self.shared.database.read(|session| session.place(workspace.number))?;
         Ok(found.map(|(_, place)| place))
     }
 
-    /// Where the files of the workspace with this id live in the storage of its kind, be it deleted or not; `None` where that is the
-    /// depot itself.
+    /// Returns the place of the files of the workspace with this id, deleted or not, in the storage of its kind; `None`
+    /// if they live in the depot.
     pub fn place_of_id(&self, id: &str) -> Result<Option<String>> {
         let found = self.shared.database.read(|session| {
             let row = find(session, id)?;
@@ -40,7 +40,7 @@ impl Depot {
         Ok(found.map(|(_, place)| place))
     }
 
-    /// The workspace whose files live at `site`; made, with the id `uid`, where there is none.
+    /// Returns the workspace whose files live at `site`; creates it with the id `uid` if there is none.
     pub(crate) async fn journal_of(&self, site: Site, uid: String) -> Result<DepotWorkspace> {
         let created = stored_time(self.shared.clock.now());
         let add = move |session: Session<'_>| {
@@ -70,8 +70,8 @@ impl Depot {
         Ok(self.handle(&row))
     }
 
-    /// Gives the workspace whose files live at `place` the name and configuration of `new`, and makes it where there is none. One that
-    /// has a name already is `already_exists`.
+    /// Assigns the name and the configuration of `new` to the workspace whose files live at `place`, and creates it if
+    /// there is none. A workspace that has a name already is `already_exists`.
     pub async fn claim(&self, kind: &str, place: &str, new: NewWorkspace) -> Result<DepotWorkspace> {
         let site = Site {
             kind: kind.to_owned(),
@@ -98,8 +98,8 @@ impl Depot {
         Ok(self.handle(&row))
     }
 
-    /// Brings back the deleted workspace `name`, whose files live at `place` of a storage of `kind`. Where another has the place by now,
-    /// that is `already_exists`, and names it.
+    /// Recovers the deleted workspace `name`, whose files live at `place` of a storage of `kind`. If another workspace
+    /// has the place now, that is `already_exists`, and the error names it.
     pub async fn recover_at(&self, name: &str, kind: &str, place: &str) -> Result<()> {
         let (name, kind, place) = (name.to_owned(), kind.to_owned(), place.to_owned());
         let recover = move |session: Session<'_>| {
@@ -121,7 +121,8 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, recover).await
     }
 
-    /// Replaces the configuration of `workspace` where the workspace is still as `before` tells; tells whether it is.
+    /// Replaces the configuration of `workspace` if its kind and configuration are still those of `before`. Returns
+    /// whether they are.
     pub async fn replace_config(
         &self,
         workspace: &DepotWorkspace,
@@ -144,7 +145,7 @@ impl Depot {
     }
 }
 
-/// Says that the files of the workspace `number` live at `site` from now on, which `config` opens.
+/// Moves the workspace `number` to the files at `site`, which `config` opens.
 pub(crate) fn move_in(session: Session<'_>, number: i64, site: &Site, config: &str) -> Result<()> {
     check_unclaimed(session, site)?;
     make_room(session, site)?;
@@ -153,7 +154,7 @@ pub(crate) fn move_in(session: Session<'_>, number: i64, site: &Site, config: &s
     session.set_config(number, config)
 }
 
-/// Refuses a place that a workspace has.
+/// Checks that no workspace has its files at `site`.
 pub(crate) fn check_unclaimed(session: Session<'_>, site: &Site) -> Result<()> {
     let owner = site.place.as_ref().map(|place| found_at(session, &site.kind, place));
     match owner.transpose()?.flatten() {
@@ -165,19 +166,18 @@ pub(crate) fn check_unclaimed(session: Session<'_>, site: &Site) -> Result<()> {
     }
 }
 
-/// Refuses a workspace whose place another took while it was deleted.
+/// Checks that no other workspace took the place of a workspace while it was deleted.
 pub(crate) fn check_placed(session: Session<'_>, row: &WorkspaceRow) -> Result<()> {
     let is_elsewhere = session.journal(row.id)?.is_some();
-    match is_elsewhere && session.place(row.id)?.is_none() {
-        true => {
-            let message = "another workspace has taken over its files since it was deleted";
-            Err(Error::new(ErrorKind::AlreadyExists, message).hint("delete that one first, then recover this one"))
-        }
-        false => Ok(()),
+    if is_elsewhere && session.place(row.id)?.is_none() {
+        let message = "another workspace has taken over its files since it was deleted";
+        Err(Error::new(ErrorKind::AlreadyExists, message).hint("delete that one first, then recover this one"))
+    } else {
+        Ok(())
     }
 }
 
-/// The error for a workspace that cannot be recovered, since `owner` has its place.
+/// Returns the error for a workspace that cannot be recovered because `owner` has its place.
 fn taken(row: &WorkspaceRow, owner: &WorkspaceRow) -> Error {
     let own = quote(row.name.as_deref().unwrap_or(&row.uid));
     let (message, hint) = match &owner.name {
@@ -196,7 +196,7 @@ fn taken(row: &WorkspaceRow, owner: &WorkspaceRow) -> Error {
     Error::new(ErrorKind::AlreadyExists, message).hint(hint)
 }
 
-/// The workspace at a place, unless it was deleted: then the place is free again.
+/// Returns the workspace at a place, unless it was deleted: then the place is free again.
 fn found_at(session: Session<'_>, kind: &str, place: &str) -> Result<Option<WorkspaceRow>> {
     let Some(number) = session.workspace_at(kind, place)? else {
         return Ok(None);
@@ -204,7 +204,7 @@ fn found_at(session: Session<'_>, kind: &str, place: &str) -> Result<Option<Work
     Ok(session.workspace(number)?.filter(|row| row.deleted.is_none()))
 }
 
-/// Takes a place from a workspace that was deleted.
+/// Frees a place that belongs to a deleted workspace.
 fn make_room(session: Session<'_>, site: &Site) -> Result<()> {
     let Some(place) = &site.place else { return Ok(()) };
     match session.workspace_at(&site.kind, place)? {

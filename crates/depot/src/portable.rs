@@ -4,20 +4,21 @@
 //!
 //! A tar archive compressed with zstd, in this order:
 //!
-//! | entry | what it holds |
+//! | entry | content |
 //! |---|---|
 //! | `manifest.json` | `format` (`garret-workspace`), `version` (1), `name`, `head`, `oldest`, `oldest_at`, `has_history` |
 //! | `journal/N.jsonl` | records, one JSON object a line, each with its `type`: `change`, `entry`, `move`, `reversal`, `snapshot` |
 //! | `content/HASH` | a piece of content, plain, by the BLAKE3 of its bytes |
-//! | `lists/HASH` | the parts of a larger content (32 bytes of address and 8 of size, little-endian, for each), after the parts themselves |
-//! | `end.json` | how many records and pieces there are, and the BLAKE3 of everything before (name, NUL, bytes of each entry) |
+//! | `lists/HASH` | the parts of a larger content (32 bytes of address, 8 of size, little-endian, for each), after the parts |
+//! | `end.json` | the number of records and pieces, and the BLAKE3 of everything before (name, NUL, bytes of each entry) |
 //!
-//! Paths are written as [`garret_core::EntryPath::to_token`] does, so a name that is not UTF-8 travels too. Times are microseconds since
-//! 1970. An entry without `until` lives. A branch travels as a workspace of its own: what it inherits becomes what it begins with.
+//! Paths are written as [`garret_core::EntryPath::to_token`] does, so a name that is not UTF-8 is kept too. Times are
+//! microseconds since 1970. An entry without `until` is live. A branch is exported as a workspace of its own: its
+//! inherited entries become its first entries.
 //!
-//! Both directions stream: what is in memory is one piece of content (at most a few MiB) and the addresses of all of them. A file is
-//! read twice on import: once to verify every byte of it, and only then to take it in, out of everybody's sight until it is whole. So a
-//! file that is cut short, damaged, or of a newer version leaves nothing behind.
+//! Both directions stream: memory holds one piece of content (at most a few MiB) and the addresses of all pieces. An
+//! import reads the file twice: once to verify every byte, and then to store it in a hidden workspace, which is shown
+//! when it is complete. So a file that is truncated, damaged, or of a newer version leaves nothing behind.
 
 mod contents;
 mod export;
@@ -31,16 +32,16 @@ pub use import::Imported;
 
 use serde::Serialize;
 
-/// How far a long operation has come.
+/// The progress of a long operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// Files, or pieces of content, that are done.
+    /// Number of files, or pieces of content, that are done.
     pub files: u64,
     /// Bytes of content that are done.
     pub bytes: u64,
-    /// Bytes of content in all, where that is known.
+    /// Total bytes of content, if known.
     pub total: Option<u64>,
 }
 
-/// Is told how far a long operation has come.
+/// A callback that receives the progress of a long operation.
 pub type Watch<'w> = &'w mut (dyn FnMut(Progress) + Send);

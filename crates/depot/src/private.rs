@@ -1,4 +1,4 @@
-//! What the home holds is its owner's alone, whatever the umask says and whoever may look into the directory it lies in.
+//! Restricts the home to its owner, whatever the umask is and whatever users may access the directory above it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -12,32 +12,36 @@ use std::path::Path;
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
-/// What others may do.
+/// The permission bits of the group and of other users.
 const OTHERS: u32 = 0o077;
 
-/// The id of the user who owns the home, where it is there.
+/// Returns the id of the user who owns the home; `None` if the home does not exist.
 pub(crate) fn owner(home: &Path) -> Option<u32> {
     std::fs::metadata(home).ok().map(|found| found.uid())
 }
 
-/// The id of the user that this process works as.
+/// Returns the effective user id of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Makes a folder, and those above it, that nobody but its owner may look into; one that is there stays as it is.
+/// Creates a folder, and the missing folders above it, with access for the owner only. An existing folder stays as it
+/// is.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
     DirBuilder::new().recursive(true).mode(FOLDER).create(folder)?;
+    // The mode of the creation is limited by the umask, which may take rights away from the owner, too.
     std::fs::set_permissions(folder, Permissions::from_mode(FOLDER))
 }
 
-/// Opens a file for reading and writing that nobody but its owner may open; one that is there stays as it is.
+/// Opens a file for reading and writing; creates it with access for the owner only. The mode of an existing file stays
+/// as it is.
 pub(crate) fn make_file(path: &Path) -> Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(FILE);
+    // `create_new` first, so that only the mode of a file that was created here is set.
     match options.clone().create_new(true).open(path) {
         Ok(file) => file.set_permissions(Permissions::from_mode(FILE)).map(|()| file),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(path),
@@ -45,7 +49,8 @@ pub(crate) fn make_file(path: &Path) -> Result<File> {
     }
 }
 
-/// Which of the things in the home others than its owner may use, with their modes; none where nobody else gets into the home at all.
+/// Returns the files and folders of the home that users other than its owner may access, with their modes; none if no
+/// other user may enter the home.
 pub(crate) fn exposed(home: &Path) -> Vec<(&'static str, u32)> {
     let others = |path: &Path| {
         let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;

@@ -1,8 +1,9 @@
-//! Repairing a depot: what the rest of it tells is put right, what nothing tells is left as it is and reported.
+//! Repairs a depot: data that can be derived from other data is corrected; all other damage is left as it is and
+//! reported.
 //!
-//! A counter follows from the journal, a directory from what lies in it, the row of a blob from the blob, and that there was a workspace
-//! or a change from what it left. Bytes follow from nothing: content that is damaged or lost stays `corrupt`, by name, until
-//! the file is written again or an older version restored.
+//! A counter can be derived from the journal, a directory from the entries in it, the row of a blob from the blob, and
+//! a workspace or a change from the rows that refer to it. Bytes cannot be derived: damaged or lost content stays
+//! `corrupt`, and is reported with its path, until the file is written again or an older version is restored.
 
 use garret_core::{ChangeKind, Durability, EntryKind, Ids, Result};
 use serde::Serialize;
@@ -14,22 +15,24 @@ use crate::error::{is_failure, is_unreadable};
 use crate::metadata::{ChangeRow, HEAD, Held, Level, Listed, Node, Session, StoredPiece, WorkspaceRow};
 use crate::tree::Tree;
 
-/// Unfinished files among the blobs that are older than this are nobody's any more.
+/// The age from which on an unfinished file among the blobs counts as abandoned.
 const UNFINISHED_MS: i64 = 3_600_000;
 const PAGE: usize = 1_000;
 
-/// What a repair came to.
+/// The result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// What was put right.
+    /// The faults that were repaired.
     pub repaired: Vec<Problem>,
-    /// What is still wrong: nothing tells how it was.
+    /// The faults that remain: the original data cannot be derived.
     pub remaining: Vec<Problem>,
 }
 
 impl Depot {
-    /// Puts right what can be derived, and looks everything over again. Safe while others work.
+    /// Corrects all data that can be derived, then checks the whole depot again. Safe while others work.
     pub async fn repair(&self) -> Result<Repaired> {
+        // The order matters: a query trusts the indexes, and the later steps trust the rows that the earlier ones
+        // corrected.
         let mut repaired: Vec<_> = self.repair_indexes().await?.into_iter().collect();
         let ids = self.shared.ids.clone();
         let rows = move |session: Session<'_>| repair_rows(session, &*ids);
@@ -59,7 +62,7 @@ impl Depot {
         })
     }
 
-    /// Makes the indexes of the database again where it says that something is wrong with them.
+    /// Rebuilds the indexes of the database if its integrity check complains about them.
     async fn repair_indexes(&self) -> Result<Option<Problem>> {
         let look = || self.shared.database.read(|session| session.integrity());
         let before = look()?;
@@ -68,7 +71,7 @@ impl Depot {
         }
         let reindex = |session: Session<'_>| session.attempt(|| session.reindex());
         match self.shared.writer.write(Durability::Full, reindex).await {
-            // Something else is wrong, too; what can be told of it is told by the check.
+            // The database has other damage, too, which the check reports.
             Err(error) if !is_failure(&error) => return Ok(None),
             done => done?,
         }
@@ -76,7 +79,7 @@ impl Depot {
         Ok(is_better.then(|| Problem::general("the indexes of the database were rebuilt")))
     }
 
-    /// Makes the rows of pieces say what the pieces are, and gives rows to blobs that entries name and that have none.
+    /// Corrects the rows of pieces from their bytes, and adds rows for blobs that entries refer to and that have none.
     async fn repair_contents(&self) -> Result<Vec<Problem>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let mut repaired = Vec::new();
@@ -103,7 +106,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Gives a row to a blob, and where it is a list to its parts.
+    /// Adds the row of a blob, and if it is a list, the rows of its parts.
     async fn recover_row(&self, address: Address) -> Result<Vec<Problem>> {
         let mut repaired = Vec::new();
         let mut wanted = vec![address];
@@ -134,7 +137,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Corrects the row of a piece where the bytes, in either place, tell otherwise.
+    /// Corrects the row of a piece if its bytes, in the database or in the blob store, differ from the row.
     async fn correct_row(&self, address: Address) -> Result<Option<Problem>> {
         let (row, piece) = self
             .shared
@@ -160,10 +163,11 @@ impl Depot {
         Ok(Some(Problem::general(what)))
     }
 
-    /// Corrects the size of files whose content has another.
+    /// Corrects the size in entries whose content has another size.
     async fn correct_sizes(&self, address: Address, size: u64) -> Result<Option<Problem>> {
         match self.shared.content.verify(&self.shared.database, address).await {
             Ok(None) => {}
+            // The size of damaged content proves nothing about the entry.
             Ok(Some(_)) => return Ok(None),
             Err(error) if is_unreadable(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -177,7 +181,7 @@ impl Depot {
         Ok(Some(Problem::general(what)))
     }
 
-    /// Makes the directories that live entries lie in.
+    /// Creates the missing directories of live entries.
     async fn repair_tree(&self, row: WorkspaceRow) -> Result<Vec<Problem>> {
         let mut repaired = Vec::new();
         let mut after = Some((Vec::new(), -1));
@@ -199,7 +203,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Forgets blobs that are listed as unsynced and that the depot does not know.
+    /// Removes blobs without a content row from the list of unsynced blobs.
     async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
         let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
         let mut repaired = Vec::new();
@@ -216,8 +220,9 @@ impl Depot {
     }
 }
 
-/// What rows tell of other rows, in one transaction.
+/// Corrects rows from other rows, in one transaction.
 fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
+    // Before the stray rows are removed: the rows of a lost workspace are stray until it has a row again.
     let mut repaired = remake_workspaces(session, ids)?;
     let strays = session.stray_rows()?;
     if strays > 0 {
@@ -228,9 +233,10 @@ fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
     }
     for row in session.workspaces()? {
         let lost = remake_changes(session, &row, ids)?;
-        let row = match lost.is_empty() {
-            true => row,
-            false => session.workspace(row.id)?.unwrap_or(row),
+        let row = if lost.is_empty() {
+            row
+        } else {
+            session.workspace(row.id)?.unwrap_or(row)
         };
         repaired.extend(lost);
         repaired.extend(repair_workspace(session, &row)?);
@@ -238,7 +244,7 @@ fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
     Ok(repaired)
 }
 
-/// Makes the workspaces again whose rows are lost, and whose files are not, under names of their own.
+/// Creates the rows of lost workspaces that still have entries or changes, with new names.
 fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
     let mut repaired = Vec::new();
     for (id, created) in session.lost_workspaces()? {
@@ -266,13 +272,14 @@ fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>
     Ok(repaired)
 }
 
-/// Puts a word in the place of changes that the journal has lost at its end, and that other rows speak of: their numbers must not be
-/// used again. A number that does not follow on the others is more likely a damaged one, and is left to be reported.
+/// Adds placeholders for changes that are missing at the end of the journal and that other rows refer to: their numbers
+/// must not be used again.
 fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Result<Vec<Problem>> {
     let newest = session.change_count(row.id)?.1.max(session.oldest(row.id)?.seq);
     let at = session.change(row.id, newest)?.map_or(row.created, |change| change.at);
     let mut repaired = Vec::new();
     let told = session.told_after(row.id, newest)?;
+    // A number that leaves a gap is more likely damaged itself than a lost change; the check reports it.
     for (seq, _) in (newest + 1..).zip(told).take_while(|(seq, told)| seq == told) {
         let change = ChangeRow {
             workspace: row.id,
@@ -301,7 +308,7 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
     let (count, newest) = session.change_count(row.id)?;
     let oldest = session.oldest(row.id)?.seq;
     let head = newest.max(oldest);
-    // A journal with a gap does not tell where it ends.
+    // The end of a journal with a gap is uncertain, so its head is left as it is.
     if head != row.head && count == head - oldest {
         session.set_head(row.id, head)?;
         repaired.push(Problem::of(
@@ -341,7 +348,8 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
 
 type Key = (Vec<u8>, i64);
 
-/// The directories that a page of live entries lie in and that are not there, each with the change since when; and where to go on.
+/// Returns the missing directories of a page of live entries, each with the change of the entry, and the key to
+/// continue from.
 fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) -> Result<(Vec<Key>, Option<Key>)> {
     let head = Level {
         workspace: row.id,
@@ -363,7 +371,7 @@ fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) ->
     Ok((missing, next))
 }
 
-/// Makes a directory as of the change `since`, unless something is there; tells whether it did.
+/// Creates a directory as of the change `since`, unless the path has an entry. Returns whether it was created.
 fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64) -> Result<bool> {
     let head = Level { workspace, at: HEAD };
     if Tree::at(session, head)?.node(path)?.is_some()

@@ -1,8 +1,10 @@
-//! Retention: letting go of the older part of a journal. Explicit, and never what a snapshot holds or a branch begins at.
+//! Retention: drops the older part of a journal. It runs only on request, and never drops the point of a snapshot or
+//! the fork of a branch.
 //!
-//! First the journal is said to begin later; from then on nobody can ask for what is older. Then the rows that no kept state shows are
-//! removed, a slice at a time, so that other writers wait only for that. What stays is exactly what it was: nothing is rewritten. The
-//! content that only those rows named is dated, so that whoever is just reading it has the grace of a collection to finish.
+//! First the beginning of the journal is moved; from then on older states cannot be read. Then the rows that no kept
+//! state needs are removed, a slice at a time, so that other writers wait for one slice at most. The remaining rows are
+//! not rewritten. The content of the removed rows is re-dated, so that a reader of it has the grace of a garbage
+//! collection to finish.
 
 use garret_core::{Durability, Error, ErrorKind, Keep, Point, Result, Timestamp};
 use serde::Serialize;
@@ -16,18 +18,18 @@ use crate::workspace::DepotWorkspace;
 /// Rows removed in one transaction.
 const SLICE: usize = 1_000;
 
-/// What retention let go.
+/// The result of a retention run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Retained {
     /// The number of the first state that is kept; 0 for the beginning.
     pub oldest: u64,
     /// Changes that are no longer in the journal.
     pub changes: u64,
-    /// Old versions of entries that are no longer kept. Their content goes with the next collection.
+    /// Old versions of entries that are no longer kept. The next garbage collection removes their content.
     pub versions: u64,
 }
 
-/// Whether history is let go, or only told what would be.
+/// Whether a retention run drops history, or only counts it.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Real,
@@ -35,13 +37,14 @@ enum Run {
 }
 
 impl DepotWorkspace {
-    /// What this workspace is to keep when retention runs: everything, unless it was told otherwise.
+    /// Returns the retention limits of this workspace; none by default, so that everything is kept.
     pub async fn keep(&self) -> Result<Keep> {
         let text = self.shared().database.read(|session| session.keep(self.number))?;
         text.map_or(Ok(Keep::default()), |text| text.parse())
     }
 
-    /// Says what this workspace is to keep. Nothing is dropped before [`DepotWorkspace::retain`] or [`Depot::retain_all`].
+    /// Sets the retention limits of this workspace. Nothing is dropped before [`DepotWorkspace::retain`] or
+    /// [`Depot::retain_all`].
     pub async fn set_keep(&self, keep: &Keep) -> Result<()> {
         if self.keep().await? == *keep {
             return Ok(());
@@ -51,14 +54,14 @@ impl DepotWorkspace {
         self.shared().writer.write(self.durability, set).await
     }
 
-    /// Drops the changes that exceed a limit of `keep`. The newest state, every snapshot, and what every branch begins with stay as they
-    /// are; whatever is older than the rest is `not_found` from then on.
+    /// Drops the changes that exceed a limit of `keep`. The newest state, every snapshot, and the fork of every branch
+    /// stay as they are; older states are `not_found` from then on.
     pub async fn retain(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
         let oldest = self.first_kept(keep, now).await?;
         self.drop_before(oldest).await
     }
 
-    /// What [`DepotWorkspace::retain`] would let go now, without letting it go.
+    /// Counts the changes and versions that [`DepotWorkspace::retain`] would drop now, without dropping them.
     pub async fn would_let_go(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
         let (wanted, number) = (self.first_kept(keep, now).await?, self.number);
         let count = |session: Session<'_>| {
@@ -72,7 +75,7 @@ impl DepotWorkspace {
         self.shared().database.read(count)
     }
 
-    /// The first state within every limit of `keep`.
+    /// Returns the first state within every limit of `keep`.
     async fn first_kept(&self, keep: &Keep, now: Timestamp) -> Result<i64> {
         let mut oldest = 0;
         if let Some(count) = keep.changes {
@@ -89,7 +92,8 @@ impl DepotWorkspace {
         Ok(oldest)
     }
 
-    /// Drops the changes up to `point`, which becomes the beginning of the journal. With [`Point::Now`], the whole history.
+    /// Drops the changes up to `point`, which becomes the beginning of the journal; with [`Point::Now`], the whole
+    /// history.
     pub async fn forget_history(&self, point: &Point) -> Result<Retained> {
         let level = self.shared().database.read(|session| self.level_of(session, point))?;
         if level.workspace != self.number {
@@ -105,7 +109,7 @@ impl DepotWorkspace {
         Ok(row.head)
     }
 
-    /// The state before the first change made at `time` or after.
+    /// Returns the state before the first change made at `time` or after.
     async fn first_since(&self, time: Timestamp) -> Result<i64> {
         let first = self
             .shared()
@@ -117,12 +121,13 @@ impl DepotWorkspace {
         }
     }
 
-    /// The first state from which on the before-images of the changes take up to `limit` bytes.
+    /// Returns the first state from which on the before-images of the changes take at most `limit` bytes.
     async fn first_within(&self, limit: u64) -> Result<i64> {
         let database = &self.shared().database;
         let (live, oldest) =
             database.read(|session| Ok((session.live_contents(self.number)?, session.oldest(self.number)?)))?;
         let mut pieces = Pieces::of(self.depot());
+        // Counted first, so that content which the newest state shares does not count as history.
         for address in live {
             pieces.add(address).await?;
         }
@@ -141,7 +146,8 @@ impl DepotWorkspace {
     async fn drop_before(&self, seq: i64) -> Result<Retained> {
         let number = self.number;
         let begin = move |session: Session<'_>| begin_at(session, number, seq);
-        // What lies before is given up for good, so what remains must not be lost with the power: no relaxed change is taken back to before it.
+        // Durable: the older states are dropped for good, so recovery after a power failure must never need to roll
+        // back to one of them.
         let oldest = self.shared().writer.write(Durability::Full, begin).await?;
         let (mut versions, mut changes) = (0, 0);
         self.drop_rows(&mut versions).await?;
@@ -159,8 +165,9 @@ impl DepotWorkspace {
         })
     }
 
-    /// Removes the rows that no kept state shows: what retention left unfinished, and what only a snapshot or branch held that is gone.
-    /// Those that are gone are counted in `dropped`, also where it cannot go on.
+    /// Removes the rows that no kept state needs: those that an interrupted retention left, and those that only a
+    /// deleted snapshot or branch needed. Adds their number to `dropped` as it goes, so that the count is right even if
+    /// it fails halfway.
     pub(crate) async fn drop_rows(&self, dropped: &mut u64) -> Result<()> {
         let number = self.number;
         let mut after = Some((0, Vec::new()));
@@ -176,12 +183,12 @@ impl DepotWorkspace {
 }
 
 impl Depot {
-    /// Runs retention in every workspace that was told what to keep; gives what each let go, by its id.
+    /// Runs retention in every workspace with limits; returns the result of each with its id.
     pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
         self.retain_limited(now, Run::Real).await
     }
 
-    /// What [`Depot::retain_all`] would let go now, without letting it go.
+    /// Counts the changes and versions that [`Depot::retain_all`] would drop now, without dropping them.
     pub async fn would_let_go_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
         self.retain_limited(now, Run::Dry).await
     }
@@ -202,7 +209,7 @@ impl Depot {
         Ok(all)
     }
 
-    /// Every workspace that is not deleted.
+    /// Returns a handle on every workspace that is not deleted.
     pub(crate) fn handles(&self) -> Result<Vec<DepotWorkspace>> {
         let rows = self.shared.database.read(|session| session.workspaces())?;
         let rows = rows.iter().filter(|row| row.deleted.is_none());
@@ -210,7 +217,7 @@ impl Depot {
     }
 }
 
-/// Says that the journal begins at `seq`, unless it begins later already; gives where it begins.
+/// Moves the beginning of the journal to `seq`, unless it begins later already. Returns the beginning.
 fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
     let row = row_of(session, workspace)?;
     let seq = beginning(session, &row, seq)?;
@@ -219,12 +226,13 @@ fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
     }
     let at = session.change(workspace, seq)?.map_or(row.created, |change| change.at);
     session.set_oldest(workspace, Oldest { seq, at })?;
-    // The rows that tell where the journal ends may be among those that go.
+    // The row of the newest change may be removed as well, and the head must stay known without it.
     session.set_head(workspace, row.head)?;
     Ok(seq)
 }
 
-/// Where the journal begins once it is to begin at `seq`: not before it does now, and not after its newest change.
+/// Returns the beginning of the journal after it is moved to `seq`: not before the present one, and not after the
+/// newest change.
 fn beginning(session: Session<'_>, row: &WorkspaceRow, seq: i64) -> Result<i64> {
     Ok(session.oldest(row.id)?.seq.max(seq.min(row.head)))
 }
@@ -236,7 +244,7 @@ fn row_of(session: Session<'_>, workspace: i64) -> Result<WorkspaceRow> {
 
 type Key = (i64, Vec<u8>);
 
-/// Removes rows of one slice; gives how many, and where to go on.
+/// Removes the rows of one slice; returns their number and the key to continue from.
 fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Result<(u64, Option<Key>)> {
     let (rows, next) = unshown(session, workspace, session.oldest(workspace)?.seq, after)?;
     for row in &rows {
@@ -248,7 +256,7 @@ fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Re
     Ok((rows.len() as u64, next))
 }
 
-/// How many rows no kept state would show, were the journal to begin at `oldest`.
+/// Counts the rows that no kept state would need if the journal began at `oldest`.
 pub(crate) fn droppable(session: Session<'_>, workspace: i64, oldest: i64) -> Result<u64> {
     let (mut count, mut after) = (0, Some((0, Vec::new())));
     while let Some(start) = after {
@@ -259,9 +267,10 @@ pub(crate) fn droppable(session: Session<'_>, workspace: i64, oldest: i64) -> Re
     Ok(count)
 }
 
-/// The rows of one slice that no kept state shows where the journal begins at `oldest`, and where to go on.
+/// Returns the rows of one slice that no kept state needs if the journal begins at `oldest`, and the key to continue
+/// from.
 fn unshown(session: Session<'_>, workspace: i64, oldest: i64, after: &Key) -> Result<(Vec<EndedRow>, Option<Key>)> {
-    // Asked anew for each: a snapshot that came meanwhile counts.
+    // Read again for each slice: a snapshot that was made meanwhile counts.
     let held = session.held_points(workspace)?;
     let mut rows = session.ended_rows(workspace, oldest, after, SLICE)?;
     let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
@@ -269,7 +278,7 @@ fn unshown(session: Session<'_>, workspace: i64, oldest: i64, after: &Key) -> Re
     Ok((rows, next))
 }
 
-/// Whether one of the points, which are in order, lies within a row's time.
+/// Returns whether one of the sorted `points` lies within the validity of a row.
 pub(crate) fn is_shown(points: &[i64], since: i64, until: i64) -> bool {
     let first = points.partition_point(|point| *point < since);
     points.get(first).is_some_and(|point| *point < until)

@@ -1,7 +1,8 @@
-//! What relaxed changes may have left when the power was lost: rows that are there and blobs that are not.
+//! Recovery after a power failure: relaxed changes may have left rows whose blobs are lost.
 //!
-//! Such a change is taken back whole, and those after it in its workspace with it, so that what remains is a state that once was. None of
-//! them was promised to be durable: a durable change syncs every listed blob before it is committed.
+//! Such a change is rolled back as a whole, together with the later changes of its workspace, so that the workspace is
+//! in a state that existed before. None of them was promised to be durable: a durable change syncs every listed blob
+//! before it commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,8 @@ use crate::journaled::named_by_logs;
 use crate::metadata::Session;
 
 impl Depot {
-    /// Verifies what is listed as unsynced and makes it durable; takes back the changes whose content is lost.
+    /// Verifies the blobs that are listed as unsynced and makes them durable; rolls back the changes whose content is
+    /// lost.
     pub(crate) async fn settle(&self) -> Result<()> {
         let shared = self.shared.clone();
         let listed = shared.database.read(|session| session.unsynced())?;
@@ -22,11 +24,13 @@ impl Depot {
             return Ok(());
         }
         let mut doubtful = Vec::new();
+        // Verified outside the transaction, since it may take long; only the doubtful addresses are verified again
+        // inside.
         for address in listed {
             match shared.content.verify(&shared.database, address).await {
                 Ok(None) => {}
                 Ok(Some(_)) => doubtful.push(address),
-                // It is there, and not lost: whoever wants it is told.
+                // The blob exists and is not lost: a read of it reports the failing disk.
                 Err(error) if is_unreadable(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -35,20 +39,20 @@ impl Depot {
             Some(home) => named_by_logs(home)?.into_iter().collect(),
             None => BTreeSet::new(),
         };
-        // The commit of a durable job syncs the others.
+        // The commit of a durable job syncs the listed blobs that are sound.
         let settle = move |session: Session<'_>| take_back(session, &shared.content, &doubtful, &logged);
         self.shared.writer.write(Durability::Full, settle).await
     }
 }
 
-/// Takes back every change that names what is lost of `doubtful`. Looked at again here, since another process may have swept it meanwhile.
-/// What a log names stays known, though lost: whoever settles that log rolls its change back, and must be able to tell what it was.
+/// Rolls back every change that refers to lost content of `doubtful`.
 fn take_back(
     session: Session<'_>,
     content: &ContentStore,
     doubtful: &[Address],
     logged: &BTreeSet<Address>,
 ) -> Result<()> {
+    // Verified again in this transaction: another process may have swept the content meanwhile.
     let lost = lost_of(session, content, doubtful)?;
     let mut first: BTreeMap<i64, i64> = BTreeMap::new();
     for address in &lost {
@@ -60,11 +64,13 @@ fn take_back(
     for (workspace, from) in first {
         take_back_from(session, workspace, from)?;
     }
+    // Rows that a log refers to stay: the recovery of that log rolls its change back, and needs to know the content it
+    // had.
     let mut forgotten = lost.into_iter().filter(|address| !logged.contains(address));
     forgotten.try_for_each(|address| session.forget_content(address))
 }
 
-/// The pieces that are lost, and the lists that a lost part leaves incomplete.
+/// Returns the addresses of `doubtful` that are lost, and of the lists that a lost part makes incomplete.
 fn lost_of(session: Session<'_>, content: &ContentStore, doubtful: &[Address]) -> Result<BTreeSet<Address>> {
     let mut lost = BTreeSet::new();
     for address in doubtful {
@@ -83,8 +89,8 @@ fn lost_of(session: Session<'_>, content: &ContentStore, doubtful: &[Address]) -
     Ok(lost)
 }
 
-/// Takes back the change `from` and all later ones of a workspace. What was branched off there goes with them, and so does a branch that
-/// began with what is lost.
+/// Rolls back the change `from` of a workspace and all later ones, and removes the workspaces that were branched off
+/// them. A `from` of 0 removes the workspace itself: it is a branch that began with lost content.
 fn take_back_from(session: Session<'_>, workspace: i64, from: i64) -> Result<()> {
     for branch in session.branches_from(workspace, from)? {
         take_back_from(session, branch, 0)?;

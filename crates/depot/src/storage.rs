@@ -1,4 +1,4 @@
-//! The contract of a storage, on the newest state of a workspace and on any point of its past.
+//! The storage contract, implemented for the newest state of a workspace and for any point of its past.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::tree::{Last, Tree, bytes, version_of};
 use crate::workspace::DepotWorkspace;
 use crate::writer::Weight;
 
-/// More steps than this are not done on the thread of whoever asks.
+/// The maximum number of mutations that are applied on the caller's thread.
 const MOST_SMALL_STEPS: usize = 16;
 
 /// The files of a workspace at one point, for reading; a change is `denied`.
@@ -35,14 +35,15 @@ impl DepotView {
         Self { shared, kind, point }
     }
 
-    /// What every handle of its depot uses.
+    /// Returns the state that all handles of its depot share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Looks at the tree at its point.
+    /// Runs `look` on the tree at the point of this view.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
         self.shared.database.read(|session| {
+            // Retention may have dropped the point since the view was opened; the newest state is always kept.
             if self.point.at != HEAD {
                 check_kept(session, self.point)?;
             }
@@ -51,7 +52,7 @@ impl DepotView {
     }
 }
 
-/// A file and the piece of content that it is found by.
+/// A file, with the address and the row of its content.
 struct Found {
     file: Node,
     address: Address,
@@ -59,8 +60,8 @@ struct Found {
 }
 
 impl DepotView {
-    /// The file that the workspace itself, at its newest state, has at `path`: nothing above it can be a link then, and nothing in the
-    /// lineage matters. `None` says only that a closer look is needed.
+    /// Returns the file at `path` if the newest state has a row of its own for it. Then no parent can be a link, and
+    /// the lineage does not matter. `None` means only that a full lookup is needed.
     fn own_file(&self, path: &WsPath) -> Result<Option<Found>> {
         if self.point.at != HEAD || path.is_root() {
             return Ok(None);
@@ -120,7 +121,7 @@ impl Storage for DepotView {
         options.precondition.check(path, Some(&version))?;
         let range = options.range.unwrap_or(0..file.size);
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
-        // Where the size is damaged, that is what is said of it, and not that it is too large.
+        // The smaller of both sizes: a damaged size must be reported as damage, not as a file that is too large.
         check_limit(path, (range.end - range.start).min(row.size), options.max_bytes)?;
         let shared = &self.shared;
         let content = shared.content.read(&shared.database, address, row, file.size, range);
@@ -160,7 +161,7 @@ impl Storage for DepotView {
     }
 }
 
-/// An error that names no path yet, with the one that was worked on.
+/// Adds `path` to an error that names no path yet.
 fn placed(error: Error, path: &WsPath) -> Error {
     match error.path() {
         Some(_) => error,
@@ -169,14 +170,14 @@ fn placed(error: Error, path: &WsPath) -> Error {
 }
 
 impl DepotWorkspace {
-    /// Brings the content of the writes into place.
+    /// Stores the content of the writes, before the transaction that refers to it.
     async fn prepared(&self, mutations: Vec<Mutation>) -> Result<Vec<Step>> {
         let shared = self.shared();
         let mut steps = Vec::with_capacity(mutations.len());
         for mut mutation in mutations {
             let content = match &mut mutation {
                 Mutation::Write { path, content, .. } => {
-                    // Taken out, so that a large content is not kept in memory until the commit.
+                    // Moved out of the mutation, so that large content does not stay in memory until the commit.
                     let content = std::mem::take(content);
                     let prepared = shared.content.prepare(&shared.database, &content, self.durability);
                     Some(prepared.await.map_err(|error| error.at(path))?)
@@ -189,7 +190,7 @@ impl DepotWorkspace {
     }
 }
 
-/// How much the steps are, as far as they tell.
+/// Estimates the cost of the steps for the writer.
 fn weight_of(steps: &[Step]) -> Weight {
     let is_small = |step: &Step| match &step.mutation {
         Mutation::Write { .. } => step.content.as_ref().is_some_and(Prepared::is_inline),
@@ -198,7 +199,7 @@ fn weight_of(steps: &[Step]) -> Weight {
     };
     match steps.len() {
         _ if !steps.iter().all(is_small) => Weight::Any,
-        // What a step does, it does last.
+        // A step checks everything before its first write, so a single step needs no savepoint.
         0..=1 => Weight::Single,
         2..=MOST_SMALL_STEPS => Weight::Small,
         _ => Weight::Any,

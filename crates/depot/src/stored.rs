@@ -1,4 +1,5 @@
-//! Content of the depot for whoever reads it without driving futures: a part at a time, verified.
+//! A blocking reader of the depot's content, for callers outside async code. It reads and verifies a few megabytes at a
+//! time.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -12,10 +13,10 @@ use crate::content::Address;
 use crate::depot::Shared;
 use crate::error::damaged;
 
-/// How much is read at a time.
+/// The number of bytes read at a time.
 const PART_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Some content of the depot. Cheap to clone.
+/// A handle on one content of the depot. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) shared: Arc<Shared>,
@@ -24,7 +25,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The bytes of `range`.
+    /// Returns the bytes of `range`.
     pub(crate) async fn range(&self, range: Range<u64>) -> Result<Bytes> {
         let shared = &self.shared;
         let row = shared.database.read(|session| session.content(self.address))?;
@@ -35,7 +36,7 @@ impl Stored {
             .await
     }
 
-    /// A reader that begins at the start.
+    /// Returns a blocking reader that begins at the start of the content.
     pub(crate) fn reader(&self) -> StoredReader {
         StoredReader {
             stored: self.clone(),
@@ -55,7 +56,7 @@ impl ContentSource for Stored {
     }
 }
 
-/// Content of the depot on its way to a reader.
+/// A blocking reader of one content of the depot.
 #[derive(Debug)]
 pub(crate) struct StoredReader {
     stored: Stored,
@@ -67,7 +68,7 @@ impl Read for StoredReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.part.is_empty() && self.at < self.stored.size {
             let end = (self.at + PART_BYTES).min(self.stored.size);
-            // On a thread of its own: the caller's may be one that drives futures.
+            // On a thread of its own: the caller's thread may already run an executor, and executors cannot be nested.
             let read = std::thread::scope(|scope| {
                 let reading = scope.spawn(|| block_on(self.stored.range(self.at..end)));
                 reading.join()

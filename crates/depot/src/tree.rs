@@ -1,7 +1,9 @@
-//! The tree of files at a point, as a lineage shows it: each level over the ones it was forked from.
+//! The tree of files at a point. The rows of each level of a lineage cover the rows of the levels that it was forked
+//! from.
 //!
-//! Invariant: every directory above an entry is an entry too. So an entry that is found has no link and no file above it, and most looks
-//! need one lookup; only a path that is missing, or ends in a link, is walked.
+//! Invariant: every directory above an entry is an entry, too. So an entry that is found has no link and no file above
+//! it, and one lookup is enough for most paths; only a path that is missing, or ends in a link, is walked component by
+//! component.
 
 mod list;
 mod scan;
@@ -14,19 +16,19 @@ pub(crate) use scan::Scan;
 
 const MAX_LINKS: usize = 40;
 
-/// Whether a link in the last place of a path is followed.
+/// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Followed,
     Kept,
 }
 
-/// Where a path leads, and what is there.
+/// The target of a path after following links, with the entry there.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) path: WsPath,
     pub(crate) node: Option<Node>,
-    /// Whether nothing is there and the directory above is known to be one.
+    /// Whether the path has no entry, and its parent is known to be a directory.
     pub(crate) is_free: bool,
 }
 
@@ -37,32 +39,32 @@ pub(crate) struct Tree<'c> {
 }
 
 impl<'c> Tree<'c> {
-    /// The tree at `point`.
+    /// Returns the tree at `point`.
     pub(crate) fn at(session: Session<'c>, point: Level) -> Result<Self> {
         Ok(Self::of(session, session.levels(point)?))
     }
 
-    /// The tree that these levels show, the nearest first.
+    /// Returns the tree of the given levels, the nearest first.
     pub(crate) fn of(session: Session<'c>, levels: Vec<Level>) -> Self {
         Self { session, levels }
     }
 
-    /// The transaction that the tree is seen through.
+    /// Returns the session through which the tree is read.
     pub(crate) fn session(&self) -> Session<'c> {
         self.session
     }
 
-    /// The levels that it shows.
+    /// Returns the levels of the tree.
     pub(crate) fn into_levels(self) -> Vec<Level> {
         self.levels
     }
 
-    /// What is at `path`; the root is not asked for.
+    /// Returns the entry at `path`, which must not be the root.
     pub(crate) fn node(&self, path: &[u8]) -> Result<Option<Node>> {
         self.node_from(0, path)
     }
 
-    /// What would be at `path` if the nearest level said nothing.
+    /// Returns the entry at `path` without the nearest level.
     pub(crate) fn inherited(&self, path: &[u8]) -> Result<Option<Node>> {
         self.node_from(1, path)
     }
@@ -76,13 +78,13 @@ impl<'c> Tree<'c> {
         Ok(None)
     }
 
-    /// Everything below `directory`, in order.
+    /// Returns a scan of all entries below `directory`, in order.
     pub(crate) fn below(&self, directory: &[u8]) -> Scan<'_, 'c> {
         let (start, end) = span_below(directory);
         Scan::new(self.session, &self.levels, start, end)
     }
 
-    /// Where `path` leads when its links are followed; a part that does not exist is kept as written.
+    /// Follows the links of `path`; components that do not exist are kept as written.
     pub(crate) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {
         match self.nearest(path)? {
             Some(Nearest::Itself(node)) if node.kind != EntryKind::Symlink || last == Last::Kept => {
@@ -97,6 +99,8 @@ impl<'c> Tree<'c> {
             Some(_) => return self.walk(path, last, follow),
             None => {}
         }
+        // From the bottom up: the nearest existing entry has no link above it, so the path is only walked if that entry
+        // is a link itself.
         let mut nearest = Some(path.clone());
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
             match self.node(bytes(&above))? {
@@ -117,7 +121,8 @@ impl<'c> Tree<'c> {
         Ok(place(path.clone(), None))
     }
 
-    /// What is at `path` or right above it, where one look can tell: in a workspace of one level, as most are.
+    /// Looks up `path` and its parent with one statement, which works in a tree of one level, as most are. `None` means
+    /// only that a full lookup is needed.
     fn nearest(&self, path: &WsPath) -> Result<Option<Nearest>> {
         match (&self.levels[..], path.parent().filter(|above| !above.is_root())) {
             ([level], Some(above)) => self.session.entry_or_above(*level, bytes(path), bytes(&above)),
@@ -145,6 +150,7 @@ impl<'c> Tree<'c> {
                 }
             };
             followed += 1;
+            // An absolute target leads out of the workspace.
             if target.starts_with('/') || follow == Follow::Never {
                 return Err(Error::path_escape(path));
             }
@@ -156,7 +162,8 @@ impl<'c> Tree<'c> {
         Ok(real)
     }
 
-    /// What is at `place`; nothing is `not_found`, or `not_a_directory` where a file stands in the way.
+    /// Returns the entry at `place`. A missing entry is `not_found`, or `not_a_directory` if one of its parents is a
+    /// file.
     pub(crate) fn require(&self, place: &Place) -> Result<Node> {
         match &place.node {
             Some(node) => Ok(node.clone()),
@@ -164,7 +171,7 @@ impl<'c> Tree<'c> {
         }
     }
 
-    /// The file at `place`.
+    /// Returns the file at `place`; a directory is `is_a_directory`.
     pub(crate) fn file(&self, place: &Place) -> Result<Node> {
         if place.path.is_root() {
             return Err(Error::is_a_directory(&place.path));
@@ -177,7 +184,7 @@ impl<'c> Tree<'c> {
         }
     }
 
-    /// `not_a_directory` where a file stands in the way, `not_found` otherwise.
+    /// Returns the error for a missing path: `not_a_directory` if one of its parents is a file, else `not_found`.
     pub(crate) fn why_missing(&self, path: &WsPath) -> Result<Error> {
         let mut nearest = path.parent();
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
@@ -190,7 +197,7 @@ impl<'c> Tree<'c> {
         Ok(Error::not_found(path))
     }
 
-    /// Describes what is at `place`.
+    /// Describes the entry at `place`.
     pub(crate) fn stat(&self, place: &Place, with_version: bool) -> Result<Stat> {
         if place.path.is_root() {
             return Ok(root_stat());
@@ -214,13 +221,13 @@ pub(crate) fn stat_of(node: Node, with_version: bool) -> Stat {
     }
 }
 
-/// The version of a file: a part of its content's address, so it stays the same through moves, branches and restores, and a write on
-/// the condition of a version asks for that very content.
+/// Returns the version of a file: a part of its content's address. So it stays the same through moves, branches and
+/// restores, and a write with a version as its precondition requires exactly that content.
 pub(crate) fn version_of(node: &Node) -> Option<Version> {
     node.content.map(|address| Version::new(&address.hex_digits()[..32]))
 }
 
-/// The path as the key of an entry.
+/// Returns the path in the form of an entry's key.
 pub(crate) fn bytes(path: &WsPath) -> &[u8] {
     path.as_str().as_bytes()
 }
@@ -237,7 +244,7 @@ fn steps(target: &str) -> impl DoubleEndedIterator<Item = &str> {
     target.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
-/// The first key that could lie below `directory`, and the first one after all that do.
+/// Returns the range of keys below `directory`: the first possible key, and the first key after all of them.
 pub(crate) fn span_below(directory: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     if directory.is_empty() {
         return (Vec::new(), None);

@@ -1,12 +1,13 @@
-//! Plain files in and out: a directory of the host or a tar archive becomes one change of a workspace, and the files of a workspace
-//! become a directory or an archive.
+//! Import and export of plain files: a directory of the host or a tar archive becomes one change of a workspace, and
+//! the files of a workspace become a directory or an archive.
 //!
-//! Names that are not UTF-8 travel as bytes, links as links that are never followed; of modes, the permissions alone. Devices, sockets
-//! and fifos are left out and reported. An archive cannot name anything outside the place it is put in: `..` and absolute paths are
-//! refused, and nothing is written through a link. What is in memory is a few chunks of one file, and the names of all.
+//! Names that are not UTF-8 are kept as bytes. Links are kept as links and never followed. Of modes, only the
+//! permissions are kept. Devices, sockets and fifos are skipped and reported. An archive cannot name anything outside
+//! its destination: `..` and absolute paths are refused, and nothing is written through a link. Memory holds a few
+//! chunks of one file, and the names of all files.
 //!
-//! The host's side runs on a thread of its own and hands entries over a channel: reading a directory and writing one block, and the
-//! rest of the depot does not.
+//! The host's side runs on a separate thread and sends entries over a channel, because reading and writing a directory
+//! blocks, and the rest of the depot does not.
 
 mod export;
 mod host;
@@ -25,15 +26,16 @@ use serde::Serialize;
 
 pub use export::export_storage;
 
-/// Bytes handed over at once.
+/// Bytes in one data message.
 const CHUNK: usize = 256 * 1024;
-/// What an exported file and directory have until they get their own mode: nobody else writes there, whatever the umask.
+/// The modes of an exported file and directory until they get their own: nobody else can write there, whatever the
+/// umask.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
-/// Messages that may wait.
+/// The most messages that wait in the channel.
 const WAITING: usize = 16;
 
-/// How an archive is compressed.
+/// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// `.tar`
@@ -45,7 +47,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the name of an archive says; `None` for a name that is not that of an archive.
+    /// Returns the compression that the name of an archive implies; `None` for a name that is not that of an archive.
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -58,7 +60,7 @@ impl Compression {
     }
 }
 
-/// Where plain files come from.
+/// The source of an import.
 pub enum TreeSource {
     /// A directory of the host.
     Directory(PathBuf),
@@ -66,63 +68,63 @@ pub enum TreeSource {
     Archive(Box<dyn Read + Send>, Compression),
 }
 
-/// Where plain files go.
+/// The target of an export.
 pub enum TreeTarget {
-    /// A directory of the host, which is made, or is there and empty.
+    /// A directory of the host, which is created, or exists and is empty.
     Directory(PathBuf),
     /// A tar archive.
     Archive(Box<dyn Write + Send>, Compression),
 }
 
-/// What was brought over.
+/// The counts of an import or export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// Plain files.
+    /// Number of plain files.
     pub files: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Symbolic links.
+    /// Number of symbolic links.
     pub links: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// What was left out, and why.
+    /// The entries that were skipped, with the reasons.
     pub skipped: Vec<Skipped>,
-    /// The change that an import made; `None` where nothing differed.
+    /// The change that an import made; `None` if nothing differed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
 }
 
-/// An entry that was left out.
+/// An entry that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// The entry.
     pub path: EntryPath,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// An entry on its way.
+/// An entry in transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Item {
     path: Vec<u8>,
     form: Form,
     mode: u32,
-    /// When it was last changed, in seconds since 1970.
+    /// The time of its last modification, in seconds since 1970.
     modified: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
     Directory,
-    /// A file; so many bytes follow as data.
+    /// A file; this number of bytes follows as data.
     File(u64),
     Link(Vec<u8>),
-    /// The same content as an entry that came before.
+    /// A hard link: the content of an earlier entry.
     Same(Vec<u8>),
 }
 
 impl Form {
-    /// What it makes; of one that is the same as another, what that most often is.
+    /// Returns the kind of entry that the form makes. A hard link counts as a file, which it nearly always is.
     fn kind(&self) -> EntryKind {
         match self {
             Self::Directory => EntryKind::Directory,
@@ -132,18 +134,18 @@ impl Form {
     }
 }
 
-/// What goes over the channel.
+/// A message over the channel.
 #[derive(Debug)]
 enum Message {
     Item(Item),
     Data(Bytes),
     Skipped(Skipped),
-    /// Everything came: what was made of it may be kept.
+    /// All entries were sent, so the result may be kept.
     End,
 }
 
 impl Moved {
-    /// Where entries of a kind are counted.
+    /// Returns the counter for entries of a kind.
     fn count_of(&mut self, kind: EntryKind) -> &mut u64 {
         match kind {
             EntryKind::Directory => &mut self.directories,
@@ -153,7 +155,8 @@ impl Moved {
     }
 }
 
-/// What is kept of a mode that comes in or goes out: no file that starts with another's rights is made of one that did elsewhere.
+/// Returns the permissions in a mode. The set-user-id, set-group-id and sticky bits are dropped in both directions, so
+/// that no file gains the rights of another user in a new place.
 pub(crate) fn permissions(mode: u32) -> u32 {
     mode & 0o777
 }
@@ -165,7 +168,8 @@ fn skipped(path: &[u8], why: &str) -> Skipped {
     }
 }
 
-/// Checks a path that comes from outside: relative, in its normal form, of names and a length that a workspace takes.
+/// Checks a path from outside: it must be relative, in normal form, and have names and a length that a workspace
+/// accepts.
 fn checked_path(path: &[u8]) -> Result<()> {
     let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..") || name.len() > 255 || name.contains(&0);
     if path.is_empty() || path.len() > 4096 || path.split(|byte| *byte == b'/').any(is_odd) {
@@ -177,7 +181,7 @@ fn checked_path(path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What the other side of the channel says by going away.
+/// Returns the error for a channel whose other end is closed.
 fn gone() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -185,7 +189,7 @@ fn gone() -> Error {
     )
 }
 
-/// What the host says, without its paths.
+/// Converts an error of the host, without its paths.
 fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
     use std::io::ErrorKind::{NotFound, PermissionDenied, StorageFull};
     let (kind, what) = match error.kind() {
@@ -195,14 +199,15 @@ fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
         other => (ErrorKind::Unavailable, other.to_string()),
     };
     let error = Error::new(kind, format!("a file outside the workspace cannot be used: {what}"));
-    match path.is_empty() {
-        true => error,
-        false => error.at_text(EntryPath::from_bytes(path.to_vec()).shown()),
+    if path.is_empty() {
+        error
+    } else {
+        error.at_text(EntryPath::from_bytes(path.to_vec()).shown())
     }
     .hint("check that it exists and that you have access to it")
 }
 
-/// A path of the host for an entry below `root`; the entry's path was checked.
+/// Returns the path on the host of an entry below `root`. The path of the entry was checked.
 fn below(root: &Path, path: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     root.join(std::ffi::OsStr::from_bytes(path))

@@ -1,7 +1,8 @@
-//! What a home holds: for each workspace its files, its history, and what would be freed if it went.
+//! Disk usage of a home: for each workspace its files, its history, and the bytes that deleting it would free.
 //!
-//! Bytes of files are as a user counts them. Bytes that are held are as they are stored: compressed, and each piece once, whoever shares
-//! it. To find what a workspace or a snapshot holds alone, every row of the tree is looked at once, with all that show it.
+//! The bytes of files are their plain sizes. The stored bytes are compressed, and each piece counts once, however many
+//! share it. To find the content that only one workspace or snapshot needs, every row of the tree is read once, with
+//! all owners that need it.
 
 use std::collections::HashMap;
 
@@ -14,42 +15,42 @@ use crate::metadata::{HEAD, Held, Level, Session, SnapshotRow, WorkspaceRow, tim
 use crate::pieces::Pieces;
 use crate::tree::Tree;
 
-/// Rows looked at in one transaction.
+/// Rows read in one transaction.
 const PAGE: usize = 2_000;
 
-/// What a home holds.
+/// The disk usage of a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Each workspace, deleted ones included, by name.
+    /// The usage of each workspace, deleted ones included, in the order of names.
     pub workspaces: Vec<WorkspaceUsage>,
     /// Bytes of the database on the disk; 0 in memory.
     pub database_bytes: u64,
-    /// How many blobs there are.
+    /// The number of blobs.
     pub blobs: u64,
     /// Bytes of the blobs.
     pub blob_bytes: u64,
 }
 
-/// What a workspace holds.
+/// The disk usage of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkspaceUsage {
     /// Its id.
     pub id: String,
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     pub name: Option<String>,
-    /// Where its files live.
+    /// The kind of storage that holds its files.
     pub kind: String,
     /// The id of the workspace that it was branched off.
     pub parent: Option<String>,
-    /// Whether it is deleted, and goes with a collection.
+    /// Whether it is deleted, so that garbage collection removes it.
     pub is_deleted: bool,
     /// Files of the newest state.
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// Stored bytes of content that only older states of its own journal show.
+    /// Stored bytes of content that only older states of its own journal need.
     pub history_bytes: u64,
-    /// Stored bytes that no other workspace shares: what would be freed if it went.
+    /// Stored bytes that no other workspace shares: deleting the workspace would free them.
     pub alone_bytes: u64,
     /// Changes in its journal.
     pub changes: u64,
@@ -59,12 +60,12 @@ pub struct WorkspaceUsage {
     pub snapshots: Vec<SnapshotUsage>,
 }
 
-/// What a snapshot holds.
+/// The disk usage of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SnapshotUsage {
     /// Its label.
     pub label: String,
-    /// When it was taken.
+    /// The time when it was taken.
     pub at: Timestamp,
     /// The number of files in it.
     pub files: u64,
@@ -74,10 +75,10 @@ pub struct SnapshotUsage {
     pub alone_bytes: u64,
 }
 
-/// Who holds a piece of content.
+/// The owner of a piece of content: the snapshot, workspace or workspaces that need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// One snapshot, by the number of its workspace and its place in the list of all.
+    /// One snapshot, by the number of its workspace and its index in the list of all snapshots.
     Snapshot(i64, usize),
     /// One workspace.
     Workspace(i64),
@@ -93,7 +94,7 @@ impl Owner {
         }
     }
 
-    /// Who holds what both hold.
+    /// Returns the owner of content that both owners need.
     fn and(self, other: Self) -> Self {
         match (self.workspace(), other.workspace()) {
             _ if self == other => self,
@@ -103,11 +104,11 @@ impl Owner {
     }
 }
 
-/// A point of a workspace that something holds.
+/// A point of a workspace that is always kept, with its owner.
 type Holding = (i64, Owner);
 
 impl Depot {
-    /// What the home holds. Reads the whole tree of every workspace, a page at a time.
+    /// Computes the disk usage of the home. Reads the whole tree of every workspace, a page at a time.
     pub async fn usage(&self) -> Result<Usage> {
         let (rows, snapshots) = self.shared.database.read(|session| {
             let rows = session.workspaces()?;
@@ -183,7 +184,7 @@ impl Depot {
         })
     }
 
-    /// The stored bytes of what its older states alone name.
+    /// Returns the stored bytes of the content that only older states of a workspace need.
     async fn history_bytes(&self, workspace: i64) -> Result<u64> {
         let database = &self.shared.database;
         let mut pieces = Pieces::of(self);
@@ -203,7 +204,7 @@ impl Depot {
         bytes.sum()
     }
 
-    /// Who holds each piece that is not held by several workspaces.
+    /// Returns the owner of each piece that only one workspace needs.
     async fn alone(&self, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Result<HashMap<Address, Owner>> {
         let mut contents = HashMap::new();
         for row in rows {
@@ -237,6 +238,7 @@ impl Depot {
         let mut pieces = HashMap::with_capacity(contents.len());
         for (address, owner) in contents {
             merge(&mut pieces, address, owner);
+            // Contents of different owners may share parts.
             for part in self.stored_pieces(address).await?.1 {
                 merge(&mut pieces, part, owner);
             }
@@ -253,7 +255,7 @@ fn merge(owners: &mut HashMap<Address, Owner>, address: Address, owner: Owner) {
         .or_insert(owner);
 }
 
-/// The points of `row` that something holds whatever retention drops, in order.
+/// Returns the points of `row` that retention never drops, in order, with their owners.
 fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Vec<Holding> {
     let forks = rows.iter().filter_map(|other| {
         let fork = other.fork.filter(|fork| fork.workspace == row.id)?;
@@ -272,7 +274,8 @@ fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, Snapsh
     holdings
 }
 
-/// Who holds a row that is valid from `since` until `until`; `None` for one that retention dropped and that nobody holds.
+/// Returns the owner of a row that is valid from `since` until `until`; `None` if retention dropped it and no kept
+/// point needs it.
 fn owner(holdings: &[Holding], workspace: i64, oldest: i64, since: i64, until: i64) -> Option<Owner> {
     let mut owner = (until > oldest).then_some(Owner::Workspace(workspace));
     let first = holdings.partition_point(|(point, _)| *point < since);
@@ -285,9 +288,10 @@ fn owner(holdings: &[Holding], workspace: i64, oldest: i64, since: i64, until: i
     owner
 }
 
-/// How many files there are at `level`, and their bytes.
+/// Returns the number of files at `level`, and their bytes.
 fn totals(session: Session<'_>, level: Level) -> Result<(u64, u64)> {
     let levels = session.levels(level)?;
+    // Without a lineage to merge, the database can count by itself.
     if let [only] = levels.as_slice() {
         return session.totals(only.workspace, only.at);
     }

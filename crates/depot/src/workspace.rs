@@ -11,7 +11,8 @@ use crate::metadata::{HEAD, Level, Session};
 use crate::storage::DepotView;
 use garret_core::Durability;
 
-/// A workspace of a depot: its files at their newest state as a [`garret_core::Storage`], and its history. Cheap to clone.
+/// A workspace of a depot: its files at their newest state as a [`garret_core::Storage`], and its history. Cheap to
+/// clone.
 #[derive(Debug, Clone)]
 pub struct DepotWorkspace {
     depot: Depot,
@@ -22,7 +23,8 @@ pub struct DepotWorkspace {
     epilogue: Option<Epilogue>,
 }
 
-/// What is put down in the same transaction as a change, by whoever keeps the journal of files that live elsewhere.
+/// A function that runs in the transaction of a change, after it. The journal of files that live elsewhere uses it to
+/// record its progress atomically with the change.
 #[derive(Clone)]
 pub(crate) struct Epilogue(Arc<dyn Fn(Session<'_>) -> Result<()> + Send + Sync>);
 
@@ -45,19 +47,20 @@ impl DepotWorkspace {
         }
     }
 
-    /// The same workspace, with changes that survive what `durability` says.
+    /// Returns a handle on the same workspace whose changes have the given durability.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// What its changes survive.
+    /// Returns the durability of changes through this handle.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// The same workspace, with `epilogue` in the transaction of every undo, redo, restore and put.
+    /// Returns a handle on the same workspace that runs `epilogue` in the transaction of every undo, redo, restore and
+    /// put.
     #[must_use]
     pub(crate) fn with_epilogue(
         mut self,
@@ -83,32 +86,32 @@ impl DepotWorkspace {
         self.shared().writer.write(self.durability, whole).await
     }
 
-    /// Its id, unique for ever.
+    /// Returns the id of the workspace, which is never used again.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where its files live.
+    /// Returns the kind of storage that holds its files.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The newest state, for reading.
+    /// Returns a read-only view of the newest state.
     pub(crate) fn now(&self) -> DepotView {
         self.view(self.head())
     }
 
-    /// The state at `point`, for reading.
+    /// Returns a read-only view of the state at `point`.
     pub(crate) fn view(&self, point: Level) -> DepotView {
         DepotView::new(self.shared().clone(), self.kind.clone(), point)
     }
 
-    /// The depot that holds it.
+    /// Returns the depot of the workspace.
     pub fn depot(&self) -> &Depot {
         &self.depot
     }
 
-    /// What the depot knows of it.
+    /// Returns the depot's record of the workspace.
     pub async fn describe(&self) -> Result<WorkspaceInfo> {
         self.shared().database.read(|session| {
             let row = session.workspace(self.number)?;
@@ -123,7 +126,7 @@ impl DepotWorkspace {
         &self.depot.shared
     }
 
-    /// The point after every change.
+    /// Returns the point after every change.
     pub(crate) fn head(&self) -> Level {
         Level {
             workspace: self.number,

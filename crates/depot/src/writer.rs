@@ -1,13 +1,16 @@
-//! The one writer of a process: a thread that takes every job that waits, in whatever workspace, and commits them as one group.
+//! The only writer of a process: a thread that takes all waiting jobs, of any workspace, and commits them as one group.
 //!
-//! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job of several steps runs
-//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down:
-//! one that ends in its middle all the same takes its group back with it, and the others are told to try again. Nobody is answered before
-//! the commit. Of several processes on one home, each takes a turn at a lock file and then the database's own lock: the lock file wakes
-//! those who wait, where the database's would have them poll and starve; the database's lock is the one that counts.
+//! One transaction and one sync serve the whole group, which makes durable writes from many tasks cheap. A job of
+//! several steps runs under a savepoint, so that a refused job is rolled back alone. A job of one step is refused
+//! before its first write, if at all; if it fails halfway nevertheless, the whole group is rolled back, and the other
+//! jobs get an error that asks for a retry. No job is answered before the commit.
 //!
-//! A small job that no sync is promised to, while nobody else writes, is done by its caller: handing it to another thread and back would
-//! cost more than the job.
+//! Several processes on one home take turns: each takes a lock file first and then the database's own lock. The kernel
+//! wakes a process that waits for the lock file, while the database's lock has to be polled, and a waiting process may
+//! starve. Correctness depends on the database's lock alone.
+//!
+//! A small job without a promised sync runs on its caller's thread if nobody else writes: handing it to the writer's
+//! thread and back would cost more than the job.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,12 +30,14 @@ use crate::error;
 use crate::metadata::{Session, WriteConnection, Writing, patiently};
 use garret_core::Durability;
 
-/// The most jobs in one transaction, so that the first of them does not wait for ever.
+/// The maximum number of jobs in one transaction, so that the first of them does not wait for ever.
 const GROUP: usize = 512;
-/// How long a group that is smaller than the one before it waits for each further job before it commits. Those that were answered together
-/// come back together, and a sync for the first of them alone would make the others wait for it.
+/// The time that a group which is smaller than the one before it waits for each further job before it commits. Callers
+/// that were answered together come back together, and a sync for the first of them alone would make the others wait
+/// for it.
 const GATHERING: Duration = Duration::from_micros(100);
-/// How long a turn is waited for before the depot is said to be busy: about as long as the database itself is.
+/// The maximum wait for the lock file before the depot counts as busy; about as long as the wait for the database's
+/// lock.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// A handle on the writer. Dropping it waits for the jobs under way.
@@ -43,10 +48,10 @@ pub(crate) struct Writer {
     seat: Arc<Mutex<Seat>>,
 }
 
-/// What whoever writes needs, one at a time.
+/// The resources of the writer; the mutex around them allows one user at a time.
 struct Seat {
     connection: WriteConnection,
-    /// The lock file that processes take turns at.
+    /// The lock file by which processes take turns.
     turns: Option<File>,
     content: Arc<ContentStore>,
 }
@@ -57,18 +62,19 @@ impl fmt::Debug for Seat {
     }
 }
 
-/// How much a job is.
+/// The cost of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// A few rows, put down only once nothing but the database can refuse them, and no blob is touched.
+    /// A few rows and no blob; all checks come before the first write, so that only the database can fail the job
+    /// afterwards.
     Single,
-    /// A few rows, and no blob is touched.
+    /// A few rows and no blob.
     Small,
     /// Anything.
     Any,
 }
 
-/// A job under way; an error where its transaction could not begin.
+/// The work of a job. It gets the session of the transaction, or the error if the transaction could not begin.
 type Run = dyn FnOnce(Result<Session<'_>>) -> Ran + Send;
 
 struct Job {
@@ -79,13 +85,14 @@ struct Job {
 
 /// A job that has run and waits for the commit.
 struct Ran {
-    /// Why nothing of it may stay.
+    /// The reason why the job must be rolled back, if it failed.
     error: Option<Error>,
     answer: Box<dyn FnOnce(Result<()>) + Send>,
 }
 
 impl Writer {
-    /// Starts the thread. `turns` is the lock file that processes take turns at; memory needs none.
+    /// Starts the writer's thread. `turns` is the lock file by which processes take turns; a depot in memory needs
+    /// none.
     pub(crate) fn start(connection: WriteConnection, turns: Option<File>, content: Arc<ContentStore>) -> Result<Self> {
         let (jobs, waiting) = channel();
         let seat = Arc::new(Mutex::new(Seat {
@@ -105,7 +112,7 @@ impl Writer {
         })
     }
 
-    /// Runs `work` in a transaction; done when that is committed. Where it fails, nothing of it stays.
+    /// Runs `work` in a transaction, and returns after the commit. If `work` fails, its writes are rolled back.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -114,7 +121,8 @@ impl Writer {
         self.write_weighed(Weight::Any, durability, work).await
     }
 
-    /// The same, where the caller knows how much it is.
+    /// Runs `work` in a transaction, with a cost that the caller knows, and returns after the commit. If `work` fails,
+    /// its writes are rolled back.
     pub(crate) async fn write_weighed<T: Send + 'static>(
         &self,
         weight: Weight,
@@ -127,7 +135,7 @@ impl Writer {
             Ran {
                 error: outcome.as_ref().err().cloned(),
                 answer: Box::new(move |committed: Result<()>| {
-                    // Whoever gave up waiting has no use for the answer; the change stands all the same.
+                    // A caller that gave up waiting does not receive the answer; its change is committed all the same.
                     let _ = sender.send(outcome.and_then(|done| committed.map(|()| done)));
                 }),
             }
@@ -137,6 +145,7 @@ impl Writer {
             weight,
             run: Box::new(run),
         };
+        // A durable job has to wait for a sync anyway, which it should share with the jobs of others.
         let is_quick = weight != Weight::Any && durability == Durability::Relaxed;
         let Some(job) = (if is_quick { self.write_here(job) } else { Some(job) }) else {
             return answer.await.map_err(|_| gone())?;
@@ -148,13 +157,14 @@ impl Writer {
 }
 
 impl Writer {
-    /// Does the job on this thread, unless that means to wait for anybody: then it is given back.
+    /// Runs the job on this thread if that needs no wait; otherwise returns the job.
     fn write_here(&self, job: Job) -> Option<Job> {
         let Ok(seat) = self.seat.try_lock() else {
             return Some(job);
         };
         let turn = match seat.turns.as_ref().map(Turn::try_take) {
             Some(None) => return Some(job),
+            // The writer's thread reports that the home was removed.
             Some(Some(turn)) if is_removed(turn.0) => return Some(job),
             Some(turn) => turn,
             None => None,
@@ -172,20 +182,21 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // Closing the channel ends the writer's thread after the jobs that already wait.
         drop(self.jobs.take());
-        // The last handle may be one that a job held, and then this is the writer itself, about to end.
+        // A job may own the last handle. Then this runs on the writer's own thread, which cannot wait for its own end.
         let is_elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(is_elsewhere) {
-            // A panic of the writer was told to those who waited for it.
+            // A panic of the writer was reported to the callers that waited for it.
             let _ = thread.join();
         }
     }
 }
 
-/// Runs the work of a job. One that panics is refused like any other, and no transaction stays open; whether others are taken back with
-/// it, `run_job` decides.
+/// Runs the work of a job. A panic becomes an error, so that no transaction stays open; `run_job` decides whether the
+/// group is rolled back.
 fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What it leaves behind in the database is taken back, and nothing else is shared with it.
+    // Unwind safe: the writes of the job are rolled back, and it shares no other state with the writer.
     let done = std::panic::catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|_| {
         Err(Error::new(
@@ -214,20 +225,21 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
             Some(turns) if is_removed(turns) => (refused(&mut coming, &error::home_is_gone()), Ok(())),
             _ => connection.with(|writing| commit_group(writing, &mut coming, content)),
         };
+        // Released before the answers: a caller that is woken may want to write at once.
         drop(turn);
         drop(seat);
         group.into_iter().for_each(|ran| (ran.answer)(committed.clone()));
     }
 }
 
-/// The jobs of one group after the other, as they come. Those that come while the group is at work still belong to it.
+/// The incoming jobs, group by group. Jobs that arrive while a group is being run still join it.
 struct Coming<'r> {
     waiting: &'r Receiver<Job>,
-    /// Those that are here.
+    /// The jobs that were received and not run yet.
     here: VecDeque<Job>,
     is_durable: bool,
     given: usize,
-    /// How many the group before had.
+    /// The number of jobs in the previous group.
     before: usize,
 }
 
@@ -242,23 +254,27 @@ impl<'r> Coming<'r> {
         }
     }
 
-    /// Waits for the first job of a group; `false` where none will come any more.
+    /// Waits for the first job of a group; returns `false` if no more jobs will come.
     fn begin_group(&mut self) -> bool {
         self.before = std::mem::take(&mut self.given);
         if self.here.is_empty() {
             self.here.extend(self.waiting.recv().ok());
         }
         self.here.extend(self.waiting.try_iter().take(GROUP));
+        // One durable job makes the whole group durable; its sync then serves all jobs.
         self.is_durable = self.here.iter().any(|job| job.durability == Durability::Full);
         !self.here.is_empty()
     }
 
-    /// The next job that is here, or comes soon where many came before.
+    /// Returns the next job: a received one, or one that arrives soon if the previous group was larger.
     fn found(&mut self) -> Option<Job> {
         let here = self.here.pop_front().or_else(|| self.waiting.try_recv().ok());
-        here.or_else(|| match self.given < self.before {
-            true => self.waiting.recv_timeout(GATHERING).ok(),
-            false => None,
+        here.or_else(|| {
+            if self.given < self.before {
+                self.waiting.recv_timeout(GATHERING).ok()
+            } else {
+                None
+            }
         })
     }
 }
@@ -269,7 +285,7 @@ impl Iterator for Coming<'_> {
     fn next(&mut self) -> Option<Job> {
         let job = if self.given < GROUP { self.found()? } else { return None };
         if job.durability == Durability::Full && !self.is_durable {
-            // The transaction that has begun is not synced.
+            // The open transaction will not be synced, so the job waits for the next group.
             self.here.push_front(job);
             return None;
         }
@@ -278,7 +294,8 @@ impl Iterator for Coming<'_> {
     }
 }
 
-/// Runs one job in a transaction without a sync; given back where that cannot begin, because another writes or the disk fails.
+/// Runs one job in a transaction without a sync. Returns the job if the transaction cannot begin, because another
+/// process writes or the disk fails.
 fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job> {
     if begin(writing, false).is_err() {
         return Err(job);
@@ -291,11 +308,10 @@ fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job
     Ok((ran, ended))
 }
 
-/// Runs the jobs in one transaction; gives them with what became of it. Where it is durable, content is synced before the commit: a
-/// durable change must not outlive the blobs of the relaxed ones that it builds upon.
+/// Runs the jobs in one transaction; returns them with the result of the commit.
 fn commit_group(writing: Writing<'_>, jobs: &mut Coming<'_>, content: &ContentStore) -> (Vec<Ran>, Result<()>) {
     let is_durable = jobs.is_durable;
-    // Only a database that another holds is waited for; a disk that fails is told at once.
+    // Retries only while another process holds the database; a failing disk is reported at once.
     if let Err(error) = patiently(|| begin(writing, is_durable)) {
         return (refused(jobs, &error), Ok(()));
     }
@@ -305,30 +321,38 @@ fn commit_group(writing: Writing<'_>, jobs: &mut Coming<'_>, content: &ContentSt
     {
         group.push(run_job(writing, job, &mut spoiled));
     }
-    let sync = |()| match is_durable {
-        true => content.sync_listed(writing.session()),
-        false => Ok(()),
+    // Blobs are synced before the commit: a durable change must not survive without the blobs of the relaxed changes
+    // that it builds upon.
+    let sync = |()| {
+        if is_durable {
+            content.sync_listed(writing.session())
+        } else {
+            Ok(())
+        }
     };
     (group, writing.end(spoiled.and_then(sync)))
 }
 
-/// The jobs that are here, none of which is begun.
+/// Fails all received jobs with `error`, without running them.
 fn refused(jobs: &mut Coming<'_>, error: &Error) -> Vec<Ran> {
     let refuse = |job: Job| (job.run)(Err(error.clone()));
     jobs.here.drain(..).map(refuse).collect()
 }
 
-/// Whether an open file has no name any more. That of the lock file goes with the home, and the database with it: SQLite would go on to
-/// commit into a file that nobody can open again.
+/// Returns whether an open file was deleted.
 pub(crate) fn is_removed(file: &File) -> bool {
+    // The lock file is deleted with its home, and the database, too: SQLite would go on to commit into a file that
+    // nobody can open again.
     file.metadata().is_ok_and(|found| found.nlink() == 0)
 }
 
-/// Runs a job so that nothing of it stays where it is refused; where that cannot be, `spoiled` tells why nothing of the group may stay.
+/// Runs a job, and rolls it back if it is refused. If it cannot be rolled back alone, sets `spoiled` to the reason to
+/// roll back the group.
 fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
     if job.weight != Weight::Single {
         return run_guarded(writing, job, spoiled);
     }
+    // No savepoint for a job of one step: it is refused before its first write. The count of rows proves that.
     let before = writing.rows_put();
     let ran = (job.run)(Ok(writing.session()));
     if let Some(error) = &ran.error
@@ -339,7 +363,8 @@ fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
     ran
 }
 
-/// What the others of a group are told, of which a job ended in its middle with `error`: the failing disk, or that it was not them.
+/// Returns the error for the other jobs of a group in which one failed halfway with `error`: that of the failing disk,
+/// or a request to retry.
 fn taken_along(error: &Error) -> Error {
     if error::is_failure(error) {
         return error.clone();
@@ -348,7 +373,7 @@ fn taken_along(error: &Error) -> Error {
     Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again")
 }
 
-/// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
+/// Runs a job under a savepoint, for which SQLite keeps a copy of each page that the job changes.
 fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
     if let Err(error) = writing.begin_job() {
         *spoiled = Err(error.clone());
@@ -366,26 +391,28 @@ fn begin(writing: Writing<'_>, is_durable: bool) -> Result<()> {
     writing.begin()
 }
 
-/// A turn among the processes of a home; ends when dropped, or when the process dies.
+/// A held lock file, by which the processes of a home take turns. Released when dropped, or when the process dies.
 struct Turn<'a>(&'a File);
 
 impl<'a> Turn<'a> {
-    /// A turn, where nobody has it.
+    /// Takes the lock if no other process has it.
     fn try_take(file: &'a File) -> Option<Self> {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => None,
-            // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
+            // On a file system without locks, the database's own lock still keeps writers apart, only less fairly.
             Ok(()) | Err(TryLockError::Error(_)) => Some(Self(file)),
         }
     }
 
-    /// A turn; none where another process has it for longer than `longest`, since it hangs or was stopped.
+    /// Waits for the lock; `None` if another process holds it for longer than `longest`, because it hangs or was
+    /// stopped.
     fn take(file: &'a File, longest: Duration) -> Option<Self> {
         let turn = Self::try_take(file);
         if turn.is_some() {
             return turn;
         }
-        // The kernel wakes those who wait for a lock one after the other, but lets nobody give up: so another thread waits for it.
+        // The kernel wakes waiting processes in order, but has no timeout for a file lock: so another thread waits for
+        // it.
         let (tell, told) = sync_channel(0);
         match Self::wait_beside(file, tell) {
             Ok(()) => told.recv_timeout(longest).ok()?,
@@ -394,12 +421,13 @@ impl<'a> Turn<'a> {
         Some(Self(file))
     }
 
-    /// Has a thread take the lock and tell so; where nobody listens any more, it gives it back. That may be in the middle of a later turn
-    /// of this process, which then goes on by the database's lock alone.
+    /// Starts a thread that takes the lock and reports it to `tell`.
     fn wait_beside(file: &File, tell: SyncSender<()>) -> std::io::Result<()> {
         let waiting = file.try_clone()?;
         let wait = move || {
             let _ = waiting.lock();
+            // The caller has given up. This may release a later turn of this process, which then relies on the
+            // database's lock alone.
             if tell.send(()).is_err() {
                 let _ = waiting.unlock();
             }
@@ -581,7 +609,7 @@ mod tests {
             waiting.join().unwrap()
         });
         drop(kept.expect("it was given back"));
-        // Returns only when whoever waited in vain has given it back too.
+        // Returns only after the thread that waited in vain has released the lock, too.
         other.lock().unwrap();
     }
 

@@ -1,4 +1,5 @@
-//! Local directories that are relative to a directory of the caller's choice, not to that of the process.
+//! Local directories that are relative to a directory of the caller's choice, not to the current directory of the
+//! process.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use garret_core::{Error, ErrorKind, OpenContext, Opened, Result, StorageFactory}
 use garret_storage::LocalFactory;
 use serde_json::{Map, Value};
 
-/// Opens `local` with its `dir` below `base`, as a configuration file means it.
+/// Opens `local` with its `dir` relative to `base`, as a configuration file means it.
 #[derive(Debug, Clone)]
 pub(crate) struct AnchoredLocal {
     base: PathBuf,
@@ -23,7 +24,7 @@ impl AnchoredLocal {
         }
     }
 
-    /// Refuses each directory that does not lie in `base`.
+    /// Returns a factory that refuses every directory outside of `base`.
     pub(crate) fn confined(base: &Path) -> Self {
         Self {
             is_confined: true,
@@ -31,13 +32,14 @@ impl AnchoredLocal {
         }
     }
 
-    /// Refuses what was opened where it lies outside of the base. It looks at the handle, so no link that is swapped meanwhile deceives it.
+    /// Refuses an opened directory that is outside of the base.
     async fn check_inside(&self, opened: &Opened, written: &str, context: &OpenContext) -> Result<()> {
         if !self.is_confined {
             return Ok(());
         }
         let base = self.base.to_str().ok_or_else(not_utf8)?;
         let options = Map::from_iter([("dir".to_owned(), base.into())]);
+        // Both paths come from open handles, so a link that is swapped after the opening cannot deceive the check.
         let base = LocalFactory.open(options, context).await?.directory;
         match (&opened.directory, &base) {
             (Some(directory), Some(base)) if directory.starts_with(base) => Ok(()),
@@ -74,7 +76,7 @@ impl StorageFactory for AnchoredLocal {
         let directory = self.base.join(&written);
         let directory = directory.to_str().ok_or_else(not_utf8)?.to_owned();
         options.insert("dir".into(), directory.clone().into());
-        // The host's path is nobody's business: the error speaks of the directory as it was written.
+        // The error must not show the absolute path of the host: it names the directory as it was written.
         let as_written = |error: Error| error.map_text(|text| text.replace(&directory, &written));
         let opened = LocalFactory.open(options, context).await.map_err(as_written)?;
         self.check_inside(&opened, &written, context).await?;
@@ -82,7 +84,7 @@ impl StorageFactory for AnchoredLocal {
     }
 }
 
-/// The error for a directory that no configuration could write down.
+/// The error for a directory whose path is not UTF-8, which no configuration can contain.
 pub(crate) fn not_utf8() -> Error {
     Error::invalid("the name of this directory is not UTF-8").hint("use a symbolic link with a UTF-8 name")
 }

@@ -1,4 +1,4 @@
-//! Where the commands of a workspace run: its sandbox by kind, and the bench that fits its storage.
+//! The parts that commands of a workspace need: its sandbox by kind, and the bench that fits its storage.
 
 #![allow(
     clippy::disallowed_methods,
@@ -26,28 +26,28 @@ use crate::Garret;
 /// The sandboxes that a program knows, by kind.
 pub(crate) type Sandboxes = BTreeMap<&'static str, Arc<dyn Sandbox>>;
 
-/// The sandbox of the kernel. The one without isolation is made for each workspace, by what its policy says.
+/// Returns the sandbox `namespace`. The sandbox `host`, without isolation, is made for each workspace from its policy.
 pub(crate) fn default_sandboxes() -> Sandboxes {
     let namespace: Arc<dyn Sandbox> = Arc::new(NamespaceSandbox::default());
     BTreeMap::from([(namespace.kind(), namespace)])
 }
 
 impl Garret {
-    /// Adds a sandbox under its kind; one of the same kind is replaced.
+    /// Adds a sandbox under its kind; a sandbox of the same kind is replaced.
     #[must_use]
     pub fn sandbox(mut self, sandbox: Arc<dyn Sandbox>) -> Self {
         self.sandboxes.insert(sandbox.kind(), sandbox);
         self
     }
 
-    /// The environment of the program, of which commands have what a policy lets through by name (`env_allow`), and nothing else.
+    /// The environment of the program. Commands get only the variables that a policy allows by name (`env_allow`).
     #[must_use]
     pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The sandbox that a policy asks for.
+    /// Returns the sandbox that a policy names.
     pub fn sandbox_of(&self, policy: &ShellPolicy) -> Result<Arc<dyn Sandbox>> {
         if let Some(sandbox) = self.sandboxes.get(policy.sandbox.as_str()) {
             return Ok(sandbox.clone());
@@ -65,7 +65,7 @@ impl Garret {
         }
     }
 
-    /// Checks what a configuration says of commands, as far as it can be without running one.
+    /// Checks the part of a configuration that is about commands, as far as that is possible without running one.
     pub(crate) fn check_shell(&self, config: &WorkspaceConfig) -> Result<()> {
         Exclusions::new(&config.exclude)?;
         match policy_of(config) {
@@ -77,7 +77,7 @@ impl Garret {
         }
     }
 
-    /// What a workspace needs for commands; `None` where it declares none.
+    /// Returns the parts that a workspace needs for commands; `None` if it declares neither commands nor code.
     pub(crate) fn shell_parts(
         &self,
         config: &WorkspaceConfig,
@@ -97,7 +97,7 @@ impl Garret {
         }))
     }
 
-    /// The directory of the files where they lie in one, a checkout otherwise.
+    /// Builds the bench: on the directory of the files if they are in one, else on a checkout of them.
     fn bench_of(&self, config: &WorkspaceConfig, opened: &Opened, history: HistoryMode) -> Result<Arc<dyn Bench>> {
         let place = self.bench_place(opened, history)?;
         let directory = place.directory().to_owned();
@@ -118,6 +118,7 @@ impl Garret {
                 exclude: config.exclude.clone(),
             })?),
         };
+        // Other processes that open the same files run commands, too; the lock file keeps their turns apart.
         let bench = match self.turn_file(opened)? {
             Some(turns) => Arc::new(TurnTakingBench { bench, turns }),
             None => bench,
@@ -138,7 +139,8 @@ impl Garret {
         })
     }
 
-    /// Where a bench has its directory: in the home where what it is for is found again, and otherwise for as long as it is open.
+    /// Returns the directory of a bench: in the home if the next process can find these files again, else a temporary
+    /// one.
     fn bench_place(&self, opened: &Opened, history: HistoryMode) -> Result<Place> {
         match self.bench_directory(opened) {
             Some(directory) if history == HistoryMode::Durable => {
@@ -153,7 +155,7 @@ impl Garret {
         }
     }
 
-    /// The directory in the home that is the same for every process that opens these files.
+    /// Returns the directory in the home that is the same for every process that opens these files.
     fn bench_directory(&self, opened: &Opened) -> Option<PathBuf> {
         let name = match (&opened.place, &opened.history) {
             (Some(place), _) => format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32]),
@@ -163,9 +165,10 @@ impl Garret {
         Some(self.home.as_ref()?.directory().join("benches").join(name))
     }
 
-    /// The lock file by which processes take turns with commands on these files; `None` where no other process finds it. A history that
-    /// ends with the program has one too, because its files do not.
+    /// Returns the lock file by which processes take turns with commands on these files; `None` if no other process can
+    /// open the files.
     fn turn_file(&self, opened: &Opened) -> Result<Option<TurnFile>> {
+        // It does not depend on the history: a history may end with the program while its files stay.
         let is_shared = opened.place.is_some() || opened.reference.is_some();
         let Some(directory) = self.bench_directory(opened).filter(|_| is_shared) else {
             return Ok(None);
@@ -175,7 +178,7 @@ impl Garret {
     }
 }
 
-/// The policy of commands: that of `shell`, or the default where only code runs.
+/// Returns the policy of commands: that of `shell`, or the default if only code is declared.
 fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
     let capabilities = &config.capabilities;
     let code = || capabilities.code.is_declared().then(ShellPolicy::default);
@@ -197,7 +200,7 @@ impl Place {
     }
 }
 
-/// A bench whose directory goes with it.
+/// A bench whose directory is removed together with it.
 #[derive(Debug)]
 struct TemporaryBench {
     bench: Arc<dyn Bench>,
@@ -267,8 +270,9 @@ impl Bench for TurnTakingBench {
     }
 }
 
-/// A bench of files that others reach too: a look at them comes first, so that the journal, which the bench follows, has what they did. What
-/// has the version that the journal knows is not fetched.
+/// A bench of remote files that other programs change, too. Before it is used, it lets the history compare the files,
+/// so that the journal, which the bench follows, has the changes of others. Files with a version that the journal knows
+/// are not fetched.
 #[derive(Debug)]
 struct LookingBench {
     bench: Arc<dyn Bench>,
@@ -284,6 +288,7 @@ impl Bench for LookingBench {
     }
 
     async fn look(&self) -> Result<()> {
+        // To open the present state, a history first records the changes of other programs.
         self.history.at(&Point::Now).await.map(drop)
     }
 

@@ -1,4 +1,4 @@
-//! Storages whose files are far away: what passes is kept at hand, and tools read and search no more than the options say.
+//! Storages whose files are remote: their content is cached, and tools read and search no more than the options allow.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use crate::Garret;
 use crate::home::Home;
 
-/// Opens `s3:` with a cache of its content: in the home, or for the life of the program.
+/// Opens `s3:` with a cache of its content, in the home or for the life of the program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FarFactory {
     pub(crate) home: Option<Home>,
     temporary: Arc<OnceLock<Temporary>>,
-    /// What servers can do: kept in the home, or for the life of the program.
+    /// The known abilities of servers, kept in the home or for the life of the program.
     probes: ProbeMemory,
 }
 
-/// A cache that goes with the program.
+/// A cache that is removed when the program ends.
 #[derive(Debug)]
 struct Temporary {
     cache: Arc<ContentCache>,
@@ -46,6 +46,8 @@ impl FarFactory {
             return Ok(temporary.cache.clone());
         }
         let made = Temporary::make()?;
+        // Of two threads that made one at the same time, both use the first; the other directory is removed with its
+        // value.
         Ok(self.temporary.get_or_init(|| made).cache.clone())
     }
 }
@@ -98,8 +100,8 @@ impl StorageFactory for FarFactory {
 }
 
 impl Garret {
-    /// The keys below the prefix of the workspace `name` of the home that no path names, or that stand in each other's way; none where its
-    /// files are not in a bucket.
+    /// Returns the keys below the prefix of the workspace `name` that are not the key of any path, or that collide with
+    /// each other; none if its files are not in a bucket.
     pub async fn odd_keys(&self, name: &str) -> Result<Vec<Finding>> {
         let StorageConfig::Table { kind, options } = self.config_of(name).await?.storage else {
             return Ok(Vec::new());
@@ -114,7 +116,7 @@ impl Garret {
     }
 }
 
-/// What the options say of reading and searching.
+/// Returns the limits on reading and searching that the options set.
 fn reach_of(options: &S3Options) -> Reach {
     Reach {
         is_far: true,

@@ -84,7 +84,7 @@ impl StorageFactory for FilestoreFactory {
     }
 }
 
-/// A workspace of the depot with its own history.
+/// Opens a workspace of the depot as a storage with its own history.
 pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened {
     let storage = Arc::new(workspace);
     Opened {
@@ -96,8 +96,8 @@ pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened 
     }
 }
 
-/// Begins to keep the history as `mode` says. What an earlier session left behind goes; what was recorded to stay does not: then nothing
-/// is opened.
+/// Switches the history of the workspace to `mode`. The history that an earlier session left is deleted. A durable
+/// history is never deleted: if `mode` would delete one, it is an error and nothing is opened.
 async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
     let info = workspace.describe().await?;
     let config = read_back(KIND, info.config)?;
@@ -107,7 +107,7 @@ async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
         (HistoryMode::Durable, _) if !workspace.changes(None, 1).await?.is_empty() => {
             return Err(would_forget(info.name.as_deref().unwrap_or(&info.id), mode));
         }
-        // While it is open, a session has its history, and `off` has none to show.
+        // The history of an earlier session ends here; a new session begins without one, and `off` shows none.
         (_, HistoryMode::Session | HistoryMode::Off) => drop(workspace.forget_history(&Point::Now).await?),
         (_, HistoryMode::Durable) => {}
     }
@@ -123,7 +123,7 @@ async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
     reconfigure(workspace, keep).await.map(|_| ())
 }
 
-/// The error for a history that was to stay and would not.
+/// The error for a mode that would delete a durable history.
 fn would_forget(name: &str, mode: HistoryMode) -> Error {
     let name = quote(name);
     let mode = match mode {
@@ -149,12 +149,13 @@ fn check_depot(depot: &Depot, options: &FilestoreOptions) -> Result<()> {
     }
 }
 
+/// Finds the workspace that the options name, and makes it if it is missing and may be made.
 async fn found(depot: &Depot, options: &FilestoreOptions) -> Result<DepotWorkspace> {
     let name = &options.workspace;
     let workspace = match depot.workspace(name).await {
         Err(error) if error.kind() == ErrorKind::NotFound && options.create => {
             match depot.create(NewWorkspace::named(name)).await {
-                // Another process was quicker.
+                // Another process made it in between.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => depot.workspace(name).await?,
                 made => made?,
             }

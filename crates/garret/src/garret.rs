@@ -1,4 +1,4 @@
-//! The composition root: where storages, clock, ids, events and approver become a workspace with its tools.
+//! The composition root: assembles storages, clock, ids, events and approver into a workspace with its tools.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,8 +48,9 @@ impl Default for Garret {
 }
 
 impl Garret {
-    /// Knows the storages `memory`, `local`, `filestore` and `s3`, the sandboxes `namespace` and `host`, the system's clock and random ids; events go nowhere, nobody gives approval,
-    /// and there is no home: history ends with the process until [`Garret::home`] is given one.
+    /// Creates a composition root with the storages `memory`, `local`, `filestore` and `s3`, the sandboxes `namespace`
+    /// and `host`, the system's clock and random ids. Events are dropped, there is no approver, and there is no home:
+    /// history ends with the process unless [`Garret::home`] sets one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
         storages.register(RememberingFactory);
@@ -66,13 +67,13 @@ impl Garret {
             events: Arc::new(NoEvents),
             approver: None,
             actor: Actor {
-                door: "api",
+                door: "api".into(),
                 ..Actor::default()
             },
         }
     }
 
-    /// Keeps workspaces, their history and their content in the directory `home`, which is made where it is missing.
+    /// Keeps workspaces, their history and their content in the directory `home`, which is made if it is missing.
     #[must_use]
     pub fn home(mut self, home: Home) -> Self {
         self.storages.register(FilestoreFactory {
@@ -83,63 +84,63 @@ impl Garret {
         self
     }
 
-    /// Adds a storage under its kind; one of the same kind is replaced.
+    /// Adds a storage under its kind; a storage of the same kind is replaced.
     #[must_use]
     pub fn register(mut self, factory: impl StorageFactory + 'static) -> Self {
         self.storages.register(factory);
         self
     }
 
-    /// Takes relative directories of `local` from `directory`, as a configuration file means them, instead of from the current
-    /// directory of the process.
+    /// Takes relative directories of `local` from `directory`, as a configuration file means them, instead of from the
+    /// current directory of the process.
     #[must_use]
     pub fn relative_to(self, directory: impl AsRef<Path>) -> Self {
         self.register(AnchoredLocal::new(directory.as_ref()))
     }
 
-    /// Takes relative directories of `local` from `directory`, and refuses as `denied` to open one that does not lie in it, whatever
-    /// links lead there.
+    /// Takes relative directories of `local` from `directory`, and refuses as `denied` to open one that does not lie in
+    /// it, whatever links lead there.
     #[must_use]
     pub fn confined_to(self, directory: impl AsRef<Path>) -> Self {
         self.register(AnchoredLocal::confined(directory.as_ref()))
     }
 
-    /// Tells the time.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Makes ids.
+    /// Sets the source of ids.
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Takes the events of every workspace opened from here on.
+    /// Sets the receiver of the events of every workspace that is opened from now on.
     #[must_use]
     pub fn events(mut self, events: Arc<dyn EventSink>) -> Self {
         self.events = events;
         self
     }
 
-    /// Answers for the tools that a policy lists under `require_approval`.
+    /// Sets the approver that answers for the tools which a policy lists under `require_approval`.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Leaves nobody to ask: what needs approval is refused.
+    /// Removes the approver: an operation that needs approval is refused.
     #[must_use]
     pub fn without_approver(mut self) -> Self {
         self.approver = None;
         self
     }
 
-    /// Who operations are attributed to.
+    /// Sets the actor that operations are attributed to.
     #[must_use]
     pub fn actor(mut self, actor: Actor) -> Self {
         self.actor = actor;
@@ -162,7 +163,7 @@ impl Garret {
         self.open_config(UNNAMED, &Self::config_of_dir(directory)?).await
     }
 
-    /// The configuration by which [`Garret::open_dir`] opens, for a program that wants to change a part of it.
+    /// Returns the configuration by which [`Garret::open_dir`] opens, for a program that wants to change a part of it.
     pub fn config_of_dir(directory: impl AsRef<Path>) -> Result<WorkspaceConfig> {
         let directory = directory.as_ref().to_str().ok_or_else(not_utf8)?;
         Ok(WorkspaceConfig::on(StorageConfig::Table {
@@ -171,7 +172,7 @@ impl Garret {
         }))
     }
 
-    /// Checks a configuration as far as it can be without opening its storage.
+    /// Checks a configuration as far as that is possible without opening its storage.
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
         self.storages.check(&config.storage)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
@@ -180,8 +181,8 @@ impl Garret {
         FsRules::new(policy).map(|_| ())
     }
 
-    /// Checks a configuration as [`Garret::check`] does, and opens the storage where that needs neither a network nor a home: a directory
-    /// of `local` must be there. Nothing is made.
+    /// Checks a configuration as [`Garret::check`] does, and opens the storage if that needs neither a network nor a
+    /// home: a directory of `local` must exist. Nothing is created.
     pub async fn check_with_storage(&self, config: &WorkspaceConfig) -> Result<()> {
         self.check(config)?;
         self.history_of(config)?;
@@ -197,17 +198,19 @@ impl Garret {
     /// Opens the workspace `name` as configured. This is the default stack, from the ground up:
     ///
     /// 1. the storage, which keeps every path below its root and every write whole;
-    /// 2. its history: the depot's own where the files live there, a journal beside the files otherwise;
-    /// 3. the workspace over both: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
-    ///    by whom, is logged, and nothing counts against the quota that the policy did not admit;
-    /// 4. the sandbox beside it, where commands or code are declared: what a command did passes the same policy and quota;
+    /// 2. its history: the depot's own if the files are in the depot, else a journal beside the files;
+    /// 3. the workspace over both: each operation passes log, approval, policy and quota, in that order, so that
+    ///    whatever is refused, and by whom, is logged, and nothing counts against the quota that the policy did not
+    ///    admit;
+    /// 4. the sandbox beside it, if commands or code are declared: the effects of a command pass the same policy and
+    ///    quota;
     /// 5. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.open_restricted(name, config, &FsRestriction::default()).await
     }
 
-    /// Opens the workspace `name` as [`Garret::open_config`] does, with rules that hold for its tools and its commands beside those of the
-    /// configuration.
+    /// Opens the workspace `name` as [`Garret::open_config`] does, with rules that hold for its tools and its commands
+    /// beside those of the configuration.
     pub async fn open_restricted(
         &self,
         name: &str,
@@ -218,7 +221,7 @@ impl Garret {
         let mut mode = self.history_of(config)?;
         let context = self.context(mode);
         let opened = self.storages.open(&config.storage, &context).await?;
-        // What does not outlive the process has its history as long as its files.
+        // Files that end with the process have their history for as long, whatever the mode says.
         let outlives = opened.place.is_some() || opened.history.is_some() && opened.reference.is_some();
         if mode == HistoryMode::Durable && !outlives {
             mode = HistoryMode::Session;
@@ -235,7 +238,7 @@ impl Garret {
         self.assembled(name, config, opened, mode, restriction)
     }
 
-    /// Puts the workspace and its tools over what was opened.
+    /// Builds the workspace and its tools on an opened storage.
     pub(crate) fn assembled(
         &self,
         name: &str,
@@ -256,7 +259,7 @@ impl Garret {
         });
         let declared = config.capabilities.fs.policy();
         let shell = self.shell_parts(config, &opened, history)?;
-        // What commands reach anyway is not kept from whoever holds the workspace.
+        // Commands can reach the files anyway, so a program that holds the workspace is not kept from them either.
         let undeclared = || match &shell {
             Some(_) => restriction.restrict(FsPolicy::default()),
             None => nothing(),
@@ -294,7 +297,7 @@ impl Garret {
 }
 
 impl Garret {
-    /// What a factory may use.
+    /// Returns the clock, the ids and the history mode that a storage factory may use.
     pub(crate) fn context(&self, history: HistoryMode) -> OpenContext {
         OpenContext {
             clock: self.clock.clone(),
@@ -303,7 +306,8 @@ impl Garret {
         }
     }
 
-    /// How long the history of a workspace is kept: as it says, else as long as there is a place for it.
+    /// Returns the history mode of a workspace: the configured one, else `durable` if there is a home and `session` if
+    /// not.
     fn history_of(&self, config: &WorkspaceConfig) -> Result<HistoryMode> {
         match (config.history, &self.home) {
             (Some(HistoryMode::Durable), None) => {
@@ -316,12 +320,13 @@ impl Garret {
         }
     }
 
-    /// The depot of the home; without a home it is `invalid`.
+    /// Opens the depot of the home; without a home it is `invalid`.
     pub async fn depot(&self) -> Result<Depot> {
         home::required(self.home.as_ref(), &self.context(HistoryMode::Durable)).await
     }
 
-    /// Reopens the workspace of a ref. A ref of an unknown kind or a newer schema, or one that is not whole, is refused with the reason.
+    /// Reopens the workspace of a ref. A ref of an unknown kind or a newer schema, or one that is not whole, is refused
+    /// with the reason.
     pub async fn resolve(&self, reference: &Reference) -> Result<Toolbox> {
         reference.check_schema()?;
         let config = WorkspaceConfig {
@@ -337,8 +342,9 @@ impl Garret {
     }
 }
 
-/// The configuration with the rules of `restriction` in it, so that its refs and branches have them, too.
+/// Returns the configuration with the rules of `restriction` added to its policy.
 fn restricted(config: &WorkspaceConfig, restriction: &FsRestriction) -> WorkspaceConfig {
+    // Added to the configuration itself, so that its refs and branches have these rules, too.
     let mut config = config.clone();
     let policy = config.capabilities.fs.policy();
     if let Some(policy) = policy.filter(|_| *restriction != FsRestriction::default()) {
@@ -347,8 +353,9 @@ fn restricted(config: &WorkspaceConfig, restriction: &FsRestriction) -> Workspac
     config
 }
 
-/// Refuses the name of a tool that does not exist: nobody would ever be asked for it.
+/// Refuses the name of a tool that does not exist.
 fn check_tools(names: &[String]) -> Result<()> {
+    // A misspelt name would never match a call, and the tool that was meant would run without approval.
     let is_unknown = |name: &&String| !tool_names().any(|tool| tool == name.as_str());
     let Some(unknown) = names.iter().find(is_unknown) else {
         return Ok(());
@@ -362,7 +369,8 @@ fn check_tools(names: &[String]) -> Result<()> {
     Err(Error::invalid(message).hint(hint))
 }
 
-/// The policy of a workspace that does not declare `fs`: nothing may be seen or changed, whoever holds the workspace.
+/// Returns the policy of a workspace that does not declare `fs`: nothing may be seen or changed, even by a program that
+/// holds the workspace.
 fn nothing() -> FsPolicy {
     FsPolicy {
         read_only: true,

@@ -13,7 +13,8 @@ use garret_depot::{Depot, DepotOptions, LazyDepot};
 use garret_storage::cache::{CacheOptions, ContentCache};
 use garret_storage::s3::ProbeMemory;
 
-/// Where a depot lives. Cheap to clone; clones open it together, with the clock and the ids of the [`crate::Garret`] that needs it first.
+/// The directory of a depot. Cheap to clone; clones share one open depot, with the clock and the ids of the
+/// [`crate::Garret`] that needs it first.
 #[derive(Debug, Clone)]
 pub struct Home {
     directory: PathBuf,
@@ -23,10 +24,11 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home in `directory`, which need not exist yet. A relative path begins at the current directory of this moment.
+    /// Returns the home in `directory`, which need not exist yet. A relative path begins at the present current
+    /// directory.
     pub fn new(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
-        // Commands start in another directory, in which a relative path would name another place.
+        // Commands start in another directory, in which a relative path would name another one.
         let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         Self {
             directory: absolute,
@@ -36,14 +38,14 @@ impl Home {
         }
     }
 
-    /// How much room the content of remote files may take here at most: 4 GiB where nothing is said.
+    /// Sets the most bytes that the cached content of remote files may take; 4 GiB by default.
     #[must_use]
     pub fn cache_bytes(mut self, most: u64) -> Self {
         self.cache_bytes = most;
         self
     }
 
-    /// The content of remote files that lies here, for every workspace.
+    /// The cached content of remote files, shared by all workspaces.
     pub(crate) fn cache(&self) -> Result<Arc<ContentCache>> {
         if let Some(cache) = self.cache.get() {
             return Ok(cache.clone());
@@ -55,7 +57,7 @@ impl Home {
         Ok(self.cache.get_or_init(|| Arc::new(opened)).clone())
     }
 
-    /// What the probes of S3 servers found.
+    /// The results of the probes of S3 servers.
     pub(crate) fn probes(&self) -> ProbeMemory {
         ProbeMemory::in_directory(self.directory.join("probes"))
     }
@@ -65,20 +67,21 @@ impl Home {
         &self.directory
     }
 
-    /// The depot, not yet opened: whoever needs it first does that.
+    /// The depot, which is opened when it is first needed.
     pub(crate) fn lazy(&self, context: &OpenContext) -> Arc<LazyDepot> {
         let open = || LazyDepot::new(&self.directory, DepotOptions::default(), context.clone());
         self.depot.get_or_init(|| Arc::new(open())).clone()
     }
 
-    /// Whether the home lies in the directory `place` of the storage `local`, as far as the two exist.
+    /// Whether the home is inside the directory `place` of the storage `local`, as far as the two exist.
     pub(crate) fn is_within(&self, place: &str) -> bool {
+        // The home may not exist yet, so the nearest existing directory above it is compared.
         let existing = self.directory.ancestors().find_map(|above| above.canonicalize().ok());
         existing.is_some_and(|home| home.starts_with(place))
     }
 }
 
-/// The depot of `home`; without one it is `invalid`.
+/// Opens the depot of `home`; without a home it is `invalid`.
 pub(crate) async fn required(home: Option<&Home>, context: &OpenContext) -> Result<Depot> {
     match home {
         Some(home) => home.lazy(context).get().await,

@@ -1,4 +1,4 @@
-//! The journal over files that live outside the depot.
+//! The journal for files that are outside the depot.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::named::kept;
 use crate::{Garret, filestore};
 
 impl Garret {
-    /// Gives what was opened a history, unless it has one or is to have none: durable in the home where its place can be found again,
-    /// and otherwise for as long as it is open.
+    /// Gives an opened storage a history, unless it has one or is to have none: a durable one in the home if its files
+    /// can be found again, else one that lasts while the storage is open.
     pub(crate) async fn journaled(
         &self,
         opened: Opened,
@@ -30,6 +30,7 @@ impl Garret {
             return Ok(opened);
         }
         let depot = match (&self.home, context.history, &opened.place) {
+            // A command or a tool could change a home inside the workspace, and with it the history.
             (Some(home), HistoryMode::Durable, Some(place)) if home.is_within(place) => return Err(home_is_inside()),
             (Some(home), HistoryMode::Durable, Some(_)) => home.lazy(context),
             _ => {
@@ -50,7 +51,7 @@ impl Garret {
     }
 }
 
-/// The configuration for the branches of a workspace: what it allows, on files that live in the depot.
+/// Returns the configuration for the branches of a workspace: its capabilities, on files that are in the depot.
 pub(crate) fn branch_config(config: &WorkspaceConfig) -> Result<Value> {
     let durability = config.storage.options().and_then(|options| options.get("durability"));
     kept(&WorkspaceConfig {
@@ -73,13 +74,13 @@ pub(crate) fn has_no_place(kind: &str) -> Error {
     .hint("set `history` to `session`")
 }
 
-/// The error for a limit on what is not kept anyway.
+/// The error for `keep` without a durable history.
 pub(crate) fn nothing_to_keep() -> Error {
     Error::invalid("`keep` limits a durable history, and this workspace has no durable history")
         .hint("leave `keep` out, or give the workspace a durable history: a home, and `history` at `durable`")
 }
 
-/// The error for a home that the workspace itself could change.
+/// The error for a home inside the workspace, which the workspace itself could change.
 fn home_is_inside() -> Error {
     Error::invalid("the home lies inside the workspace whose history it would keep")
         .hint("choose a home elsewhere, another directory for the workspace, or set `history` to `off`")

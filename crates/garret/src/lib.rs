@@ -1,8 +1,8 @@
 //! Workspaces for AI agents: files, tools and a way back.
 //!
-//! This is the crate that a program embeds. A URL, a directory or a configuration goes in; a [`Toolbox`] comes out: the tools that a
-//! model may call, over the [`Workspace`] they work on. Everything public of the layers below is re-exported here, so one dependency is
-//! enough.
+//! This is the crate that a program embeds. A URL, a directory or a configuration goes in; a [`Toolbox`] comes out: the
+//! tools that a model may call, over the [`Workspace`] they work on. All public items of the layers below are
+//! re-exported here, so one dependency is enough.
 //!
 //! ```
 //! use garret::Garret;
@@ -11,11 +11,11 @@
 //! # async fn example() -> garret::Result<()> {
 //! let toolbox = Garret::new().open_url("memory:").await?;
 //!
-//! // What a model does: call a tool by name, read the answer.
+//! // A model calls a tool by name and reads the answer.
 //! let answer = toolbox.call("write_file", json!({"path": "notes/a.md", "content": "hello\n"})).await;
 //! assert!(answer.ok);
 //!
-//! // What a program does: use the workspace itself.
+//! // A program uses the workspace itself.
 //! let workspace = toolbox.workspace();
 //! let read = workspace.read_bytes("notes/a.md").await?;
 //! assert_eq!(&read.bytes[..], b"hello\n");
@@ -29,10 +29,11 @@
 //! # futures::executor::block_on(example()).expect("the example works");
 //! ```
 //!
-//! The storage `local` does its work on the threads of a Tokio runtime, so a program that uses it runs on one; `memory` needs none.
-//! A storage of one's own is a [`StorageFactory`] handed to [`Garret::register`]; `examples/custom-storage` shows one.
+//! The storage `local` does its work on the threads of a Tokio runtime, so a program that uses it runs on one; `memory`
+//! needs none. A storage of one's own is a [`StorageFactory`] handed to [`Garret::register`]; `examples/custom-storage`
+//! shows one.
 
-/// What an implementation of the asynchronous traits here is marked with.
+/// The attribute for implementations of the asynchronous traits here.
 pub use async_trait::async_trait;
 
 mod anchored;

@@ -1,4 +1,4 @@
-//! Workspaces by name: made once, kept in the home, opened from anywhere.
+//! Workspaces by name: created once, kept in the home, opened from any directory.
 
 use garret_core::path::quote;
 use garret_core::{
@@ -15,8 +15,8 @@ use crate::filestore;
 use crate::journal::nothing_to_keep;
 
 impl Garret {
-    /// Makes a workspace called `name` in the home, as configured, and gives what the home knows of it. The storage `filestore` needs no
-    /// options then. A name that is taken is `already_exists`.
+    /// Creates the workspace `name` in the home, as configured, and returns its description. The storage `filestore`
+    /// needs no options then. A name that is taken is `already_exists`.
     pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceInfo> {
         self.check(&with_workspace(config.clone(), name))?;
         if config.keep.is_some() && config.history.is_some_and(|mode| mode != HistoryMode::Durable) {
@@ -36,13 +36,15 @@ impl Garret {
         made.describe().await
     }
 
-    /// The configuration with its storage as it can be opened from anywhere, and its place; checked by opening it.
+    /// Returns the configuration with a storage that can be opened from any directory, and the location of its files.
+    /// The storage is opened to check it.
     async fn settled(&self, config: &WorkspaceConfig) -> Result<(WorkspaceConfig, String)> {
         let opened = self
             .storages()
             .open(&config.storage, &self.context(HistoryMode::Off))
             .await?;
-        // A storage may be opened without a look at its server: what is wrong with that is to be known before it has a name.
+        // A storage may be opened without a request to its server; a list shows a wrong address or key before the
+        // workspace has a name.
         let first = ListOptions {
             limit: 1,
             ..ListOptions::default()
@@ -67,8 +69,8 @@ impl Garret {
         Ok((settled, place))
     }
 
-    /// Brings back the deleted workspace `name` of the home. Where its files live in a directory that is another workspace by now, that
-    /// is `already_exists`, and nothing is touched.
+    /// Recovers the deleted workspace `name` of the home. If the directory of its files belongs to another workspace by
+    /// now, it is `already_exists`, and nothing is touched.
     pub async fn recover(&self, name: &str) -> Result<()> {
         let depot = self.depot().await?;
         let all = depot.workspaces().await?;
@@ -78,24 +80,24 @@ impl Garret {
             return depot.recover(name).await;
         };
         let config = read_back(&info.kind, info.config.clone())?;
-        // A directory without a name has no configuration that would tell where it is.
+        // A directory that was never given a name has no configuration, and so no path to open.
         let is_bare = config.storage.options().is_some_and(Map::is_empty);
         match self.settled(&config).await {
             Ok((_, place)) if !is_bare => depot.recover_at(&info.id, &info.kind, &place).await,
-            // The directory may come back later, too.
+            // A directory that is missing now does not prevent the recovery: it may exist again later.
             _ => depot.recover(&info.id).await,
         }
     }
 
-    /// The configuration of the workspace `name` of the home, by which [`Garret::open_config`] opens it.
+    /// Returns the configuration of the workspace `name` of the home, by which [`Garret::open_config`] opens it.
     pub async fn config_of(&self, name: &str) -> Result<WorkspaceConfig> {
         let workspace = self.depot().await?.workspace(name).await?;
         let info = workspace.describe().await?;
         Ok(with_workspace(read_back(&info.kind, info.config)?, &info.id))
     }
 
-    /// Says what may be done in the workspace `name` of the home from the next opening on, and gives it as it is kept. A capability that
-    /// it declares already keeps its options.
+    /// Sets the capabilities of the workspace `name` of the home, from the next opening on, and returns them as they
+    /// are kept. A capability that it already declares keeps its options.
     pub async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
         let workspace = self.depot().await?.workspace(name).await?;
         let declare = |mut config: WorkspaceConfig| {
@@ -106,9 +108,9 @@ impl Garret {
         Ok(reconfigure(&workspace, declare).await?.capabilities)
     }
 
-    /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,
-    /// with the same name, history and lineage, so that a branch can be worked on with other programs and merged back. A directory that
-    /// is not empty is `not_empty`.
+    /// Moves the files of the workspace `name` out of the home into the empty directory of `storage`. From then on they
+    /// are there, with the same name, history and lineage, so that other programs can work on a branch before it is
+    /// merged back. A directory that is not empty is `not_empty`.
     pub async fn check_out(&self, name: &str, storage: &StorageConfig) -> Result<()> {
         let workspace = self.depot().await?.workspace(name).await?;
         if workspace.kind() != filestore::KIND {
@@ -141,9 +143,9 @@ impl Garret {
         }
     }
 
-    /// Opens the branch `name`, by name or id, of `workspace`, with what was kept for it: it allows what the workspace allows. A branch
-    /// of `memory:`, or of a history that ends with this program, is found in this way alone; one in the home by
-    /// [`Garret::open_named`], too.
+    /// Opens the branch `name`, by name or id, of `workspace`, with the configuration that was kept for it: that of the
+    /// workspace. Only this function finds a branch of `memory:`, or of a history that ends with this program;
+    /// [`Garret::open_named`] finds a branch in the home, too.
     pub async fn open_branch(&self, workspace: &Workspace, name: &str) -> Result<Toolbox> {
         let found = workspace.hand_out_branch(name).await?;
         let name = found.branch.name.as_deref().unwrap_or(&found.branch.id);
@@ -156,7 +158,7 @@ impl Garret {
         }
     }
 
-    /// The same tools on the workspace as it was at `point`.
+    /// Returns the tools of `toolbox` on the workspace as it was at `point`.
     pub async fn open_at(&self, toolbox: &Toolbox, point: &str) -> Result<Toolbox> {
         let past = toolbox.workspace().at(&Point::or_now(Some(point))).await?;
         Ok(toolbox.on(past))
@@ -171,7 +173,7 @@ pub fn split_point(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The configuration of a workspace in the depot, as it is kept there.
+/// Returns the configuration of a workspace in the depot, as it is kept there.
 fn in_depot(config: &WorkspaceConfig) -> WorkspaceConfig {
     let storage = StorageConfig::Table {
         kind: filestore::KIND.to_owned(),
@@ -184,7 +186,7 @@ fn in_depot(config: &WorkspaceConfig) -> WorkspaceConfig {
 }
 
 fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
-    // What is to be kept of its history stands elsewhere in the home, where it can be changed.
+    // `keep` is stored apart from the configuration, because it can be changed later.
     let config = WorkspaceConfig { keep: None, ..config };
     Ok(NewWorkspace {
         name: Some(name.to_owned()),
@@ -193,7 +195,7 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
     })
 }
 
-/// A configuration as the home keeps it.
+/// Returns a configuration in the form that the home keeps.
 pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     let internal = |error| {
         Error::new(
@@ -204,7 +206,8 @@ pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     serde_json::to_value(config).map_err(internal)
 }
 
-/// Changes the configuration of a workspace of the home and gives it; what others make of it meanwhile is changed, never overwritten.
+/// Changes the configuration of a workspace of the home, and returns the new one. A change that another process makes
+/// at the same time is kept: `change` is applied again to its result.
 pub(crate) async fn reconfigure(
     workspace: &DepotWorkspace,
     change: impl Fn(WorkspaceConfig) -> Result<WorkspaceConfig>,
@@ -219,18 +222,18 @@ pub(crate) async fn reconfigure(
     }
 }
 
-/// A configuration that was kept; the default where none was.
+/// Parses a configuration that the home kept; the default if it kept none.
 pub(crate) fn read_back(kind: &str, kept: Value) -> Result<WorkspaceConfig> {
-    match kept.as_object().is_none_or(Map::is_empty) {
-        true => Ok(WorkspaceConfig::on(StorageConfig::Table {
+    if kept.as_object().is_none_or(Map::is_empty) {
+        return Ok(WorkspaceConfig::on(StorageConfig::Table {
             kind: kind.to_owned(),
             options: Map::new(),
-        })),
-        false => shape::from_value(kept),
+        }));
     }
+    shape::from_value(kept)
 }
 
-/// The configuration of a workspace in the depot, told which one it is.
+/// Adds the name or id of the workspace to the configuration of a workspace in the depot.
 fn with_workspace(config: WorkspaceConfig, workspace: &str) -> WorkspaceConfig {
     if config.storage.kind() != filestore::KIND {
         return config;

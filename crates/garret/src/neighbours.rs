@@ -1,4 +1,4 @@
-//! The other workspaces of the home: those whose files live in directories, where other programs reach them.
+//! The other workspaces of the home whose files are in directories that other programs can change.
 
 use async_trait::async_trait;
 use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, StorageConfig, WsPath};
@@ -20,7 +20,7 @@ impl Neighbours for Garret {
         };
         let Some(depot) = depot else { return Ok(false) };
         let workspace = match depot.workspace(id).await {
-            // One of a depot in memory, which has its files.
+            // It is in a depot in memory, which holds the files itself: no other program can change them.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             found => found?,
         };
@@ -34,6 +34,8 @@ impl Neighbours for Garret {
             .journaled(opened, &context, None, Exclusions::new(&exclude)?)
             .await?;
         if let Some(history) = opened.history {
+            // Any question about the present lets the journal record the changes of other programs; the answer is not
+            // needed.
             history.diff(&Point::Now, &Point::Now, &WsPath::root()).await?;
         }
         Ok(true)
@@ -41,10 +43,11 @@ impl Neighbours for Garret {
 }
 
 impl Garret {
-    /// The storage of a workspace of the home. A directory that was never given a name has no configuration there, only its place.
+    /// Returns the storage of a workspace of the home.
     async fn storage_of(&self, depot: &Depot, workspace: &DepotWorkspace) -> Result<StorageConfig> {
         let storage = self.config_of(workspace.id()).await?.storage;
         let is_bare = storage.options().is_some_and(Map::is_empty);
+        // A directory that was never given a name has no configuration in the home, only its location.
         match depot.place_of(workspace).await? {
             Some(place) if is_bare && workspace.kind() == LocalFactory.kind() => Ok(StorageConfig::Table {
                 kind: workspace.kind().to_owned(),
@@ -55,7 +58,7 @@ impl Garret {
     }
 }
 
-/// The error for files that cannot be opened, without the place at which they should be.
+/// The error for files that cannot be opened. It must not show the host's path of these files.
 fn out_of_reach(error: Error) -> Error {
     let message = "the files of the workspace to merge cannot be opened";
     Error::new(error.kind(), message).hint("check that its directory still exists, or delete the workspace")

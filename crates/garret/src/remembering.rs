@@ -26,7 +26,7 @@ impl StorageFactory for RememberingFactory {
     }
 
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
-        // The plain one checks the options, of which there are none.
+        // Opened in either case, because the plain storage checks the options: it refuses any.
         let plain = MemoryFactory.open(options, context).await?;
         if context.history == HistoryMode::Off {
             return Ok(plain);

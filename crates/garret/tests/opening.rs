@@ -70,7 +70,7 @@ fn clock_ids_and_events_are_injected() {
     block_on(toolbox.call("write_file", json!({"path": "a", "content": "x"})));
     let event = events.events().remove(0);
     assert_eq!(
-        (event.id.as_str(), event.at, event.operation, event.bytes),
+        (event.id.as_str(), event.at, event.operation.as_ref(), event.bytes),
         ("id-3", Timestamp::UNIX_EPOCH, "write_file", 1)
     );
 }

@@ -1,9 +1,10 @@
 //! The directories that layers lie over.
 //!
-//! - [`DirectoryBench`]: files that live in a directory are worked on right there;
+//! - [`DirectoryBench`]: files that live in a directory are used in place;
 //! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal.
 //!
-//! Both reach every entry by handle (`placing`): what a command left in a bench is as hostile as what it left in a layer.
+//! Both reach every entry by handle (see `entry_placer`): entries that a command left in a bench are as hostile as
+//! those that it left in a layer.
 
 #![cfg(target_os = "linux")]
 

@@ -1,13 +1,16 @@
-//! What a read filter shows of a bench.
+//! The part of a bench that a read filter shows.
 //!
-//! A bench that nobody changes is listed once, and a layer of whiteouts hides what the filter hides ([`hidden_paths`]). A bench that others
-//! may change at any time has no list that stays right: what the filter shows of it is copied ([`copy_visible`]), and commands see the copy.
-//! Nothing that comes to the bench later is in it, under whatever name.
+//! A bench that nobody changes is listed once, and a layer of whiteouts hides the paths that the filter hides
+//! ([`hidden_paths`]). A bench that others may change at any time has no list that stays right: its visible entries are
+//! copied ([`copy_visible`]), and commands see the copy. An entry that is added to the bench later is not in the copy,
+//! under whatever name.
 //!
-//! Links to the user's own files would cost less than copies, and are not used. They change the time of change of every file, by which Garret
-//! and other programs know a file again. And they show what is written to a file after somebody has moved it to a hidden name.
+//! Hard links to the user's own files would cost less than copies, and are not used. A link sets the time of change of
+//! its file, by which Garret and other programs recognize an unchanged file. And it would show later writes to a file
+//! that was moved to a hidden name.
 //!
-//! Every entry is opened by its whole path below the bench, through no link: the path that the filter judged is the path that leads to it.
+//! Every entry is opened by its whole path below the bench, through no link: the path that the filter judged is the
+//! path that leads to it.
 
 #![cfg(target_os = "linux")]
 

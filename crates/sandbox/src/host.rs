@@ -1,11 +1,12 @@
 //! No isolation, for people who ask for it by name.
 //!
-//! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not touch the bench: each
-//! layer is a copy of it, and what was done is found by comparing the two, at the cost of the whole workspace. Every process of a command
-//! ends with it (`minder`), also after a crash of Garret. Limits are those that the kernel keeps for single processes. Nothing of this is
-//! a boundary, and [`OpenSandbox::enforced`] says so.
+//! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not
+//! touch the bench: each layer is a copy of it, and the effects are found by comparing the two, at the cost of the
+//! whole workspace. Every process of a command ends with it (`minder`), also after a crash of Garret. Limits are those
+//! that the kernel keeps for single processes. Nothing of this is a boundary, and [`OpenSandbox::enforced`] says so.
 //!
-//! Paths hidden by policy are left out of the copy. Read-only ones can be written there; the workspace refuses that when it comes to commit.
+//! Paths hidden by policy are left out of the copy. Read-only paths can be written in the copy; the workspace refuses
+//! to commit such effects.
 
 #![allow(
     clippy::disallowed_methods,
@@ -26,14 +27,14 @@ use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
 use garret_core::{Enforced, Error, ErrorKind, Guard, OpenSandbox, Result, Sandbox, SandboxRequest};
 
-/// How commands run on the host.
+/// The options of the sandbox `host`.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Whether commands may run where Garret is root, and so be root.
+    /// Whether commands may run as root if Garret does.
     pub as_root: bool,
-    /// How long processes have to stand still when they are paused. Those that do not are ended.
+    /// The time within which processes must be stopped when they are paused. Those that are not are ended.
     pub still_within: Duration,
-    /// Where names of layers come from.
+    /// The source of the names of layers.
     pub ids: Arc<dyn Ids>,
 }
 
@@ -47,14 +48,14 @@ impl Default for HostOptions {
     }
 }
 
-/// The sandbox that is none.
+/// The sandbox without isolation.
 #[derive(Debug, Clone, Default)]
 pub struct HostSandbox {
     options: HostOptions,
 }
 
 impl HostSandbox {
-    /// A sandbox with these options.
+    /// Makes a sandbox with these options.
     pub fn new(options: HostOptions) -> Self {
         Self { options }
     }
@@ -97,7 +98,7 @@ impl HostSandbox {
     }
 }
 
-/// Nothing is enforced; what is there instead is said.
+/// Returns every guard as not enforced, with the access that commands have instead.
 fn enforced() -> Vec<Enforced> {
     let told = |guard: Guard| {
         let by = match guard {

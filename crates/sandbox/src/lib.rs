@@ -1,8 +1,8 @@
-//! Where commands run, and what becomes of what they did.
+//! Runs commands, and reads the effects that they leave on a layer.
 //!
 //! - [`namespace`]: the sandbox of the Linux kernel, and its [`supervisor`];
 //! - [`host`]: no isolation, for people who ask for it;
-//! - [`effects`]: what was done on a layer, read as hostile input;
+//! - [`effects`]: the changes on a layer, read as hostile input;
 //! - [`bench`](mod@bench): the directories that layers lie over.
 
 pub mod bench;

@@ -1,9 +1,10 @@
 //! The sandbox of the Linux kernel.
 //!
-//! Commands run in namespaces of their own on a root made of read-only system directories, with the workspace at `/workspace`: they lose
-//! every right before they begin, a filter refuses what they have no use for, and limits hold for all of their processes. What they write
-//! goes to an overlay over the bench. A small program stays inside an open sandbox ([`crate::supervisor`]) and starts commands on request, so
-//! that a command costs little more than its own start. What a sandbox will be is planned as data first ([`plan`]).
+//! Commands run in namespaces of their own on a root made of read-only system directories, with the workspace at
+//! `/workspace`: they lose every right before they begin, a filter refuses system calls that they have no use for, and
+//! limits hold for all of their processes. Their writes go to an overlay over the bench. A small program stays inside
+//! an open sandbox ([`crate::supervisor`]) and starts commands on request, so that a command costs little more than its
+//! own start. Each sandbox is first planned as data ([`plan`]).
 
 pub mod plan;
 
@@ -27,49 +28,49 @@ use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
 use garret_core::{Enforced, OpenSandbox, Result, Sandbox, SandboxRequest};
 
-/// The host user that commands are where Garret is root and nothing else was said.
+/// The host user that runs commands if Garret is root and the options name no other.
 pub const DEDICATED_USER: u32 = 61184;
 
-/// How sandboxes are made.
+/// The options of the sandbox `namespace`.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The supervisor; `None` looks for `garret-supervisor` beside the running program.
     pub supervisor: Option<SupervisorProgram>,
     /// More directories of the host to show read-only: toolchains outside `/usr`.
     pub system: Vec<PathBuf>,
-    /// The host user that commands are where Garret is root.
+    /// The host user that runs commands if Garret is root.
     pub uid: u32,
-    /// Its group.
+    /// The group of that user.
     pub gid: u32,
-    /// The shell for texts; `None` takes bash where it is there, and `/bin/sh` otherwise.
+    /// The shell for command lines; `None` takes bash if the host has it, and `/bin/sh` otherwise.
     pub shell: Option<String>,
     /// How layers are made.
     pub layers: Layers,
     /// How processes are paused.
     pub pauses: Pauses,
-    /// How long processes have to stand still when they are paused. Those that do not are ended.
+    /// The time within which processes must be stopped when they are paused. Those that are not are ended.
     pub still_within: Duration,
-    /// Where names of sandboxes come from.
+    /// The source of the names of sandboxes.
     pub ids: Arc<dyn Ids>,
 }
 
 /// How layers are made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layers {
-    /// Overlays where the kernel mounts them, copies otherwise.
+    /// Overlays if the kernel mounts them, copies otherwise.
     #[default]
     Best,
-    /// Copies of the bench, which cost what it weighs.
+    /// Copies of the bench, whose cost grows with its size.
     Copies,
 }
 
 /// How processes are paused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pauses {
-    /// By the freezer of control groups, of version 2 or else 1, where Garret may write one; otherwise by tracing.
+    /// By the freezer of control groups, of version 2 or else 1, if Garret may write one; otherwise by tracing.
     #[default]
     Best,
-    /// By the freezer of version 1 where Garret may write one; otherwise by tracing.
+    /// By the freezer of version 1 if Garret may write one; otherwise by tracing.
     FrozenByVersionOne,
     /// By tracing.
     Traced,
@@ -91,7 +92,7 @@ impl Default for Options {
     }
 }
 
-/// A program that is the supervisor.
+/// A program that runs as the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SupervisorProgram {
     /// The program.
@@ -107,7 +108,7 @@ pub struct NamespaceSandbox {
 }
 
 impl NamespaceSandbox {
-    /// A sandbox with these options.
+    /// Makes a sandbox with these options.
     pub fn new(options: Options) -> Self {
         Self { options }
     }

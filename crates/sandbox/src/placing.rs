@@ -1,7 +1,7 @@
-//! Putting things into a tree in which processes work.
+//! Places entries in a tree in which processes work.
 //!
-//! The tree belongs to those processes: a path is walked name by name, through no link and however long it is, and a file appears whole, by
-//! a rename.
+//! The tree belongs to those processes: a path is walked name by name, through no link and at any length, and a file
+//! appears complete, by a rename.
 
 #![cfg(target_os = "linux")]
 
@@ -16,18 +16,18 @@ use crate::namespace::remove::remove_tree;
 
 const DRAFT: &[u8] = b".garret-draft";
 
-/// Removes what is at `path`, with everything in it; nothing there is fine.
+/// Removes the entry at `path`, with everything in it; succeeds if there is none.
 pub(crate) fn remove(top: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<()> {
     let (above, name) = split(path);
     match open(top, above) {
         Ok(directory) => remove_from(&directory, name),
-        // It went with what was above it.
+        // The directory above does not exist, so neither does the entry.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// Makes a directory, or gives the one that is there these bits; it keeps what is in it. The empty path is the top itself.
+/// Makes a directory, or gives an existing one these bits and keeps its entries. The empty path is the top itself.
 pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rustix::io::Result<()> {
     let (above, name) = split(path);
     let directory = open(top, above)?;
@@ -40,6 +40,7 @@ pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rus
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
         Ok(made) => rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777)),
+        // A directory without the read bit can be opened only as a path, which `fchmod` does not take.
         Err(Errno::ACCESS) => {
             let held = rustix::fs::openat(&directory, name, flags | OFlags::PATH, Mode::empty())?;
             set_mode(&held, mode & 0o777)
@@ -48,7 +49,7 @@ pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rus
     }
 }
 
-/// Makes a symbolic link in place of whatever is there.
+/// Makes a symbolic link, in the place of any existing entry.
 pub(crate) fn make_link(top: BorrowedFd<'_>, path: &[u8], target: &str) -> rustix::io::Result<()> {
     let (above, name) = split(path);
     let directory = open(top, above)?;
@@ -56,7 +57,7 @@ pub(crate) fn make_link(top: BorrowedFd<'_>, path: &[u8], target: &str) -> rusti
     rustix::fs::symlinkat(target, &directory, name)
 }
 
-/// A file that is being written; gone when it is dropped before its end.
+/// A file that is being written under a temporary name; removed if it is dropped before [`Draft::finish`].
 #[derive(Debug)]
 pub(crate) struct Draft {
     directory: OwnedFd,
@@ -70,6 +71,7 @@ impl Draft {
     pub(crate) fn begin(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rustix::io::Result<Self> {
         let (above, name) = split(path);
         let directory = open(top, above)?;
+        // A process of the command may have put an entry under this name.
         remove_from(&directory, DRAFT)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory, DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
@@ -83,7 +85,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -93,7 +95,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts it in its place, in place of whatever is there, with this time of modification.
+    /// Renames the file to its path, in the place of any existing entry, with this time of modification.
     pub(crate) fn finish(mut self, modified: Option<Timespec>) -> rustix::io::Result<()> {
         if let Some(time) = modified {
             let times = Timestamps {
@@ -104,6 +106,7 @@ impl Draft {
         }
         let moved = || rustix::fs::renameat(&self.directory, DRAFT, &self.directory, self.name.as_slice());
         match moved() {
+            // A rename does not replace a directory by a file.
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
                 remove_from(&self.directory, &self.name)?;
                 moved()?;
@@ -130,9 +133,10 @@ fn remove_from(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
     remove_tree(directory.as_fd(), name)
 }
 
-/// Opens the directory at `path`; the top itself where it is empty.
+/// Opens the directory at `path`, or the top itself if `path` is empty.
 fn open(top: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Name by name, because the kernel takes no path of more than 4095 bytes at once.
     let mut directory = rustix::fs::openat(top, ".", flags, Mode::empty())?;
     for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         if part == b".." {

@@ -1,3 +1,4 @@
-//! The wire front doors of Garret. Only this crate knows wire types; what it serves is a [`garret::Toolbox`], and it decides nothing.
+//! The wire front doors of Garret. Only this crate knows wire types; it serves a [`garret::Toolbox`] and makes no
+//! decisions of its own.
 
 pub mod mcp;

@@ -1,7 +1,7 @@
 //! Storages of Garret that do I/O.
 //!
-//! Each storage has a folder; each folder has a factory, by which an embedding program registers it under its `kind`. Nothing here
-//! decides what a caller may do: policy, quota and events are above, and a storage only keeps its own root.
+//! Each storage has a folder with a factory, by which an embedding program registers the storage under its `kind`.
+//! Policy, quota and events are decided in the crates above; a storage only keeps every access below its own root.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the storage `local` needs Linux: see docs/decisions/0002-local-by-handle.md");

@@ -1,18 +1,20 @@
 //! Names of arguments that models know from other systems.
 //!
-//! A tool takes another name where it has the argument that the name stands for. The schemas show the names of this project alone. Where a
-//! value means something else elsewhere (milliseconds, the opposite), it is converted; where it means nothing here, the error names what
-//! does.
+//! A tool takes another name if it has the argument that the name stands for. The schemas show only the names of this
+//! project. A value with another meaning elsewhere (milliseconds, the opposite) is converted; for a value without a
+//! meaning here, the error names the argument to use.
 
 use garret_core::shape::Alias;
 use garret_core::{Error, Result};
 use serde_json::{Value, json};
 
-/// From this number on, a bare `timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of less than ten
-/// seconds is seldom given in milliseconds; a reading that is too long is lowered to the maximum, and the answer says so.
+/// From this number on, a bare `timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of
+/// less than ten seconds is seldom given in milliseconds; a number that is read as too long is lowered to the maximum,
+/// and the answer says so.
 const MILLISECONDS_FROM: f64 = 10_000.0;
 
-/// The names, in the order in which they are tried: one that stands for several arguments is the first of them that the tool has.
+/// The names, in the order in which they are tried: a name that stands for several arguments means the first one that
+/// the tool has.
 pub(crate) const ALIASES: &[Alias] = &[
     same("file_path", "path"),
     same("filepath", "path"),
@@ -109,7 +111,7 @@ pub(crate) const ALIASES: &[Alias] = &[
     same("context_id", "context"),
     same("process_id", "id"),
     same("bash_id", "id"),
-    // What follows stands for no argument; the argument beside it tells which tools are asked for it.
+    // The names below stand for no argument; the argument beside each one selects the tools that are asked for it.
     converted("-n", "whole_word", line_numbers),
     converted("type", "include", file_type),
     converted("view_range", "tail", line_range),
@@ -135,10 +137,11 @@ const fn converted(name: &'static str, key: &'static str, convert: fn(Value) -> 
     }
 }
 
-/// A value of another type stays as it is, so that the error about it names the type that is right.
+/// Converts a bool to its opposite.
 fn opposite(value: Value) -> Result<Option<Value>> {
     Ok(Some(match value {
         Value::Bool(value) => Value::Bool(!value),
+        // A value of another type stays as it is, so that the error about it names the right type.
         other => other,
     }))
 }
@@ -157,7 +160,7 @@ fn timeout(value: Value) -> Result<Option<Value>> {
     }
 }
 
-/// What a caller says to people about a command.
+/// Drops the note to people that a caller adds to a command.
 fn nothing(_value: Value) -> Result<Option<Value>> {
     Ok(None)
 }

@@ -1,4 +1,4 @@
-//! What a call gives back: text for a model, data for a program, and images where a file is one.
+//! The answer to a call: text for a model, data for a program, and images if a file is one.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 /// The outcome of a call. A failure is an answer too: the model reads it and acts on it.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Whether the tool did what was asked.
+    /// Whether the tool succeeded.
     pub ok: bool,
-    /// The outcome for a model: bounded, with one last line that says how to get more where there is more.
+    /// The outcome for a model: bounded, with one last line that says how to get the rest if there is more.
     pub text: String,
     /// The outcome for a program, in the shape of the tool's output schema.
     pub data: Option<Value>,
-    /// What went wrong.
+    /// The error of a call that failed.
     pub error: Option<Error>,
     /// Images to show beside the text.
     pub images: Vec<Image>,
@@ -31,14 +31,14 @@ pub struct Image {
 }
 
 impl Image {
-    /// The file as base64, as the wires of models carry it.
+    /// Returns the file as base64, the form in which the wires of models carry it.
     pub fn base64(&self) -> String {
         STANDARD.encode(&self.bytes)
     }
 }
 
 impl Answer {
-    /// The answer of a call that failed.
+    /// Returns the answer to a call that failed.
     pub fn of_error(error: Error) -> Self {
         Self {
             ok: false,
@@ -49,7 +49,8 @@ impl Answer {
         }
     }
 
-    /// The answer as every front door shows it: `ok`, `text`, `data`, `error`; what is absent is null.
+    /// Returns the answer in the form that every front door shows: `ok`, `text`, `data`, `error`; absent fields are
+    /// null.
     pub fn to_json(&self) -> Value {
         json!({
             "ok": self.ok,

@@ -1,4 +1,4 @@
-//! `append_file`: more at the end of a file.
+//! `append_file`: adds content at the end of a file.
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};

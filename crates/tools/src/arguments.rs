@@ -1,7 +1,7 @@
-//! What the arguments of several tools have in common.
+//! Readers of arguments that several tools share.
 //!
-//! Models tend to fill every optional parameter, with nulls, empty strings and zeros where they mean nothing. Such fillings count as
-//! absent: null by the reader of arguments, empty strings and zeros here.
+//! Models tend to fill every optional parameter, with nulls, empty strings and zeros that have no meaning. Such values
+//! count as absent: nulls in the reader of arguments, empty strings and zeros here.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -13,13 +13,13 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Reads base64 with or without its padding.
+/// Decodes base64 with or without its padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Reads an optional argument; an empty string is as good as none.
+/// Reads an optional argument; an empty string counts as none.
 pub(crate) fn unless_empty<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -30,7 +30,7 @@ pub(crate) fn unless_empty<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     }
 }
 
-/// Reads a list of strings, or the one string that a model wrote in its place; empty ones say nothing.
+/// Reads a list of strings, or the one string that a model wrote in its place; empty strings are dropped.
 pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let many = match Value::deserialize(deserializer)? {
         Value::Null => Vec::new(),
@@ -40,11 +40,12 @@ pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(many.into_iter().filter(|one| !one.is_empty()).collect())
 }
 
-/// The bytes that `content` stands for.
+/// Returns the bytes that `content` stands for.
 pub(crate) fn content_bytes(content: String, encoding: Option<Encoding>) -> Result<Bytes> {
     match encoding {
         None | Some(Encoding::Utf8) => Ok(content.into()),
         Some(Encoding::Base64) => {
+            // Base64 may come broken into lines.
             let packed: String = content.split_ascii_whitespace().collect();
             let decoded = LENIENT.decode(packed).map_err(|error| {
                 Error::invalid(format!("`content` is not base64: {error}"))
@@ -55,7 +56,7 @@ pub(crate) fn content_bytes(content: String, encoding: Option<Encoding>) -> Resu
     }
 }
 
-/// Permission bits from their octal form.
+/// Parses permission bits from their octal form.
 pub(crate) fn mode_bits(mode: Option<&str>) -> Result<Option<u32>> {
     let Some(text) = mode else { return Ok(None) };
     let digits = text.strip_prefix("0o").unwrap_or(text);

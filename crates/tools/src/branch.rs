@@ -1,4 +1,4 @@
-//! `branch`: a second workspace that begins where this one is, or was.
+//! `branch`: makes a second workspace that begins at a point of this one.
 
 use garret_core::path::quote;
 use garret_core::{Point, Result};
@@ -41,9 +41,10 @@ impl Tool for Branch {
         let from = Point::or_now(arguments.from.as_deref());
         let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
-        let lacking = match branch.incomplete {
-            true => "; files that the history had not captured by then are missing",
-            false => "",
+        let lacking = if branch.incomplete {
+            "; files that the history had not captured by then are missing"
+        } else {
+            ""
         };
         let text = format!(
             "branch {name} begins at change #{} (id {}){lacking}",

@@ -1,4 +1,4 @@
-//! Changes as lines of text, for the tools that tell of them.
+//! Changes as lines of text, for the tools that show them.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use garret_workspace::{ActorShown, ChangeShown};
 
 use crate::text::grouped;
 
-/// The most paths of one change that the data of an answer lists; `path_count` tells how many there are.
+/// The most paths of one change that the data of an answer lists; `path_count` holds their total.
 const SHOWN_PATHS: usize = 20;
 
-/// A change on one line: `#3  2026-01-02T03:04:05Z  edit `a.txt`  (edit_file by writer, session s1, mcp)`.
+/// Returns a change on one line: `#3  2026-01-02T03:04:05Z  edit `a.txt`  (edit_file by writer, session s1, mcp)`.
 pub(crate) fn line(change: &ChangeShown) -> String {
     let mut line = format!("#{}  {}  {}", change.number, change.at, printable(&change.summary));
     line.push_str(&format!("  ({})", made_by(&change.operation, &change.actor)));
@@ -24,7 +24,7 @@ pub(crate) fn line(change: &ChangeShown) -> String {
     line
 }
 
-/// `edit_file by writer, session s1, call c3, mcp`.
+/// Returns the operation and its actor: `edit_file by writer, session s1, call c3, mcp`.
 pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
     let named = [
         ("", &actor.agent),
@@ -44,7 +44,7 @@ pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
     }
 }
 
-/// `#5, #4 and 12 more`.
+/// Returns numbers of changes: `#5, #4 and 12 more`.
 fn numbers(all: &[u64]) -> String {
     let shown: Vec<String> = all.iter().take(5).map(|number| format!("#{number}")).collect();
     match all.len() - shown.len() {
@@ -53,7 +53,7 @@ fn numbers(all: &[u64]) -> String {
     }
 }
 
-/// What a change did, as the one line of an answer: `undo: edit `a.txt` (change #4, id …)`.
+/// Returns the effect of a change as the one line of an answer: `undo: edit `a.txt` (change #4, id …)`.
 pub(crate) fn done(change: &ChangeShown) -> String {
     format!(
         "{} (change #{}, id {})",
@@ -63,7 +63,7 @@ pub(crate) fn done(change: &ChangeShown) -> String {
     )
 }
 
-/// What an undo left as it is, each on a line of its own; empty where that is nothing.
+/// Returns the paths that an undo left unchanged, one line for each reason; empty if there are none.
 pub(crate) fn left_alone(change: &ChangeShown) -> String {
     let Some(left) = &change.left_alone else {
         return String::new();
@@ -89,7 +89,7 @@ pub(crate) fn left_alone(change: &ChangeShown) -> String {
     text
 }
 
-/// A change as the data of an answer holds it.
+/// Returns a change in the form that the data of an answer holds.
 pub(crate) fn bounded(mut change: ChangeShown) -> ChangeShown {
     change.paths.truncate(SHOWN_PATHS);
     change

@@ -1,15 +1,15 @@
-//! What came of code, as text for a model: its output, then its value or its error, and one last line that says how it went and what became
-//! of the files.
+//! The result of code as text for a model: its output, then its value or its error, and one last line about its end and
+//! the changed files.
 
 use garret_workspace::{CodeResult, TurnWaited};
 
 use crate::output_room::{self, OutputRoom, Streams};
 use crate::run_text;
 
-/// The room that the note about what is left out takes.
+/// The bytes reserved for the note about omitted output.
 const NOTE_ROOM: usize = 200;
 
-/// The whole answer. The value or the error has at most a third of the room, so that much of the one never hides the other.
+/// Returns the whole answer.
 pub(crate) fn of(result: &CodeResult, room: OutputRoom) -> String {
     let streams = Streams {
         output: &result.output,
@@ -18,8 +18,11 @@ pub(crate) fn of(result: &CodeResult, room: OutputRoom) -> String {
         truncated: result.truncated,
     };
     let first = run_text::diverted(&result.changed, "code").trim_end().to_owned();
+    // The value or the error has at most a third of the room, so that a long one never hides the output, or the
+    // reverse.
     let told = output_room::head_and_tail(&told(result), room.bytes / 3);
     let taken = first.len() + output_room::footer(&footer(result, None)).len() + told.len() + NOTE_ROOM;
+    // The footer is made twice: its length decides how much output fits, and its note says how much did not.
     let output = room.show(&streams, taken);
     let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
     let parts = [first, output.text, told, footer];

@@ -1,4 +1,4 @@
-//! What the arguments of the tools for commands have in common.
+//! Parts of a request that the tools for commands share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use garret_core::{Error, Result};
 use garret_workspace::RunRequest;
 
-/// A text for the shell, where and with what it runs.
+/// Returns a request for the shell, with its directory and environment.
 pub(crate) fn request(command: String, cwd: Option<String>, env: Option<BTreeMap<String, String>>) -> RunRequest {
     RunRequest {
         cwd: cwd.unwrap_or_default(),
@@ -15,8 +15,9 @@ pub(crate) fn request(command: String, cwd: Option<String>, env: Option<BTreeMap
     }
 }
 
-/// A time in seconds; absent and 0 are none.
+/// Parses a time in seconds; absent and 0 are none.
 pub(crate) fn seconds(name: &str, value: Option<f64>) -> Result<Option<Duration>> {
+    // Models fill optional numbers with 0.
     let Some(value) = value.filter(|value| *value != 0.0) else {
         return Ok(None);
     };

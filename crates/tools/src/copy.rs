@@ -1,4 +1,4 @@
-//! `copy`: a file or a directory to a second place.
+//! `copy`: copies a file or a directory.
 
 use garret_core::Result;
 use garret_workspace::{Transferred, Workspace};

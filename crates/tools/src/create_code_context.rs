@@ -1,4 +1,4 @@
-//! `create_code_context`: a place where pieces of code share what they define.
+//! `create_code_context`: starts an interpreter in which pieces of code share their definitions.
 
 use std::collections::BTreeMap;
 

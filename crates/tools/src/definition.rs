@@ -1,4 +1,4 @@
-//! What a front door tells a model about a tool.
+//! The description of a tool for a model, as a front door passes it on.
 
 use serde_json::Value;
 
@@ -7,33 +7,33 @@ use serde_json::Value;
 pub struct Definition {
     /// The name under which the model calls it: letters, digits, `_` and `-`, at most 64.
     pub name: String,
-    /// The name in this project, whatever the naming: `read_file`.
+    /// The name in this project, independent of the naming: `read_file`.
     pub canonical: &'static str,
     /// A few words for people.
     pub title: &'static str,
-    /// What it does and when to use it, for a model.
+    /// A description for a model: the effect of the tool and when to use it.
     pub description: String,
     /// The JSON schema of its arguments.
     pub input_schema: Value,
     /// The JSON schema of [`Answer::data`](crate::Answer::data).
     pub output_schema: Value,
-    /// What a client may assume before it calls.
+    /// The assumptions that a client may make before it calls the tool.
     pub annotations: Annotations,
 }
 
-/// What a client may assume of a tool before it calls it.
+/// The assumptions that a client may make about a tool before it calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Annotations {
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     pub read_only: bool,
-    /// Whether it may replace or remove what is there.
+    /// Whether the tool may replace or remove existing entries.
     pub destructive: bool,
-    /// Whether calling it twice leaves what calling it once does.
+    /// Whether two calls have the same result as one.
     pub idempotent: bool,
 }
 
 impl Annotations {
-    /// Changes nothing.
+    /// The annotations of a tool that changes nothing.
     pub const READS: Self = Self {
         read_only: true,
         destructive: false,

@@ -1,4 +1,4 @@
-//! `delete_code_context`: the end of a context.
+//! `delete_code_context`: ends a context.
 
 use garret_core::Result;
 use garret_workspace::{ContextShown, Workspace};

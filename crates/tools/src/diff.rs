@@ -1,4 +1,4 @@
-//! `diff`: what differs between two points.
+//! `diff`: shows the differences between two points.
 
 use garret_core::{Point, Result};
 use garret_workspace::{Diff as Difference, DiffRequest, PathDiff, Workspace};
@@ -11,7 +11,7 @@ use crate::point::text_or_number;
 use crate::text::{Page, count, cut_line, grouped};
 use crate::tool::{Output, Tool};
 
-/// What one call holds for its pages: far more than a page, and far less than a machine has.
+/// The most text that one call holds for its pages: far more than a page, and far less than the memory of a machine.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
 pub(crate) struct Diff;
@@ -67,6 +67,7 @@ impl Tool for Diff {
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
         let to = Point::or_now(arguments.to.as_deref());
+        // Without `from`, the newest change at `to` alone is shown.
         let from = match Point::or_now(arguments.from.as_deref()) {
             Point::Now if arguments.from.is_none() => workspace.before(&to).await?,
             point => point,
@@ -87,7 +88,7 @@ impl Tool for Diff {
     }
 }
 
-/// Which lines are asked for.
+/// The lines that a call asks for.
 struct Window {
     offset: u64,
     limit: usize,
@@ -121,7 +122,7 @@ fn show(difference: Difference, window: Window, limits: &Limits) -> Output<Data>
     Output::new(page.finish(Some(footer)), data)
 }
 
-/// The paths as far as they fit into an answer.
+/// Returns the paths as far as they fit into an answer.
 fn bounded(paths: Vec<PathDiff>, limits: &Limits) -> Vec<PathDiff> {
     let mut room = limits.bytes;
     let fits = |one: &PathDiff| {
@@ -134,9 +135,10 @@ fn bounded(paths: Vec<PathDiff>, limits: &Limits) -> Vec<PathDiff> {
 }
 
 fn footer(data: &Data, offset: u64, end: u64, all: u64) -> String {
-    let lacking = match data.incomplete {
-        true => "; files that the history captured only later are shown as unchanged",
-        false => "",
+    let lacking = if data.incomplete {
+        "; files that the history captured only later are shown as unchanged"
+    } else {
+        ""
     };
     let paths = count(data.path_count, "path differs", "paths differ");
     if data.path_count == 0 {

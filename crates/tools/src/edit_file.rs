@@ -1,4 +1,4 @@
-//! `edit_file`: exact replacements in one file, all or none.
+//! `edit_file`: makes exact replacements in one file, all or none.
 
 use garret_core::path::quote;
 use garret_core::{Error, Precondition, Result};
@@ -82,10 +82,12 @@ impl Tool for EditFile {
     }
 }
 
-/// The edits that the arguments mean. A pair of empty texts is a filled-in nothing, and a pair that `edits` begins with is said once.
+/// Returns the edits that the arguments mean.
 fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
     let (all, expected) = (arguments.replace_all.unwrap_or(false), arguments.expected_replacements);
     let most = arguments.max_replacements;
+    // Models may fill both texts with nothing, or repeat the first of `edits` in `old_text` and `new_text`: neither is
+    // one more edit.
     let is_meant = |edit: &EditArguments| !(edit.old_text.is_empty() && edit.new_text.is_empty());
     let listed = arguments.edits.into_iter().filter(is_meant).map(|edit| Edit {
         old_text: edit.old_text,
@@ -126,7 +128,7 @@ fn missing(old_text: &str) -> Error {
     Error::invalid(what).hint(shape)
 }
 
-/// The outcome with its difference; a difference larger than an answer is left out of the data.
+/// Returns the outcome with its difference; the data leaves out a difference larger than an answer.
 fn show(mut edited: Edited, limits: &Limits) -> Output<Edited> {
     let mut places = count(edited.replacements as u64, "replacement", "replacements");
     if edited.occurrences_left > 0 {

@@ -1,4 +1,4 @@
-//! `exists`: whether something is at a path.
+//! `exists`: tells whether an entry is at a path.
 
 use garret_core::Result;
 use garret_core::path::quote;
@@ -14,7 +14,7 @@ use crate::tool::{Output, Tool};
 
 pub(crate) struct Exists;
 
-/// What to look for.
+/// The path to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {

@@ -1,10 +1,10 @@
-//! Definitions in the shapes that clients of models take.
+//! Definitions in the formats that clients of models take.
 
 use serde_json::{Map, Value, json};
 
 use crate::Definition;
 
-/// A shape for definitions.
+/// A format for definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
     /// The `tools` of an MCP `tools/list` result.
@@ -17,7 +17,7 @@ pub enum ExportFormat {
     JsonSchema,
 }
 
-/// The definitions in `format`, in their order.
+/// Returns the definitions in `format`, in their order.
 pub(crate) fn export(definitions: &[Definition], format: ExportFormat) -> Value {
     match format {
         ExportFormat::Mcp => definitions.iter().map(mcp).collect(),
@@ -65,6 +65,7 @@ fn anthropic(definition: &Definition) -> Value {
 fn json_schema(definition: &Definition) -> (String, Value) {
     let mut schema = definition.input_schema.clone();
     if let Value::Object(object) = &mut schema {
+        // Each insertion goes before the ones already there, so the first key comes last.
         object.shift_insert(0, "description".into(), definition.description.clone().into());
         object.shift_insert(0, "title".into(), definition.name.clone().into());
         object.shift_insert(

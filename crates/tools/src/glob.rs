@@ -1,4 +1,4 @@
-//! `glob`: files by their names.
+//! `glob`: finds files by their names.
 
 use garret_core::path::{printable, quote};
 use garret_core::{EntryPath, Result, WsPath};
@@ -96,7 +96,7 @@ fn footer(found: &GlobFound, pattern: &str) -> Option<String> {
     }
 }
 
-/// Ends the page after `fitting` paths. A path that is shown escaped cannot be a cursor here, so the page ends before it.
+/// Ends the page after `fitting` paths.
 fn shorten(found: &mut GlobFound, fitting: usize) {
     if fitting >= found.paths.len() {
         return;
@@ -108,6 +108,8 @@ fn shorten(found: &mut GlobFound, fitting: usize) {
         found.escaped.retain(|path| found.paths.contains(path));
         return;
     }
+    // Without cursors, the next page begins after a path by its text; an escaped path has no such text, so the page
+    // ends before it.
     let last = found.paths[..fitting]
         .iter()
         .rposition(|path| !found.escaped.contains(path));

@@ -1,4 +1,4 @@
-//! `grep`: lines by their content.
+//! `grep`: finds lines by their content.
 
 use garret_core::Result;
 use garret_core::path::{printable, quote};
@@ -15,7 +15,7 @@ use crate::tool::{Output, Tool};
 
 /// The most lines of context around a match.
 const MAX_CONTEXT: u64 = 50;
-/// What one search holds for its pages: far more than a page, and far less than a machine has.
+/// The most text that one search holds for its pages: far more than a page, and far less than the memory of a machine.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
 pub(crate) struct Grep;
@@ -93,6 +93,7 @@ impl Tool for Grep {
 
 fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
     let around = |own: Option<u64>| {
+        // A filled-in 0 leaves the number to `context`; and the context of one match must not fill a page.
         let lines = own.filter(|lines| *lines > 0).or(arguments.context).unwrap_or(0);
         lines.min(MAX_CONTEXT).min(limits.lines as u64 / 4) as usize
     };
@@ -118,7 +119,7 @@ fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
     }
 }
 
-/// The results as far as they fit; what does not is left to the next page, in the data too.
+/// Returns the results as far as they fit; the others are left to the next page, in the data too.
 fn show(mut found: GrepFound, pattern: &str, offset: u64, limits: &Limits) -> Output<GrepFound> {
     found.matches.iter_mut().for_each(|found| cut(found, limits));
     let mut page = Page::new(limits);
@@ -147,7 +148,7 @@ fn show(mut found: GrepFound, pattern: &str, offset: u64, limits: &Limits) -> Ou
     Output::new(page.finish(Some(footer)), found)
 }
 
-/// Bounds what one match brings along.
+/// Bounds the lines of one match.
 fn cut(found: &mut GrepMatch, limits: &Limits) {
     found.line = cut_block(&found.line, limits);
     for line in found.before.iter_mut().chain(&mut found.after) {
@@ -155,7 +156,7 @@ fn cut(found: &mut GrepMatch, limits: &Limits) {
     }
 }
 
-/// A block of lines for each match. A line that is context of two matches, or a match itself, is shown once.
+/// Returns a block of lines for each match. A line that is context of two matches, or a match itself, is shown once.
 fn blocks(matches: &[GrepMatch]) -> Vec<String> {
     let has_context = matches
         .iter()
@@ -169,6 +170,7 @@ fn blocks(matches: &[GrepMatch]) -> Vec<String> {
         let next = matches.get(index + 1).filter(|next| next.path == found.path);
         let (mut lines, end) = block(found, last, next.map(|next| next.line_number));
         let first = found.line_number.saturating_sub(found.before.len() as u64);
+        // As grep does: a separator between two blocks whose lines do not adjoin.
         if has_context && shown.is_some() && (last == 0 || first > last + 1) {
             lines.insert(0, "--".into());
         }
@@ -178,7 +180,7 @@ fn blocks(matches: &[GrepMatch]) -> Vec<String> {
     blocks
 }
 
-/// The lines of one match after line `last` and before line `next`, and the number of the last one.
+/// Returns the lines of one match after line `last` and before line `next`, and the number of the last one.
 fn block(found: &GrepMatch, last: u64, next: Option<u64>) -> (Vec<String>, u64) {
     let path = printable(&found.path);
     let first = found.line_number.saturating_sub(found.before.len() as u64);

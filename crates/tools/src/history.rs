@@ -1,4 +1,4 @@
-//! `history`: what was changed, by whom, and the versions of a file.
+//! `history`: lists changes with their authors, and the versions of a file.
 
 use garret_core::Result;
 use garret_core::path::{printable, quote};
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::text::{Page, count, cut_line, short_size, token};
 use crate::tool::{Output, Tool};
 
-/// What is shown where no limit is given: the newest changes are the ones that are asked about.
+/// The number of changes without a `limit`: questions are mostly about the newest ones.
 const DEFAULT_LIMIT: u64 = 50;
 
 pub(crate) struct History;
@@ -140,7 +140,7 @@ fn version_line(version: &VersionShown) -> String {
     )
 }
 
-/// Puts as many lines on the page as fit.
+/// Puts as many lines on the page as fit, and returns their number.
 fn fill(page: &mut Page, lines: Vec<String>, limits: &Limits) -> usize {
     lines
         .iter()
@@ -148,7 +148,7 @@ fn fill(page: &mut Page, lines: Vec<String>, limits: &Limits) -> usize {
         .count()
 }
 
-/// Ends the page after what fits; gives where the next one begins.
+/// Ends the page after `fitting` items; returns the cursor of the next page.
 fn shortened<T>(
     all: &mut Vec<T>,
     fitting: usize,

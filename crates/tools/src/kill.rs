@@ -1,4 +1,4 @@
-//! `kill`: a process in the background ends.
+//! `kill`: ends a process in the background.
 
 use garret_core::Result;
 use garret_workspace::{ProcessShown, Workspace};

@@ -1,8 +1,9 @@
 //! The tools that a model may call: typed arguments, schemas, and answers made for a model.
 //!
-//! One tool per file, each a type with its arguments, its description and what it does. A [`Toolbox`] is a workspace with the tools that
-//! its capabilities give it, under the names that its configuration gives them. A call never fails: what went wrong is an [`Answer`] that
-//! the model can read and act on. This crate decides nothing about files; policy, approval and events are the workspace's.
+//! One tool per file, each a type with its arguments, its description and its function. A [`Toolbox`] is a workspace
+//! with the tools that its capabilities give it, under the names that its configuration gives them. A call never fails:
+//! an error becomes an [`Answer`] that the model can read and act on. This crate decides nothing about files; policy,
+//! approval and events belong to the workspace.
 
 mod aliases;
 mod answer;

@@ -1,8 +1,8 @@
-//! How much one answer holds.
+//! The limits on the size of an answer.
 
 use garret_core::ToolsConfig;
 
-/// The bounds of an answer.
+/// The limits on the size of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// The most lines of text.
@@ -17,17 +17,20 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn of(config: &ToolsConfig) -> Self {
+        // A setting of 0 would allow no answer at all.
         let max_bytes = config.max_kib.max(1).saturating_mul(1024);
         let bytes = config.page_kib.max(1).saturating_mul(1024).min(max_bytes);
         Self {
             lines: config.max_lines.max(1),
             bytes,
             max_bytes,
+            // One line may take only a part of a page, so that a page shows several.
             line_characters: (bytes / 8).min(2_000),
         }
     }
 
-    /// The bounds for a call that asks for so many lines or entries: they may fill the largest answer. Absent and 0 ask for none.
+    /// Returns the limits for a call with a `limit` of lines or entries, which may fill the largest answer. Absent and
+    /// 0 are no limit.
     pub(crate) fn asked(&self, limit: Option<u64>) -> Self {
         let is_asked = limit.is_some_and(|limit| limit > 0);
         Self {
@@ -36,7 +39,7 @@ impl Limits {
         }
     }
 
-    /// How many lines or entries are meant by a `limit` argument; absent and 0 leave it to the bounds.
+    /// Returns the number of lines or entries for a `limit` argument; absent and 0 mean as many as an answer may have.
     pub(crate) fn page(&self, limit: Option<u64>) -> usize {
         let asked = limit
             .filter(|limit| *limit > 0)

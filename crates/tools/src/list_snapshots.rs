@@ -1,4 +1,4 @@
-//! `list_snapshots`: the states that have a name, and the branches.
+//! `list_snapshots`: lists the named states and the branches.
 
 use garret_core::path::{printable, quote};
 use garret_core::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     sizes: Option<bool>,
 }
 
-/// What has a name.
+/// A page of the snapshots and branches.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Data {
     /// The snapshots, oldest first.
@@ -38,7 +38,7 @@ pub(crate) struct Data {
     next_cursor: Option<String>,
 }
 
-/// One of either.
+/// A snapshot or a branch.
 enum Named {
     Snapshot(SnapshotShown),
     Branch(BranchShown),
@@ -63,6 +63,7 @@ impl Tool for ListSnapshots {
         let branches = branches(workspace).await?.into_iter();
         named.extend(branches.map(Named::Branch));
         let start = match &arguments.cursor {
+            // A cursor names the last item of the page before.
             Some(cursor) => 1 + position(&named, cursor)?,
             None => 0,
         };
@@ -72,9 +73,10 @@ impl Tool for ListSnapshots {
     }
 }
 
-/// Says what each snapshot holds; a view that does not see all of it is not told.
+/// Adds its size to each snapshot.
 async fn add_sizes(workspace: &Workspace, snapshots: &mut [SnapshotShown]) -> Result<()> {
     let sizes = match workspace.snapshot_sizes().await {
+        // A view of a part of the workspace may not see the sizes of the whole; the list is still useful without them.
         Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
         sizes => sizes?,
     };
@@ -84,7 +86,7 @@ async fn add_sizes(workspace: &Workspace, snapshots: &mut [SnapshotShown]) -> Re
     Ok(())
 }
 
-/// The branches; a part of a workspace knows of none.
+/// Returns the branches; a view of a part of a workspace has none.
 async fn branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
     match workspace.branches().await {
         Ok(branches) => Ok(branches.into_iter().map(Into::into).collect()),
@@ -104,9 +106,10 @@ fn show(mut named: Vec<Named>, limit: usize, is_continued: bool, limits: &Limits
     let mut page = Page::new(limits);
     let lines = named.iter().take(limit).map(Named::line);
     let fitting = lines.take_while(|line| page.push(&cut_line(line, limits))).count();
-    let next_cursor = match fitting < named.len() {
-        true => named[..fitting].last().map(Named::cursor),
-        false => None,
+    let next_cursor = if fitting < named.len() {
+        named[..fitting].last().map(Named::cursor)
+    } else {
+        None
     };
     named.truncate(fitting);
     let footer = match &next_cursor {
@@ -133,7 +136,7 @@ fn show(mut named: Vec<Named>, limit: usize, is_continued: bool, limits: &Limits
 }
 
 impl Named {
-    /// Snapshots and branches may have the same names, so the cursor tells them apart.
+    /// Returns the cursor. Snapshots and branches may have the same names, so the cursor tells them apart.
     fn cursor(&self) -> String {
         match self {
             Self::Snapshot(snapshot) => format!("snapshot:{}", snapshot.label),

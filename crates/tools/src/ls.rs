@@ -1,4 +1,4 @@
-//! `ls`: a directory, or the tree below it.
+//! `ls`: lists a directory, or the tree below it.
 
 use garret_core::path::printable;
 use garret_core::{EntryKind, EntryPath, Result, WsPath};
@@ -95,7 +95,8 @@ fn show(mut listed: Listed, lines: &[String], is_continued: bool, limits: &Limit
     Output::new(page.finish(footer), listed)
 }
 
-/// A line for each entry, indented by its level. A page that begins within a directory says first which one.
+/// Returns a line for each entry, indented by its level. A page that begins within a directory names that directory
+/// first.
 fn lines(listed: &Listed, is_continued: bool) -> Vec<String> {
     let base = listed.entries.iter().map(level).min().unwrap_or(0);
     let indented = |entry| format!("{}{}", "  ".repeat(level(entry) - base), line(entry));
@@ -107,12 +108,12 @@ fn lines(listed: &Listed, is_continued: bool) -> Vec<String> {
     lines
 }
 
-/// How deep the entry lies below the root.
+/// Returns the depth of the entry below the root.
 fn level(entry: &ListedEntry) -> usize {
     entry.path.matches('/').count()
 }
 
-/// Ends the page after `fitting` entries. A name that is shown escaped cannot be a cursor here, so the page ends before it.
+/// Ends the page after `fitting` entries.
 fn shorten(listed: &mut Listed, fitting: usize) {
     if fitting >= listed.entries.len() {
         return;
@@ -122,6 +123,8 @@ fn shorten(listed: &mut Listed, fitting: usize) {
         listed.entries.truncate(fitting);
         return;
     }
+    // Without cursors, the next page begins after a name by its text; an escaped name has no such text, so the page
+    // ends before it.
     let last = listed.entries[..fitting].iter().rposition(|entry| !entry.escaped);
     let cursor = last.and_then(|last| WsPath::parse(&listed.entries[last].path).ok().map(|path| (last, path)));
     if let Some((last, path)) = cursor {
@@ -130,7 +133,7 @@ fn shorten(listed: &mut Listed, fitting: usize) {
     }
 }
 
-/// An entry with its time; by its whole path, where the list goes deeper than one directory.
+/// Returns an entry with its time; with its whole path, if the list goes deeper than one directory.
 fn dated_line(entry: &ListedEntry, depth: usize) -> String {
     // To the second: `2026-01-02T03:04:05`.
     let time = entry.modified_at.as_deref().and_then(|time| time.get(..19));

@@ -1,4 +1,4 @@
-//! `merge`: what a branch did, brought in.
+//! `merge`: brings in the changes of a branch.
 
 use garret_core::path::{printable, quote};
 use garret_core::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     dry_run: Option<bool>,
 }
 
-/// What a merge did, or would do.
+/// The result of a merge, or of its dry run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Data {
     /// The change that it made, which can be undone; absent where nothing was written.
@@ -72,7 +72,7 @@ impl Tool for Merge {
     }
 }
 
-/// The same for a workspace that has commands and no branches of its own making: what a command did must not be out of reach.
+/// Merges the effects of a command, in a workspace that has commands but does not declare `snapshot`.
 pub(crate) struct MergeOfCommand;
 
 impl Tool for MergeOfCommand {
@@ -87,6 +87,8 @@ impl Tool for MergeOfCommand {
     const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        // Effects of a command that went to a branch must be reachable; other branches belong to the capability
+        // `snapshot`.
         if !is_branch_of_command(&arguments.from) {
             let message = format!(
                 "{} is not a branch with the effects of a command",
@@ -153,11 +155,14 @@ fn conflict_line(conflict: &Conflict) -> String {
     )
 }
 
-/// The outcome as far as it fits into an answer.
+/// Returns the outcome as far as it fits into an answer.
 fn bounded(merged: Merged, limits: &Limits) -> Data {
     let (merged_count, conflict_count) = (merged.merged.len() as u64, merged.conflicts.len() as u64);
     let mut room = Room(limits.bytes);
+    // The path is in the conflict and in each of its three sides.
     let fits = |conflict: &Conflict| room.takes(conflict.path.len() * 4 + 400);
+    // Paths and kinds first, then the texts with a room of their own: a long text must not hide that there is a
+    // conflict.
     let mut conflicts: Vec<_> = merged.conflicts.into_iter().take_while(fits).collect();
     let mut room = Room(limits.bytes);
     for conflict in &mut conflicts {
@@ -176,7 +181,7 @@ fn bounded(merged: Merged, limits: &Limits) -> Data {
     }
 }
 
-/// How many bytes are left.
+/// The number of bytes that are left.
 struct Room(usize);
 
 impl Room {
@@ -186,7 +191,7 @@ impl Room {
         fits
     }
 
-    /// Leaves out a text for which there is no room.
+    /// Drops a text that does not fit.
     fn trim(&mut self, side: &mut ConflictSide) {
         let length = side.text.as_ref().map_or(0, String::len);
         if !self.takes(length) {

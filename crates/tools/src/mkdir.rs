@@ -1,4 +1,4 @@
-//! `mkdir`: a directory.
+//! `mkdir`: makes a directory.
 
 use garret_core::Result;
 use garret_core::path::quote;

@@ -1,4 +1,4 @@
-//! `move`: a file or a directory to another place or name.
+//! `move`: moves or renames a file or a directory.
 
 use garret_core::Result;
 use garret_workspace::{Transferred, Workspace};

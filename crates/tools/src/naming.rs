@@ -1,15 +1,15 @@
 //! The names under which tools are offered.
 //!
-//! Clients of models take names of letters, digits, `_` and `-`, at most 64 of them. A workspace may be called anything, so under the
-//! `prefixed` naming its name is fitted into that: the same name always the same way, and two names in two ways.
+//! Clients of models take names of letters, digits, `_` and `-`, at most 64 of them. A workspace may have any name, so
+//! under the `prefixed` naming its name is adapted: one name always in the same way, and two names in two ways.
 
 use garret_core::Naming;
 
-/// What is left for the workspace's name: 64, without `workspace__`, `__` and 19 for the name of a tool, so that names stay as they are
-/// when tools with longer names than today's come.
+/// The room for the workspace's name: 64, without `workspace__`, `__` and 19 for the name of a tool, so that names stay
+/// as they are when tools with longer names than today's are added.
 const MAX_WORKSPACE_NAME: usize = 64 - 11 - 2 - 19;
 
-/// The name of a tool.
+/// Returns the name under which a tool is offered.
 pub(crate) fn name(naming: Naming, workspace: &str, canonical: &str, short: &str) -> String {
     match naming {
         Naming::Prefixed => format!("workspace__{}__{canonical}", fitted(workspace)),
@@ -19,13 +19,13 @@ pub(crate) fn name(naming: Naming, workspace: &str, canonical: &str, short: &str
     }
 }
 
-/// A workspace's name as a part of a tool's name. One that had to be changed carries a mark of the original, so that `a b` and `a_b`
-/// stay apart.
+/// Returns a workspace's name as a part of a tool's name.
 fn fitted(workspace: &str) -> String {
     let clean: String = workspace.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     if clean == workspace && !clean.is_empty() && clean.len() <= MAX_WORKSPACE_NAME {
         return clean;
     }
+    // A changed name carries a mark of the original, so that `a b` and `a_b` stay apart.
     let mark = format!("-{:08x}", fingerprint(workspace));
     let kept = &clean[..clean.len().min(MAX_WORKSPACE_NAME - mark.len())];
     format!("{kept}{mark}")
@@ -35,8 +35,9 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// FNV-1a: short, and the same on every machine and in every release, which the hasher of the standard library does not promise.
+/// Returns the FNV-1a hash of the text.
 fn fingerprint(text: &str) -> u32 {
+    // The hasher of the standard library does not promise the same value on every machine and in every release.
     text.bytes().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })

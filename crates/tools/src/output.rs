@@ -1,4 +1,4 @@
-//! `output`: what a process in the background wrote.
+//! `output`: shows the output of a process in the background.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::output_room::{self, OutputRoom};
 use crate::tool::{Output as Answered, Tool};
 use crate::{processes, text};
 
-/// The room for the last line.
+/// The bytes reserved for the last line.
 const FOOTER_ROOM: usize = 500;
-/// The room for the line in the middle.
+/// The bytes reserved for the line in the middle.
 const GAP_ROOM: usize = 60;
 
 pub(crate) struct Output;
@@ -73,7 +73,7 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
         between
     });
     if written.len() > most + GAP_ROOM {
-        // Bytes that are no text take more room as text.
+        // Bytes that are not text take more room as text.
         written = output_room::head_and_tail(&written, most);
     }
     let end = if written.is_empty() || written.ends_with('\n') {
@@ -108,7 +108,7 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     format!("{written}{end}{}", output_room::footer(&parts))
 }
 
-/// How a process is, in a few words.
+/// Returns the state of a process, in a few words.
 fn state(process: &ProcessShown) -> String {
     format!("{} {}", process.id, processes::state(process))
 }

@@ -1,7 +1,7 @@
-//! How much of a command's output an answer shows, and what of it.
+//! Selects the part of a command's output that an answer shows.
 //!
-//! A model reads the end of a log and its errors first. So where not everything fits, standard error comes before standard output, and of
-//! each the head and the tail are shown.
+//! A model reads the end of a log and its errors first. So if not everything fits, standard error comes before standard
+//! output, and the head and the tail of each are shown.
 
 use garret_core::Captured;
 use garret_workspace::Workspace;
@@ -17,13 +17,13 @@ const MAX_FOOTER: usize = 2_000;
 /// The room for output in one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutputRoom {
-    /// What this answer has.
+    /// The bytes of this answer.
     pub(crate) bytes: usize,
-    /// The most that a call can ask for.
+    /// The most bytes that a call can ask for.
     max: usize,
 }
 
-/// The streams of a command, and both together as they came.
+/// The streams of a command, and both together in the order of writing.
 pub(crate) struct Streams<'a> {
     pub(crate) output: &'a str,
     pub(crate) stdout: &'a Captured,
@@ -31,7 +31,7 @@ pub(crate) struct Streams<'a> {
     pub(crate) truncated: bool,
 }
 
-/// What of the output is shown.
+/// The part of the output that is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutputShown {
     pub(crate) text: String,
@@ -39,7 +39,8 @@ pub(crate) struct OutputShown {
 }
 
 impl OutputRoom {
-    /// The room that a `max_output_bytes` argument asks for, as far as the workspace keeps output; absent and 0 ask for none.
+    /// Returns the room that a `max_output_bytes` argument asks for, as far as the workspace keeps output; absent and 0
+    /// ask for the default.
     pub(crate) fn of(asked: Option<u64>, workspace: &Workspace, limits: &Limits) -> Self {
         let kept = workspace.output_limit().unwrap_or(u64::MAX);
         Self::within(asked, limits.max_bytes.min(usize::try_from(kept).unwrap_or(usize::MAX)))
@@ -54,7 +55,7 @@ impl OutputRoom {
         }
     }
 
-    /// The part of a footer that tells what is left out and how to get it.
+    /// Returns the part of a footer that tells how much output is omitted and how to get it.
     pub(crate) fn left_out_note(&self, left_out: u64) -> Option<String> {
         let narrow = "narrow it in the command (`| grep`, `| tail`, `> file`)";
         let left = text::bytes(left_out);
@@ -68,15 +69,17 @@ impl OutputRoom {
         }
     }
 
-    /// What of the output fits beside other text of `taken` bytes; at least half of the room is for the output.
+    /// Returns the part of the output that fits beside other text of `taken` bytes; at least half of the room is for
+    /// the output.
     pub(crate) fn show(&self, streams: &Streams<'_>, taken: usize) -> OutputShown {
         show(streams, self.bytes.saturating_sub(taken).max(self.bytes / 2))
     }
 }
 
-/// The line that ends an answer, in brackets.
+/// Returns the line that ends an answer, in brackets.
 pub(crate) fn footer(parts: &[String]) -> String {
     let mut line = parts.join("; ");
+    // The parts quote names and messages, whose length nothing bounds.
     if line.len() > MAX_FOOTER {
         line.truncate(line.floor_char_boundary(MAX_FOOTER));
         line.push('…');
@@ -84,7 +87,7 @@ pub(crate) fn footer(parts: &[String]) -> String {
     format!("[{line}]")
 }
 
-/// Text in at most `room` bytes: its head and its tail.
+/// Returns text in at most `room` bytes: its head and its tail.
 pub(crate) fn head_and_tail(text: &str, room: usize) -> String {
     let all = Captured {
         head: text.as_bytes().to_vec(),
@@ -104,6 +107,7 @@ fn show(streams: &Streams<'_>, room: usize) -> OutputShown {
         return cut(streams.stdout, room);
     }
     let room = room.saturating_sub("stderr:\n\nstdout:\n".len());
+    // Standard error has at least half of the room, and all that standard output does not need.
     let errors = cut(
         streams.stderr,
         (room / 2).max(room.saturating_sub(streams.stdout.kept())),
@@ -118,7 +122,8 @@ fn show(streams: &Streams<'_>, room: usize) -> OutputShown {
     }
 }
 
-/// The head and the tail of a stream in at most `room` bytes of text, a few for the line between them aside where there is next to none.
+/// Returns the head and the tail of a stream in at most `room` bytes of text; in a very small room, the line between
+/// them may exceed it.
 fn cut(stream: &Captured, room: usize) -> OutputShown {
     let mut take = room;
     loop {
@@ -131,7 +136,7 @@ fn cut(stream: &Captured, room: usize) -> OutputShown {
                 left_out: kept.left_out,
             };
         }
-        // Characters that are made visible take more room than they had; so does the line in the middle.
+        // Characters that are made visible take more room than before; so does the line in the middle.
         take = (take.saturating_mul(room) / text.len()).min(take - 1);
     }
 }

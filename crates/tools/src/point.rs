@@ -1,4 +1,4 @@
-//! Points of the history, as arguments name them.
+//! Points of the history, in the form in which arguments name them.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The workspace as it was at the point that an `at` argument names.
+/// Returns the workspace at the point that an `at` argument names.
 pub(crate) async fn at<'a>(workspace: &'a Workspace, text: Option<&str>) -> Result<Cow<'a, Workspace>> {
     match Point::or_now(text) {
         Point::Now => Ok(Cow::Borrowed(workspace)),
@@ -16,7 +16,7 @@ pub(crate) async fn at<'a>(workspace: &'a Workspace, text: Option<&str>) -> Resu
     }
 }
 
-/// Reads a name that may be a number, such as that of a change; an empty string is as good as none.
+/// Reads a name that may be a number, such as that of a change; an empty string counts as none.
 pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -26,7 +26,7 @@ pub(crate) fn text_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     }
 }
 
-/// The same where one must be given.
+/// Reads a name that may be a number, and that must be given.
 pub(crate) fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     text_or_number(deserializer).map(Option::unwrap_or_default)
 }

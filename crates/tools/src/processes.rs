@@ -1,4 +1,4 @@
-//! `processes`: what runs in the background.
+//! `processes`: lists the processes in the background.
 
 use garret_core::Result;
 use garret_core::path::quote;
@@ -34,9 +34,10 @@ impl Tool for Processes {
         let list = workspace.processes().await?;
         let lines = list.processes.iter().map(line).chain(list.notices.iter().cloned());
         let lines: Vec<String> = lines.collect();
-        let shown = match lines.is_empty() {
-            true => "no process was started".to_owned(),
-            false => lines.join("\n"),
+        let shown = if lines.is_empty() {
+            "no process was started".to_owned()
+        } else {
+            lines.join("\n")
         };
         Ok(Output::new(text::bounded(&shown, limits), list))
     }
@@ -46,7 +47,7 @@ fn line(process: &ProcessShown) -> String {
     format!("{} {}: {}", process.id, state(process), quote(&process.command))
 }
 
-/// How a process is, in a few words.
+/// Returns the state of a process, in a few words.
 pub(crate) fn state(process: &ProcessShown) -> String {
     match (&process.ended, process.duration_ms) {
         (Some(ended), Some(millis)) => format!("ended ({ended}) after {:.1} s", millis as f64 / 1_000.0),

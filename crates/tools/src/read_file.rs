@@ -1,4 +1,4 @@
-//! `read_file`: a text file by lines, any other by bytes, an image to look at.
+//! `read_file`: reads a text file by lines, any other by bytes, and an image as an image.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use crate::{Annotations, Image};
 /// The largest image that a model is shown.
 const MAX_IMAGE_BYTES: u64 = 5 << 20;
 
-/// The least room in an answer for one more of several files.
+/// The least room that an answer must have for one more of several files.
 const LEAST_ROOM: usize = 1 << 10;
 
 pub(crate) struct ReadFile;
@@ -103,7 +103,7 @@ impl Tool for ReadFile {
                     ..Data::default()
                 }));
         }
-        // A path beside `paths` is one more file; an empty one says nothing there.
+        // A `path` beside `paths` is one more file; an empty one counts as absent.
         if let Some(path) = path.filter(|path| !path.is_empty() && !paths.contains(path)) {
             paths.insert(0, path);
         }
@@ -115,7 +115,7 @@ fn no_file() -> Error {
     Error::invalid("no file is named").hint("pass `path`, or `paths` for several files")
 }
 
-/// Reads the files one after the other until the answer is full. What goes wrong with one is told in its place.
+/// Reads the files one after the other until the answer is full. The error of a file is shown in its place.
 async fn several_files(
     workspace: &Workspace,
     paths: &[String],
@@ -133,11 +133,12 @@ async fn several_files(
             break;
         }
         let rest = Limits {
-            // The first file is shown however small the answer is.
+            // The first file is shown, however small the answer is.
             bytes: room.max(LEAST_ROOM.min(limits.bytes / 2)),
             lines: lines.max(1),
             ..*limits
         };
+        // The bound on one image holds for all images of an answer together.
         let image_bytes: usize = images.iter().map(|image: &Image| image.bytes.len()).sum();
         let image_room = MAX_IMAGE_BYTES.saturating_sub(image_bytes as u64);
         text.push_str(&header);
@@ -198,7 +199,7 @@ async fn one_file(
     })
 }
 
-/// The last lines. Where the numbers make the page too large, it begins later, and so does the data.
+/// Returns the last lines. If the numbers make the page too large, the page and the data begin later.
 fn show_tail(mut content: FileContent, limits: &Limits) -> Output<FileContent> {
     let first = match &content.range {
         None => Some(0),
@@ -211,6 +212,7 @@ fn show_tail(mut content: FileContent, limits: &Limits) -> Output<FileContent> {
         format!("{number:>6}\t{}", shown_line(line, limits))
     });
     let numbered: Vec<String> = numbered.collect();
+    // A page can only be filled from its start; this one counts how many of the last lines fit.
     let mut probe = Page::new(limits);
     let fitting = numbered.iter().rev().take_while(|line| probe.push(line)).count();
     let (count, left) = (lines.len() as u64, lines.len() - fitting);
@@ -254,13 +256,13 @@ fn tail_footer(content: &FileContent, shown: u64, is_full: bool) -> Option<Strin
     Some(format!("[{lines} of {size}{fit}; end of file]"))
 }
 
-/// A line as it is shown: without its ending, and cut where it is too long.
+/// Returns a line for display: without its ending, and cut if it is too long.
 fn shown_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
     let bare = line.trim_end_matches('\n');
     cut_line(bare.strip_suffix('\r').unwrap_or(bare), limits)
 }
 
-/// `line 7`, `lines 7–9`.
+/// Returns the numbers of the lines: `line 7`, `lines 7–9`.
 fn named_lines(offset: u64, shown: u64) -> String {
     match shown {
         1 => format!("line {}", grouped(offset + 1)),
@@ -268,7 +270,7 @@ fn named_lines(offset: u64, shown: u64) -> String {
     }
 }
 
-/// Numbered lines. Where the numbers make the page too large, it ends earlier, and so does the data.
+/// Returns numbered lines. If the numbers make the page too large, the page and the data end earlier.
 fn show_text(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
     let mut page = Page::new(limits);
     let (mut shown, mut end) = (0, 0);
@@ -287,7 +289,7 @@ fn show_text(mut content: FileContent, offset: u64, limits: &Limits) -> Output<F
     Output::new(page.finish(footer), content)
 }
 
-/// Ends the page at `end`, before where it ended.
+/// Ends the page at `end`, earlier than before.
 fn continue_at(content: &mut FileContent, unit: Unit, start: u64, end: u64) {
     content.range = Some(ReadRange { unit, start, end });
     content.next_offset = Some(end);
@@ -317,7 +319,7 @@ fn text_footer(content: &FileContent, offset: u64, shown: u64) -> Option<String>
     }
 }
 
-/// The base64 that was asked for.
+/// Returns the base64 that was asked for.
 fn show_base64(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
     trim_base64(&mut content, offset, limits);
     let footer = byte_footer(&content, offset).unwrap_or_else(|| format!("[base64 of {}]", bytes(content.size)));
@@ -329,8 +331,9 @@ fn show_base64(mut content: FileContent, offset: u64, limits: &Limits) -> Output
     Output::new(text, content)
 }
 
-/// Cuts base64 that has grown over the limit between two groups of four characters.
+/// Cuts base64 that is over the limit between two groups of four characters.
 fn trim_base64(content: &mut FileContent, offset: u64, limits: &Limits) {
+    // Each group decodes by itself into three bytes, so that the next page can begin at a byte.
     let groups = limits.bytes.saturating_sub(300) / 4;
     if content.content.len() > groups * 4 {
         content.content.truncate(groups * 4);
@@ -338,12 +341,13 @@ fn trim_base64(content: &mut FileContent, offset: u64, limits: &Limits) {
     }
 }
 
-/// A file that is not text: what it is, and the image where it is one.
+/// Returns a note about a file that is not text, and the image if it is one.
 fn show_binary(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
     let path = quote(&content.path);
     let size = bytes(content.size);
     let decoded = STANDARD.decode(&content.content).unwrap_or_default();
     let image = image_type(&decoded).filter(|_| offset == 0);
+    // Only a whole file can be shown as an image, not a range of its bytes.
     if let (Some(mime_type), true) = (image, content.range.is_none()) {
         let mut output = Output::new(format!("{path} is an image ({mime_type}, {size})"), content);
         output.images.push(Image {

@@ -1,4 +1,4 @@
-//! Which tools there are, in the order in which they are offered.
+//! The list of all tools, in the order in which they are offered.
 
 use garret_core::Capabilities;
 use garret_workspace::Workspace;
@@ -31,7 +31,7 @@ const FS: &[&dyn AnyTool] = &[
     &r#move::Move,
 ];
 
-/// The tools of the `fs` capability for what was.
+/// The tools of the `fs` capability for earlier states.
 const HISTORY: &[&dyn AnyTool] = &[
     &history::History,
     &diff::Diff,
@@ -57,14 +57,14 @@ const SHELL: &[&dyn AnyTool] = &[
     &processes::Processes,
 ];
 
-/// What commands need besides, where the workspace has a history and does not declare `snapshot`: the way back for work that was put on a
-/// branch.
+/// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
+/// back effects that went to a branch.
 const ASIDE: &[&dyn AnyTool] = &[&merge::MergeOfCommand];
 
 /// The tools of the `code` capability.
 const CODE: &[&dyn AnyTool] = &[&run_code::RunCode];
 
-/// The tools of the `code` capability for what stays between calls.
+/// The tools of the `code` capability for contexts that stay between calls.
 const CONTEXTS: &[&dyn AnyTool] = &[
     &create_code_context::CreateCodeContext,
     &run_in_code_context::RunInCodeContext,
@@ -79,8 +79,9 @@ pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
         .map(|tool| tool.name())
 }
 
-/// The capability that a tool belongs to, by its canonical name.
+/// Returns the capability that a tool belongs to, by its canonical name.
 pub(crate) fn capability_of(name: &str) -> Option<&'static str> {
+    // `ASIDE` is not among them: its tool is another `merge`, which belongs to `snapshot`.
     let groups = [
         ("fs", FS),
         ("fs", HISTORY),
@@ -95,14 +96,15 @@ pub(crate) fn capability_of(name: &str) -> Option<&'static str> {
     found.map(|(capability, _)| capability)
 }
 
-/// Whether a tool always refuses where the files are read-only. Commands and code run there all the same.
+/// Returns whether a tool always refuses if the files are read-only.
 pub(crate) fn needs_writing(tool: &dyn AnyTool) -> bool {
+    // Commands and code run on read-only files all the same.
     let mut runs = [SHELL, CODE, CONTEXTS].into_iter().flatten();
     !tool.annotations().read_only && !runs.any(|one| one.name() == tool.name())
 }
 
-/// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go
-/// back to, without a sandbox nothing runs, and where a storage is not to be searched nothing searches it.
+/// Returns the tools that `capabilities` declare and `workspace` can serve: history tools need a history, commands and
+/// code need a sandbox, and search tools need a storage that may be searched.
 pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {
     let has_history = workspace.has_history();
     let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());

@@ -1,4 +1,4 @@
-//! `restore`: the workspace, or a part of it, as it was.
+//! `restore`: restores the workspace, or a part of it, to a point.
 
 use garret_core::{Point, Result};
 use garret_workspace::{RestoreRequest, Workspace};

@@ -1,4 +1,4 @@
-//! `restore_version`: one file as it was.
+//! `restore_version`: restores one file to an earlier version.
 
 use garret_core::Result;
 use garret_workspace::Workspace;

@@ -1,4 +1,4 @@
-//! What `restore` and `restore_version` have in common.
+//! The data and text that `restore` and `restore_version` share.
 
 use garret_workspace::ChangeShown;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::tool::Output;
 use crate::{change_text, text};
 
-/// What was put back.
+/// The result of a restore.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Data {
     /// Whether anything differed.

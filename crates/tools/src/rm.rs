@@ -1,4 +1,4 @@
-//! `rm`: a file, a link or a directory goes.
+//! `rm`: removes a file, a link or a directory.
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};

@@ -1,4 +1,4 @@
-//! `run`: a command in the foreground.
+//! `run`: runs a command in the foreground.
 
 use std::collections::BTreeMap;
 

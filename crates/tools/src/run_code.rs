@@ -1,4 +1,4 @@
-//! `run_code`: a piece of code by itself.
+//! `run_code`: runs a piece of code by itself.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `run_in_code_context`: a piece of code that finds what earlier ones left.
+//! `run_in_code_context`: runs a piece of code that can use the definitions of earlier ones.
 
 use garret_core::Result;
 use garret_workspace::{CodeResult, PieceRequest, Workspace};

@@ -1,4 +1,4 @@
-//! What a command did, as text for a model: its output, and one last line that says how it ended and what became of the files.
+//! The result of a command as text for a model: its output, and one last line about its end and the changed files.
 //!
 //! The last line is written first, so that the output gets the room that it leaves.
 
@@ -8,10 +8,10 @@ use garret_workspace::{Changed, RunResult, TurnWaited};
 use crate::output_room::{self, OutputRoom, Streams};
 use crate::text;
 
-/// The room that the note about what is left out takes.
+/// The bytes reserved for the note about omitted output.
 const NOTE_ROOM: usize = 200;
 
-/// The whole answer.
+/// Returns the whole answer.
 pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
     let streams = Streams {
         output: &result.output,
@@ -21,6 +21,7 @@ pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
     };
     let first = diverted(&result.changed, "command").trim_end().to_owned();
     let taken = first.len() + output_room::footer(&footer(result, None)).len() + NOTE_ROOM;
+    // The footer is made twice: its length decides how much output fits, and its note says how much did not.
     let output = room.show(&streams, taken);
     let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
     let parts = [first, output.text, footer];
@@ -28,7 +29,7 @@ pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
     parts.join("\n")
 }
 
-/// That the time limit is another one than was asked for.
+/// Returns a note that the time limit is lower than the requested one.
 pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
     let seconds = milliseconds? as f64 / 1_000.0;
     Some(format!(
@@ -55,7 +56,7 @@ fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     parts
 }
 
-/// Which files were not there because they are damaged.
+/// Returns a note about files that were missing because they are damaged.
 pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
     if paths.is_empty() {
         return None;
@@ -73,6 +74,7 @@ pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
 
 fn ended(result: &RunResult) -> String {
     let seconds = result.duration_ms as f64 / 1_000.0;
+    // A limit also ends a command by a signal; the limit is the more useful reason.
     match (result.timed_out, result.limit, result.signal) {
         (true, _, _) => format!("timed out after {seconds:.1} s, and was ended with everything that it started"),
         (_, Some(limit), _) => format!(
@@ -87,7 +89,8 @@ fn ended(result: &RunResult) -> String {
     }
 }
 
-/// The first line of an answer where the effects of the `what` are on a branch or in a leftover; empty where they are in the files.
+/// Returns the first line of an answer if the effects of the `what` are on a branch or in a leftover; empty if they are
+/// in the files.
 pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
     if let (Some(leftover), Some(refused)) = (&changed.leftover, &changed.refused) {
         return format!(
@@ -104,7 +107,7 @@ pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
     })
 }
 
-/// What became of the files, in a few phrases.
+/// Returns the changes of the files, in a few phrases.
 pub(crate) fn changed(changed: &Changed) -> Vec<String> {
     let mut parts = Vec::new();
     if changed.leftover.is_some() {

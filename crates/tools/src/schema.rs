@@ -1,20 +1,21 @@
-//! JSON schemas as clients of models take them: draft 2020-12, nothing by reference, no noise.
+//! JSON schemas in the form that clients of models take: draft 2020-12, nothing by reference, no noise.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 ///
-/// An optional argument is one that is not `required`; that it may also be null is left out, because some clients take no type lists. So is
-/// that no other argument is taken: tools take names from elsewhere too, and refuse unknown ones by themselves.
+/// An optional argument is one that is not `required`. The schema does not say that it may also be null, because some
+/// clients take no type lists. Nor does it say that no other argument is taken: tools accept names from elsewhere too,
+/// and refuse unknown ones by themselves.
 pub(crate) fn of_arguments<A: JsonSchema>() -> Value {
     let mut schema = generate::<A>(SchemaSettings::draft2020_12());
     tidy(&mut schema, true);
     schema
 }
 
-/// The schema of a tool's data.
+/// Returns the schema of a tool's data.
 pub(crate) fn of_data<D: JsonSchema>() -> Value {
     let mut schema = generate::<D>(SchemaSettings::draft2020_12().for_serialize());
     tidy(&mut schema, false);
@@ -23,6 +24,7 @@ pub(crate) fn of_data<D: JsonSchema>() -> Value {
 
 fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let settings = settings.with(|settings| {
+        // Not every client of a model resolves references.
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
@@ -36,8 +38,8 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// Takes out what says nothing to a model: formats of integers, defaults of null, and in the schema of arguments every default, the null
-/// of optional types, and the least of a number.
+/// Removes the parts that tell a model nothing: formats of integers, defaults of null, and in the schema of arguments
+/// every default, the null of optional types, and the minimum of a number.
 fn tidy(schema: &mut Value, is_input: bool) {
     match schema {
         Value::Object(object) => tidy_object(object, is_input),
@@ -66,7 +68,7 @@ fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
     }
     for (key, value) in object.iter_mut() {
         match (key.as_str(), value) {
-            // The keys here are names, whatever they look like.
+            // The keys here are names of properties, even if they look like keywords of a schema.
             ("properties", Value::Object(properties)) => {
                 properties.values_mut().for_each(|property| tidy(property, is_input));
             }
@@ -75,7 +77,7 @@ fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
     }
 }
 
-/// Leaves null out of the types, values and alternatives of an optional argument.
+/// Removes null from the types, values and alternatives of an optional argument.
 fn drop_null(object: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
@@ -99,7 +101,7 @@ fn drop_null(object: &mut Map<String, Value>) {
     }
 }
 
-/// Alternatives that are constants become one list of values; the argument's own description says what each means.
+/// Joins alternatives that are constants into one list of values; the argument's own description explains each.
 fn join_constants(object: &mut Map<String, Value>) {
     let Some(Value::Array(variants)) = object.get("oneOf") else {
         return;

@@ -1,4 +1,4 @@
-//! `snapshot`: a name for the state of the workspace.
+//! `snapshot`: names the state of the workspace.
 
 use garret_core::path::quote;
 use garret_core::{Point, Result, SnapshotOptions};

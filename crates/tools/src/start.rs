@@ -1,4 +1,4 @@
-//! `start`: a command in the background.
+//! `start`: starts a command in the background.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `stat`: what is at a path, without reading it.
+//! `stat`: describes the entry at a path, without reading it.
 
 use garret_core::Result;
 use garret_core::path::printable;
@@ -41,6 +41,7 @@ impl Tool for Stat {
 }
 
 fn show(stat: &FileStat) -> String {
+    // The path of the root is empty.
     let path = if stat.path.is_empty() { "/" } else { &stat.path };
     let lines = [
         ("path", Some(printable(path).into_owned())),

@@ -9,13 +9,13 @@ use garret_workspace::{LeftOut, Skipped};
 
 use crate::limits::Limits;
 
-/// Room for the footer, kept free at the end of a full page.
+/// The bytes reserved for the footer at the end of a full page.
 pub(crate) const FOOTER_ROOM: usize = 400;
 
-/// Room for the names of skipped files within it.
+/// The part of them for the names of skipped files.
 const SKIPPED_ROOM: usize = 200;
 
-/// A kind as a word.
+/// Returns the word for a kind.
 pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::File => "file",
@@ -25,17 +25,17 @@ pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
     }
 }
 
-/// `1 entry`, `1,234 entries`.
+/// Returns a number with its noun: `1 entry`, `1,234 entries`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// `1 byte`, `1,234 bytes`.
+/// Returns a number of bytes: `1 byte`, `1,234 bytes`.
 pub(crate) fn bytes(number: u64) -> String {
     count(number, "byte", "bytes")
 }
 
-/// A number with a comma between groups of three digits.
+/// Returns a number with a comma between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -48,11 +48,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A size in few characters: `812 B`, `1.2 KiB`.
+/// Returns a size in few characters: `812 B`, `1.2 KiB`.
 pub(crate) fn short_size(size: u64) -> String {
     let mut unit = "B";
     let mut shown = size as f64;
     for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        // From 1023.95 on, one decimal would be rounded to `1024.0`.
         if shown < 1023.95 {
             break;
         }
@@ -66,16 +67,17 @@ pub(crate) fn short_size(size: u64) -> String {
     }
 }
 
-/// `; version v` where the storage told one.
+/// Returns `; version v` if the storage told one.
 pub(crate) fn version_note(version: Option<&Version>) -> String {
     version.map_or_else(String::new, |version| format!("; version {version}"))
 }
 
-/// A line of a file, cut with a note where it is too long to show.
+/// Returns a line of a file, cut with a note if it is too long.
 pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
     if line.len() <= limits.line_characters {
         return Cow::Borrowed(line);
     }
+    // The number of bytes is only an upper bound: a line of multi-byte characters may still be short enough.
     let Some((end, _)) = line.char_indices().nth(limits.line_characters) else {
         return Cow::Borrowed(line);
     };
@@ -84,7 +86,7 @@ pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
     Cow::Owned(format!("{}… [line cut: {shown} of {all} characters]", &line[..end]))
 }
 
-/// The lines of a match that spans several, cut with a note where they are too many to show.
+/// Returns the lines of a match that spans several, cut with a note if they are too many.
 pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
     let most = (limits.lines / 2).clamp(1, 100);
     let all = text.split('\n').count();
@@ -100,7 +102,7 @@ pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
     block
 }
 
-/// What a limit of the storage kept a search from looking at, for a footer.
+/// Returns a note for a footer about the entries that a limit of the storage excluded from a search.
 pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
     left_out.map_or_else(String::new, |left_out| {
         let after = printable(&left_out.after);
@@ -111,15 +113,16 @@ pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
     })
 }
 
-/// What is said of a list or search of the past that may lack files, for a footer.
+/// Returns a note for a footer of a list or search of an earlier state that may lack files.
 pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
-    match incomplete {
-        true => "; INCOMPLETE: files that the history had not captured by then are missing",
-        false => "",
+    if incomplete {
+        "; INCOMPLETE: files that the history had not captured by then are missing"
+    } else {
+        ""
     }
 }
 
-/// Names for a footer, as many as have room; the others are counted.
+/// Returns names for a footer, as many as fit; the others are counted.
 pub(crate) fn listed_names(names: &[String]) -> String {
     let mut shown: Vec<String> = Vec::new();
     for name in names {
@@ -136,7 +139,7 @@ pub(crate) fn listed_names(names: &[String]) -> String {
     }
 }
 
-/// `; skipped 2: a.bin (binary), big.log (too_large)`, for a footer: as many names as have room.
+/// Returns `; skipped 2: a.bin (binary), big.log (too_large)` for a footer, with as many names as fit.
 pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
     if all == 0 {
         return String::new();
@@ -162,7 +165,7 @@ pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
     }
 }
 
-/// A value to copy into the next call, as a JSON string that cannot end the line or turn its direction.
+/// Returns a value to copy into the next call, as a JSON string that cannot end the line or turn its direction.
 pub(crate) fn token(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -170,6 +173,7 @@ pub(crate) fn token(text: &str) -> String {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
             _ if printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
+            // Escaped as in JSON, not as by `printable`: the value comes back in the next call and must be the same.
             _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 write!(quoted, "\\u{unit:04x}").expect("a string takes everything");
             }),
@@ -197,10 +201,11 @@ impl Page {
         }
     }
 
-    /// Adds `block`, one line or several, where it fits; the first always does, so that paging gets on.
+    /// Adds `block`, one line or several, if it fits; returns whether it was added.
     pub(crate) fn push(&mut self, block: &str) -> bool {
         let lines = 1 + block.matches('\n').count();
         let fits = self.lines + lines <= self.max_lines && self.text.len() + block.len() < self.max_bytes;
+        // The first block always fits: otherwise a cursor could not get past a block larger than a page.
         if !fits && self.lines > 0 {
             return false;
         }
@@ -210,7 +215,7 @@ impl Page {
         true
     }
 
-    /// The page, with its footer as the last line.
+    /// Returns the page, with its footer as the last line.
     pub(crate) fn finish(mut self, footer: Option<String>) -> String {
         match footer {
             Some(footer) => self.text.push_str(&footer),
@@ -222,7 +227,7 @@ impl Page {
     }
 }
 
-/// Text cut to the limits, with a note where something is left out.
+/// Returns text cut to the limits, with a note if something is left out.
 pub(crate) fn bounded(text: &str, limits: &Limits) -> String {
     let mut page = Page::new(limits);
     let mut lines = text.lines();

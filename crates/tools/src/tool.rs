@@ -1,4 +1,4 @@
-//! What a tool is: its names, its typed arguments and data, and what it does.
+//! The contract of a tool: its names, its typed arguments and data, and its function.
 
 use async_trait::async_trait;
 use garret_core::{Error, Result, shape};
@@ -12,11 +12,11 @@ use crate::aliases::ALIASES;
 use crate::limits::Limits;
 use crate::{Annotations, Answer, Image, schema};
 
-/// One operation that a model may call. A type per tool; the registry holds them as [`AnyTool`].
+/// One operation that a model may call. Each tool is a type; the registry holds them as [`AnyTool`].
 pub(crate) trait Tool: Send + Sync {
     /// The arguments; their schema is generated from this type.
     type Arguments: DeserializeOwned + JsonSchema + Send;
-    /// The data of a success.
+    /// The data of an answer without an error.
     type Data: Serialize + JsonSchema;
 
     /// The name in this project.
@@ -25,15 +25,15 @@ pub(crate) trait Tool: Send + Sync {
     const SHORT: &'static str;
     /// A few words for people.
     const TITLE: &'static str;
-    /// What it does and when to use it, for a model.
+    /// A description for a model: the effect of the tool and when to use it.
     const DESCRIPTION: &'static str;
-    /// What a client may assume.
+    /// The assumptions that a client may make.
     const ANNOTATIONS: Annotations;
 
-    /// Narrows the schema of the arguments to what the workspace has.
+    /// Narrows the schema of the arguments to the options that the workspace offers.
     fn narrow(_schema: &mut Value, _workspace: &Workspace) {}
 
-    /// Does it.
+    /// Runs the tool.
     fn run(
         workspace: &Workspace,
         arguments: Self::Arguments,
@@ -41,7 +41,7 @@ pub(crate) trait Tool: Send + Sync {
     ) -> impl Future<Output = Result<Output<Self::Data>>> + Send;
 }
 
-/// What a tool gives back when it did what was asked.
+/// The result of a tool that succeeded.
 #[derive(Debug)]
 pub(crate) struct Output<D> {
     pub(crate) text: String,
@@ -50,7 +50,7 @@ pub(crate) struct Output<D> {
 }
 
 impl<D> Output<D> {
-    /// The same text and images with other data.
+    /// Returns the text and images with the data converted.
     pub(crate) fn map<T>(self, change: impl FnOnce(D) -> T) -> Output<T> {
         Output {
             text: self.text,
@@ -68,7 +68,7 @@ impl<D> Output<D> {
     }
 }
 
-/// A [`Tool`] without its types.
+/// A [`Tool`] without its types, so that tools of different types fit into one list.
 #[async_trait]
 pub(crate) trait AnyTool: Send + Sync {
     fn name(&self) -> &'static str;
@@ -132,9 +132,10 @@ impl<T: Tool> AnyTool for T {
     }
 }
 
-/// Reads the arguments; no arguments at all are the same as an empty object. Whatever is wrong, the right shape is told.
+/// Reads the arguments; no arguments at all count as an empty object. Every error tells the right shape.
 fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<A> {
     let read = match arguments {
+        // A client may leave out the arguments of a tool that needs none.
         Value::Null => shape::from_value(Value::Object(Map::new())),
         Value::Object(_) => shape::from_value_with(arguments, ALIASES),
         other => Err(

@@ -1,4 +1,4 @@
-//! The tools of one workspace, under the names it gives them.
+//! The tools of one workspace, under the names that it gives them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::tool::AnyTool;
 use crate::{Answer, Definition, ExportFormat, export, naming, registry, text};
 
-/// What the event of a call says whose tool does not exist.
+/// The operation in the event of a call to a tool that does not exist.
 const UNKNOWN: &str = "unknown_tool";
 
 /// A workspace with the tools that its capabilities give it. Cheap to clone.
@@ -43,13 +43,13 @@ impl std::fmt::Debug for Toolbox {
 }
 
 impl Toolbox {
-    /// The tools of a workspace with the default capabilities.
+    /// Makes the toolbox of a workspace with the default capabilities.
     pub fn new(workspace: Workspace, config: ToolsConfig) -> Self {
         Self::with_capabilities(workspace, config, &Capabilities::default())
     }
 
-    /// The tools of a workspace with `capabilities`; one that is not declared has no tools. The policies of the capabilities are the
-    /// workspace's own matter.
+    /// Makes the toolbox of a workspace with `capabilities`; an undeclared capability has no tools. The workspace
+    /// itself enforces the policies of the capabilities.
     pub fn with_capabilities(workspace: Workspace, config: ToolsConfig, capabilities: &Capabilities) -> Self {
         let offer = |tool: &'static dyn AnyTool| Offered {
             name: naming::name(config.naming, workspace.name(), tool.name(), tool.short()),
@@ -65,12 +65,12 @@ impl Toolbox {
         }
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
-    /// The same tools on another view of the workspace, for instance one with another actor. Names stay as they are.
+    /// Returns these tools on another view of the workspace, for instance one with another actor. The names stay.
     #[must_use]
     pub fn on(&self, workspace: Workspace) -> Self {
         Self {
@@ -79,10 +79,12 @@ impl Toolbox {
         }
     }
 
-    /// The toolbox with the tools in `names` alone, each by its canonical name or by the one under which it is offered. A name of no tool,
-    /// or of one that the workspace does not offer, is `invalid`. What is left out can be neither seen nor called.
+    /// Returns the toolbox with only the tools in `names`, each by its canonical name or by the one under which it is
+    /// offered. A name of no tool, or of one that the workspace does not offer, is `invalid`. The other tools can be
+    /// neither seen nor called.
     pub fn only(&self, names: &[impl AsRef<str>]) -> Result<Self> {
         let is_named = |offered: &Offered, name: &str| offered.name == name || offered.tool.name() == name;
+        // A misspelled name must not leave out a tool in silence.
         for name in names.iter().map(AsRef::as_ref) {
             if !self.offered.iter().any(|offered| is_named(offered, name)) {
                 return Err(self.not_offered(name));
@@ -102,7 +104,7 @@ impl Toolbox {
         })
     }
 
-    /// The toolbox without the tools that could only refuse on files that are read-only.
+    /// Returns the toolbox without the tools that could only refuse on read-only files.
     #[must_use]
     pub fn for_reading(&self) -> Self {
         let is_useful = |offered: &&Offered| !registry::needs_writing(offered.tool);
@@ -112,7 +114,8 @@ impl Toolbox {
         }
     }
 
-    /// Why a tool that exists is not offered, or how to have it; `None` for a name of no tool, and for a tool that is offered.
+    /// Returns why an existing tool is not offered, or how to get it; `None` for a name of no tool, and for a tool that
+    /// is offered.
     pub fn absence_of(&self, name: &str) -> Option<String> {
         let capability = registry::capability_of(name)?;
         let mut offered = self.offered.iter().map(|offered| offered.tool.name());
@@ -133,23 +136,24 @@ impl Toolbox {
         })
     }
 
-    /// What is offered, always in the same order.
+    /// Returns the definitions of the offered tools, always in the same order.
     pub fn definitions(&self) -> Vec<Definition> {
         let definition = |offered: &Offered| offered.definition(&self.workspace);
         self.offered.iter().map(definition).collect()
     }
 
-    /// The definitions as another party takes them.
+    /// Returns the definitions in the format of another party.
     pub fn export(&self, format: ExportFormat) -> Value {
         export::export(&self.definitions(), format)
     }
 
-    /// Calls a tool by the name under which it is offered. Whatever is wrong, the name and the arguments included, is an answer.
+    /// Calls a tool by the name under which it is offered. Any error, also a wrong name or wrong arguments, is an
+    /// answer.
     pub async fn call(&self, name: &str, arguments: Value) -> Answer {
         self.call_where(name, |offered| offered.name.as_str(), arguments).await
     }
 
-    /// Calls a tool by its canonical name (`read_file`), whatever the naming.
+    /// Calls a tool by its canonical name (`read_file`), independent of the naming.
     pub async fn call_canonical(&self, name: &str, arguments: Value) -> Answer {
         self.call_where(name, |offered| offered.tool.name(), arguments).await
     }
@@ -161,6 +165,7 @@ impl Toolbox {
             None => Err(self.recorded(UNKNOWN, self.unknown(name, self.offered.iter().map(&key)))),
         };
         let mut answer = outcome.unwrap_or_else(|error| self.failure(error));
+        // A notice about a command that a pause ended goes with the next answer, of whichever tool.
         for notice in self.workspace.take_pause_notices() {
             answer.text.push('\n');
             answer.text.push_str(&notice);
@@ -170,11 +175,11 @@ impl Toolbox {
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
         let call = tool.call(&self.workspace, arguments, &self.limits);
-        // A fault of ours must not leave the caller without an answer; each call works on what it holds alone. What was under way has
-        // left its event as it was unwound.
+        // A defect of Garret must not leave the caller without an answer, and each call works only on state of its own.
+        // An operation that was under way has recorded its event while it was unwound.
         let outcome = AssertUnwindSafe(call).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Err(broken().during(tool.name())));
-        // What failed in the workspace left its event there; what did not get so far leaves it here.
+        // An error of the workspace has its operation and was recorded there; any other error is recorded here.
         outcome.map_err(|error| match error.operation() {
             Some(_) => error,
             None => self.recorded(tool.name(), error.during(tool.name())),
@@ -186,14 +191,14 @@ impl Toolbox {
         error
     }
 
-    /// A failure as an answer; even a message is bounded.
+    /// Returns a failure as an answer; even a message is bounded.
     fn failure(&self, error: Error) -> Answer {
         let answer = Answer::of_error(error);
         let text = text::bounded(&answer.text, &self.limits);
         Answer { text, ..answer }
     }
 
-    /// The error for a tool that cannot be selected: it is of a capability that is not declared, or it does not exist.
+    /// Returns the error for a tool that cannot be selected: its capability is not declared, or it does not exist.
     fn not_offered(&self, name: &str) -> Error {
         if let Some(absence) = self.absence_of(name) {
             let message = format!("this workspace does not offer the tool {}", quote(name));
@@ -213,6 +218,7 @@ impl Toolbox {
             .map(|name| format!("`{name}`"))
             .collect::<Vec<_>>()
             .join(", ");
+        // A model may know the tool by the name of another naming, which `nearest` would not find.
         let by_another_name = self.offered.iter().position(|offered| offered.is_known_as(name));
         let meant = by_another_name.and_then(|index| names.clone().nth(index));
         let hint = match meant.or_else(|| shape::nearest(name, names)) {
@@ -229,7 +235,7 @@ fn broken() -> Error {
 }
 
 impl Offered {
-    /// Whether another naming calls the tool so.
+    /// Returns whether another naming calls the tool by this name.
     fn is_known_as(&self, name: &str) -> bool {
         let last = name.rsplit("__").next().unwrap_or(name);
         let last = last.strip_prefix("workspace_").unwrap_or(last);

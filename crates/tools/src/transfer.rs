@@ -1,4 +1,4 @@
-//! What `copy` and `move` have in common.
+//! The arguments and text that `copy` and `move` share.
 
 use garret_core::path::quote;
 use garret_workspace::{TransferOptions, Transferred};
@@ -26,7 +26,7 @@ impl Arguments {
     }
 }
 
-/// The outcome: `copied a to b (2 files)`.
+/// Returns the outcome: `copied a to b (2 files)`.
 pub(crate) fn show(done: &str, moved: Transferred) -> Output<Transferred> {
     let (src, dest) = (quote(&moved.src), quote(&moved.dest));
     let files = count(moved.files, "file", "files");

@@ -1,4 +1,4 @@
-//! `undo`: changes are taken back, and brought again.
+//! `undo`: reverses changes, and reverses an undo.
 
 use garret_core::{Error, Result};
 use garret_workspace::{ChangeShown, UndoRequest, Workspace};
@@ -13,7 +13,7 @@ use crate::{Annotations, change_text, text};
 
 pub(crate) struct Undo;
 
-/// What to take back.
+/// The changes to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     count: Option<u64>,
 }
 
-/// What was done.
+/// The result of an undo or redo.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Data {
     /// The change that took the others back; it can be undone itself.
@@ -69,6 +69,7 @@ impl Tool for Undo {
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
         let request = request(workspace, arguments)?;
+        // Only `last` asks for a number of changes, so only `last` can fall short of it.
         let requested = match request {
             Some(UndoRequest::Last(count)) => count,
             _ => 0,
@@ -87,7 +88,7 @@ impl Tool for Undo {
     }
 }
 
-/// What is to be undone; `None` for a redo.
+/// Returns the changes to undo; `None` for a redo.
 fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoRequest>> {
     let Arguments {
         what,

@@ -1,4 +1,4 @@
-//! `write_file`: a whole file at once.
+//! `write_file`: writes a whole file at once.
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};

@@ -1,8 +1,8 @@
-//! From what a caller wrote to a path that the storage may be asked for.
+//! Admission: turns a path that a caller wrote into a path that may be passed to the storage.
 //!
-//! A symbolic link is another name for a file, and policies speak of files, not of names. So where a policy depends on paths, or the
-//! view is a scope, the path is resolved first, the rules are checked on both names, and the storage is told to follow no link after
-//! that: neither an alias nor a race between check and use passes.
+//! A symbolic link is another name for a file, and policies apply to files, not to names. So if a policy depends on
+//! paths, or the view is a scope, the path is resolved first, the rules are checked on both names, and the storage is
+//! told to follow no link after that: neither an alias nor a race between check and use passes.
 
 use garret_core::{Access, EntryPath, Error, Follow, OnEscape, Result, WsPath};
 
@@ -11,20 +11,20 @@ use crate::Workspace;
 /// A path that passed the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// As the caller knows it, relative to the view.
+    /// The path as the caller knows it, relative to the view.
     pub(crate) shown: WsPath,
-    /// As the storage knows it.
+    /// The path as the storage knows it.
     pub(crate) real: WsPath,
-    /// How the storage treats links on the way.
+    /// How the storage treats links in the path.
     pub(crate) follow: Follow,
 }
 
-/// What an operation acts on where the last name of a path is a link.
+/// The entry that an operation acts on if the last name of a path is a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
     /// The link itself.
     Entry,
-    /// What the link leads to.
+    /// The entry that the link leads to.
     Content,
 }
 
@@ -38,20 +38,24 @@ impl Workspace {
         self.own_layer().rules.policy().on_escape
     }
 
-    /// Parses `path` and checks each access; the result is what the storage is asked for.
+    /// Parses `path` and checks each access against the policies; returns the path to pass to the storage.
     pub(crate) async fn admit(&self, path: &str, names: Names, accesses: &[Access]) -> Result<Target> {
         self.admit_path(self.parse(path)?, names, accesses).await
     }
 
-    /// Like [`Workspace::admit`], for a path at which something may be created.
+    /// Admits a path at which an entry may be created. Besides the checks of [`Workspace::admit`], it refuses paths of
+    /// the host.
     pub(crate) async fn admit_creation(&self, path: &str, names: Names, accesses: &[Access]) -> Result<Target> {
         let target = self.admit(path, names, accesses).await?;
         self.refuse_host_tree(path, &target.shown).await?;
         Ok(target)
     }
 
+    /// Checks each access to a parsed path of this view, and resolves its links if a rule or the view depends on names.
     pub(crate) async fn admit_path(&self, shown: WsPath, names: Names, accesses: &[Access]) -> Result<Target> {
         let asked = shown.below(&self.view.base)?;
+        // The written name is checked before it is resolved, so that a denied path is `denied` whether it exists or
+        // not.
         self.check_rules(&asked, accesses)?;
         if !self.is_fenced() {
             return Ok(Target {
@@ -70,11 +74,13 @@ impl Workspace {
         Ok(Target {
             shown,
             real,
+            // The rules were checked on the resolved path; a link put into it since must not lead elsewhere.
             follow: Follow::Never,
         })
     }
 
-    /// The path with the links on it followed: up to the entry itself, or to its content.
+    /// Returns `path` with its links followed: those of its directory for the entry itself, all of them for the
+    /// content.
     pub(crate) async fn real_path(&self, path: &WsPath, names: Names) -> Result<WsPath> {
         match (names, path.parent(), path.name()) {
             (Names::Entry, Some(parent), Some(name)) => self.storage().resolve(&parent).await?.child(name),
@@ -82,25 +88,26 @@ impl Workspace {
         }
     }
 
-    /// Where an admitted path leads. One that was checked by its real path already is not resolved again: a link that took its
-    /// place since would lead past the check.
+    /// Returns the path of the content of an admitted entry, with every link followed.
     pub(crate) async fn followed(&self, target: &Target) -> Result<WsPath> {
         match target.follow {
+            // Its real path was checked already. Resolved again, a link that took its place since would lead past the
+            // check.
             Follow::Never => Ok(target.real.clone()),
             Follow::Inside => self.storage().resolve(&target.real).await,
         }
     }
 
-    /// Whether names matter: a rule depends on the path, or the view is narrower than the storage.
+    /// Whether access depends on names: a rule depends on the path, or the view is narrower than the storage.
     pub(crate) fn is_fenced(&self) -> bool {
         !self.view.base.is_root() || self.view.layers.iter().any(|layer| layer.rules.depends_on_path())
     }
 
-    /// Checks a path of the storage against every policy around it.
+    /// Checks a path of the storage against every policy that applies to it.
     pub(crate) fn check_rules(&self, path: &WsPath, accesses: &[Access]) -> Result<()> {
         for layer in &self.view.layers {
             let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
-            // The root is where everything begins: it is listed whatever the rules, and shows what they leave.
+            // The root can always be listed, whatever the rules; its list shows only entries that the rules allow.
             let reads_root = |access: &Access| *access == Access::Read && relative.is_root();
             accesses
                 .iter()
@@ -110,12 +117,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// Admits a directory for listing or searching: it may be read, or it leads to something that may be.
+    /// Admits a directory for listing or searching: it may be read, or an entry below it may be read.
     pub(crate) async fn admit_directory(&self, path: &str) -> Result<Target> {
         let shown = self.parse(path)?;
         let asked = shown.below(&self.view.base)?;
         if self.is_visible(&asked, true) {
             let target = self.admit_path(shown, Names::Content, &[]).await?;
+            // Links may have led to another directory, whose own visibility counts as well.
             if self.is_visible(&target.real, true) {
                 return Ok(target);
             }
@@ -125,28 +133,30 @@ impl Workspace {
         self.admit_path(shown, Names::Content, &[Access::Read]).await
     }
 
-    /// Whether an entry of the storage shows in lists and searches of this view.
+    /// Whether lists and searches of this view show the entry of the storage at `path`.
     pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
         self.view.is_visible(path, is_directory)
     }
 
-    /// Whether a listed entry shows; one whose name is no path shows where it is in the view's directory and no rule depends on paths.
+    /// Whether this view shows a listed entry. An entry whose name is not UTF-8 is shown if it is in the view's
+    /// directory and no rule depends on paths.
     pub(crate) fn is_entry_visible(&self, path: &EntryPath, is_directory: bool) -> bool {
         match path.as_path() {
             Some(path) => self.is_visible(path, is_directory),
             None => {
+                // A glob cannot be matched against a name that is not UTF-8, so any rule on paths hides the entry.
                 let is_ruled = self.view.layers.iter().any(|layer| layer.rules.depends_on_path());
                 self.view.has_in_directory(path.as_bytes()) && !is_ruled
             }
         }
     }
 
-    /// A path of the storage as this view shows it.
+    /// Returns a path of the storage as this view shows it: relative to the view.
     pub(crate) fn shown(&self, path: &WsPath) -> WsPath {
         path.relative_to(&self.view.base).unwrap_or_else(|| path.clone())
     }
 
-    /// A listed path as this view shows it.
+    /// Returns a listed path of the storage as this view shows it: relative to the view.
     pub(crate) fn shown_entry(&self, path: &EntryPath) -> EntryPath {
         match path {
             EntryPath::Valid(path) => EntryPath::Valid(self.shown(path)),

@@ -1,5 +1,6 @@
-//! Operations that somebody must agree to first.
+//! Approval: operations that a person or a program must agree to before they run.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::MutexGuard;
@@ -9,33 +10,34 @@ use garret_core::{Actor, Error, ErrorKind, Result, WsPath};
 
 use crate::Workspace;
 
-/// What an [`Approver`] is asked.
+/// The question that an [`Approver`] answers.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
     /// The workspace's name.
     pub workspace: String,
     /// The operation, by the canonical name of its tool.
-    pub operation: &'static str,
-    /// Every path concerned, from the root of the workspace and in its normal form: `tmp/../a` in the scope `s` is `s/a`. Links in them
-    /// are not followed.
+    pub operation: Cow<'static, str>,
+    /// Every path that the operation names, from the root of the workspace and in its normal form: `tmp/../a` in the
+    /// scope `s` is `s/a`. Links in them are not followed.
     pub paths: Vec<String>,
-    /// The command or the code where one is concerned: all of it, without secrets. What somebody wrote who may be hostile: whoever
-    /// shows it escapes what does not print.
+    /// The whole command or code to run, without secrets; `None` for other operations. Its author may be hostile: a
+    /// program that displays it must escape characters that do not print.
     pub command: Option<String>,
-    /// The directory in which that runs, from the root of the workspace; empty for the root itself.
+    /// The directory in which the command runs, from the root of the workspace; empty for the root itself.
     pub cwd: Option<String>,
-    /// What is unusual about it, a line each: variables that it is given, what it reads, that it reaches the network.
+    /// Unusual properties of the command, a line each: variables that it is given, files that it reads, access to the
+    /// network.
     pub notes: Vec<String>,
-    /// What the command did to the files, a line each, where that is what is asked about.
+    /// The effects of the command on the files, a line each; empty unless the approval is about these effects.
     pub effects: Vec<String>,
-    /// Who wants it.
+    /// The actor that asks for the operation.
     pub actor: Actor,
 }
 
-/// What somebody is asked about.
+/// An operation that needs approval, with the details that an [`ApprovalRequest`] shows.
 #[derive(Debug, Clone)]
 pub(crate) struct Question<'a> {
-    pub(crate) operation: &'static str,
+    pub(crate) operation: Cow<'static, str>,
     pub(crate) paths: &'a [&'a str],
     pub(crate) command: Option<String>,
     pub(crate) cwd: Option<String>,
@@ -44,9 +46,9 @@ pub(crate) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    pub(crate) fn of(operation: &'static str, paths: &'a [&'a str]) -> Self {
+    pub(crate) fn of(operation: impl Into<Cow<'static, str>>, paths: &'a [&'a str]) -> Self {
         Self {
-            operation,
+            operation: operation.into(),
             paths,
             command: None,
             cwd: None,
@@ -56,14 +58,15 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What an [`Approver`] answers.
+/// The answer of an [`Approver`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
-    /// This once.
+    /// The operation is allowed this once.
     Allow,
-    /// This operation from now on, in this view (the workspace, or the scope that asked) while the workspace is open.
+    /// The operation is allowed from now on, in this view (the workspace, or the scope that asked) while the workspace
+    /// is open.
     AllowForSession,
-    /// No, for this reason; the model is told.
+    /// The operation is refused; the model is told the reason.
     Deny {
         /// The reason.
         reason: String,
@@ -78,7 +81,7 @@ pub trait Approver: Send + Sync + fmt::Debug {
 }
 
 impl Workspace {
-    /// Asks where a policy says so; a refusal is `denied` with the reason.
+    /// Asks for approval if a policy requires it for `operation`; a refusal is `denied` with the reason.
     pub(crate) async fn approve(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
         match self.approval_rule(operation) {
             Some(rule) => self.ask(Question::of(operation, paths), &rule).await,
@@ -86,23 +89,23 @@ impl Workspace {
         }
     }
 
-    /// The rule by which an operation needs approval, where one says so.
+    /// Returns the rule by which `operation` needs approval; `None` if no policy requires it.
     pub(crate) fn approval_rule(&self, operation: &str) -> Option<String> {
         let mut layers = self.view.layers.iter();
         let is_listed = layers.any(|layer| layer.rules.needs_approval(operation));
         is_listed.then(|| format!("require_approval = {operation}"))
     }
 
-    /// Asks because of `rule`, unless consent to it was given for the session.
+    /// Asks for approval because of `rule`, unless consent to that rule was given for the session.
     pub(crate) async fn ask(&self, question: Question<'_>, rule: &str) -> Result<()> {
-        let operation = question.operation;
-        // What a command did is looked at each time: consent to one says nothing of the next.
+        let operation = question.operation.clone();
+        // Effects of a command are approved each time: consent to those of one command says nothing of the next.
         let may_last = question.effects.is_empty();
         if may_last && self.approved().contains(&self.consent(rule)) {
             return Ok(());
         }
         let first = question.paths.first().map(|path| self.own_name(path));
-        let refused = |why: &str| refused(operation, first.as_deref(), rule, why);
+        let refused = |why: &str| refused(&operation, first.as_deref(), rule, why);
         let Some(approver) = &self.shared.approver else {
             return Err(refused("and no approver is configured")
                 .hint("attach an approver, or remove the operation from `require_approval`"));
@@ -110,7 +113,7 @@ impl Workspace {
         let paths = question.paths.iter().map(|path| self.path_to_approve(path));
         let request = ApprovalRequest {
             workspace: self.name().to_owned(),
-            operation,
+            operation: operation.clone(),
             paths: paths.collect::<Result<_>>()?,
             command: question.command,
             cwd: question.cwd,
@@ -132,8 +135,9 @@ impl Workspace {
         }
     }
 
-    /// What consent for the session is given to: what a rule speaks of in this view, not in the ones beside it.
+    /// Returns the key under which consent for the session is kept.
     fn consent(&self, rule: &str) -> (WsPath, String) {
+        // The view is a part of the key: consent given in one scope must not hold in the scopes beside it.
         (self.view.base.clone(), rule.to_owned())
     }
 
@@ -141,8 +145,9 @@ impl Workspace {
         self.shared.approved.lock().expect("no holder panics")
     }
 
-    /// What a caller wrote is hostile: an approver that looks at how a path begins must see where it leads.
+    /// Returns `path` in its normal form, from the root of the workspace.
     fn path_to_approve(&self, path: &str) -> Result<String> {
+        // The caller may be hostile: an approver that compares how a path begins must not be deceived by `..` in it.
         Ok(self.parse(path)?.below(&self.view.base)?.to_string())
     }
 }

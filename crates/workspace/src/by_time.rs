@@ -1,17 +1,17 @@
-//! Pages in the order of time: the newest first, equal times by path, and what has no time last.
+//! Pages in the order of time: the newest first, equal times by path, and entries without a time last.
 //!
-//! A cursor is the time and the path of the last entry shown, so that no state is kept between pages. An entry that changes meanwhile moves
-//! before the cursor: it is never shown twice, and every entry that stays as it is comes once.
+//! A cursor is the time and the path of the last entry shown, so that no state is kept between pages. An entry that
+//! changes between two pages moves before the cursor: no entry is shown twice, and every unchanged entry is shown once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use garret_core::{EntryPath, Error, Result, Timestamp};
 
-/// The place of an entry in the order of time.
+/// The sort key of an entry in the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ByTime {
-    /// Microseconds since the epoch; none comes after all.
+    /// Microseconds since the epoch; `None` sorts after all times.
     modified: Reverse<Option<i64>>,
     path: Vec<u8>,
 }
@@ -24,7 +24,7 @@ impl ByTime {
         }
     }
 
-    /// This as a cursor: `1767323045000000 src/a.rs`.
+    /// Returns the key as a cursor: `1767323045000000 src/a.rs`.
     pub(crate) fn to_token(&self) -> String {
         let time = self.modified.0.map_or_else(|| "-".to_owned(), |time| time.to_string());
         format!("{time} {}", EntryPath::from_bytes(self.path.clone()).to_token())
@@ -47,7 +47,7 @@ impl ByTime {
     }
 }
 
-/// Collects the first entries after a cursor: a page and one more, which tells that there are more.
+/// Collects the first entries after a cursor: a page and one more entry, which shows that another page follows.
 #[derive(Debug)]
 pub(crate) struct FirstByTime<T> {
     after: Option<ByTime>,
@@ -64,7 +64,7 @@ impl<T> FirstByTime<T> {
         }
     }
 
-    /// Takes an entry, where it is among the first.
+    /// Adds an entry if it is among the first; `entry` is called only then.
     pub(crate) fn consider(&mut self, key: ByTime, entry: impl FnOnce() -> T) {
         let is_before = self.after.as_ref().is_some_and(|after| key <= *after);
         let is_full = self.first.len() > self.limit;
@@ -72,19 +72,20 @@ impl<T> FirstByTime<T> {
             return;
         }
         self.first.insert(key, entry());
+        // Dropped at once, so that a walk through a large tree holds one page in memory.
         if is_full {
             self.first.pop_last();
         }
     }
 
-    /// Takes what another one collected.
+    /// Adds the entries that `other` collected.
     pub(crate) fn merge(&mut self, other: Self) {
         for (key, entry) in other.first {
             self.consider(key, || entry);
         }
     }
 
-    /// The page.
+    /// Returns the page.
     pub(crate) fn finish(mut self) -> TimePage<T> {
         let has_more = self.first.len() > self.limit;
         if has_more {
@@ -103,9 +104,9 @@ impl<T> FirstByTime<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TimePage<T> {
     pub(crate) entries: Vec<T>,
-    /// The cursor behind each entry.
+    /// The cursor after each entry.
     pub(crate) cursors: Vec<String>,
-    /// The cursor of the next page, where there is one.
+    /// The cursor of the next page, if there is one.
     pub(crate) next_cursor: Option<String>,
 }
 

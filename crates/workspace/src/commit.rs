@@ -1,30 +1,34 @@
 //! The one function through which every mutation of a workspace goes.
 
+use std::borrow::Cow;
 use garret_core::{Applied, Batch, EntryKind, Error, ErrorKind, Follow, Mutation, Origin, Result, StatOptions, WsPath};
 
 use crate::Workspace;
 use crate::admit::Names;
 
-/// Something that a mutation puts somewhere.
+/// An entry that a mutation puts at a path.
 struct Arrival {
     path: Vec<u8>,
     is_directory: bool,
 }
 
 impl Workspace {
-    /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked, and the storage
-    /// is asked once.
+    /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked,
+    /// and the storage is asked once.
     pub(crate) async fn commit(
         &self,
-        operation: &'static str,
+        operation: impl Into<Cow<'static, str>>,
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<Applied>> {
-        let origin = self.origin(operation, summary_of(operation, &mutations));
+        let operation = operation.into();
+        let summary = summary_of(&operation, &mutations);
+        let origin = self.origin(operation, summary);
         self.commit_from(origin, mutations, follow).await
     }
 
-    /// The same with the words of whoever knows better than the mutations what they come to.
+    /// Applies the mutations as one atomic change with the given origin, for a caller whose summary says more than the
+    /// mutations do.
     pub(crate) async fn commit_from(
         &self,
         origin: Origin,
@@ -34,6 +38,8 @@ impl Workspace {
         let batch = self.batch(origin, mutations, follow).await?;
         let now = self.shared.clock.elapsed();
         let mut turns = Vec::new();
+        // From the outermost layer inwards, as every other operation does: two that wait for each other's quota would
+        // never end.
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
                 turns.push(quota.take_turn(self.storage(), &layer.base, &batch, now).await?);
@@ -44,25 +50,28 @@ impl Workspace {
         Ok(applied)
     }
 
-    /// The same by whoever has the turns with the quotas already.
+    /// Applies the mutations as one atomic change, for a caller that already holds the turns of all quotas.
     pub(crate) async fn commit_with_turns(
         &self,
-        operation: &'static str,
+        operation: impl Into<Cow<'static, str>>,
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<Applied>> {
-        let origin = self.origin(operation, summary_of(operation, &mutations));
+        let operation = operation.into();
+        let summary = summary_of(&operation, &mutations);
+        let origin = self.origin(operation, summary);
         let batch = self.batch(origin, mutations, follow).await?;
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
+                // Not `take_turn`: the caller holds the lock of this quota, so waiting for it would never end.
                 quota.check(self.storage(), &layer.base, &batch).await?;
             }
         }
         self.storage().apply(batch).await
     }
 
-    /// The batch of these mutations, if no file has a denied name or would be too large, and none is where history leaves out what commands
-    /// make.
+    /// Builds the batch of these mutations. Refuses a file that has a denied name, one that would be too large, and one
+    /// at a path that `exclude` keeps out of history.
     async fn batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
         self.check_changed_files(&mutations).await?;
         for mutation in &mutations {
@@ -76,36 +85,39 @@ impl Workspace {
         })
     }
 
-    /// Where a change of this workspace comes from.
-    pub(crate) fn origin(&self, operation: &'static str, summary: String) -> Origin {
+    /// Returns the origin of a change of this workspace: the operation, its summary and the actor.
+    pub(crate) fn origin(&self, operation: impl Into<Cow<'static, str>>, summary: String) -> Origin {
         Origin {
-            operation,
+            operation: operation.into(),
             summary,
             actor: self.actor().clone(),
             command: None,
         }
     }
 
-    /// Checks that nothing is put where history leaves out what commands make: whoever writes there by hand would have another file than
-    /// the commands see. What is there already can be removed.
+    /// Refuses to put an entry at a path that `exclude` keeps out of history. An entry that is already there can be
+    /// removed.
     async fn check_in_history(&self, mutation: &Mutation, follow: Follow) -> Result<()> {
+        // Commands have their own files at excluded paths: a file written there from outside is not the one that
+        // commands see.
         let Some(shop) = self.workshop().ok().filter(|shop| !shop.exclusions.is_empty()) else {
             return Ok(());
         };
         let arrivals = self.arrivals(mutation, follow).await?;
         let is_left_out = |one: &Arrival| shop.exclusions.covers_bytes(&one.path, one.is_directory);
-        match arrivals.iter().any(is_left_out) {
-            false => Ok(()),
-            true => Err(Error::new(
-                ErrorKind::Denied,
-                "`exclude` keeps this path out of history: only commands can write there",
-            )
-            .at(&self.shown(mutation.path()))
-            .hint("write it with a command, write to another path, or remove the pattern from `exclude`")),
+        if !arrivals.iter().any(is_left_out) {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::Denied,
+            "`exclude` keeps this path out of history: only commands can write there",
+        )
+        .at(&self.shown(mutation.path()))
+        .hint("write it with a command, write to another path, or remove the pattern from `exclude`"))
     }
 
-    /// What a mutation puts where, with all that a directory takes along, by the paths that the links on the way lead to.
+    /// Returns the entries that a mutation puts at paths, those of a moved directory included, by their paths with
+    /// links resolved.
     async fn arrivals(&self, mutation: &Mutation, follow: Follow) -> Result<Vec<Arrival>> {
         let (to, names, is_directory) = match mutation {
             Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(Vec::new()),
@@ -121,13 +133,14 @@ impl Workspace {
         Ok(vec![Arrival { path, is_directory }])
     }
 
-    /// What a move of `from` to `to` puts where.
+    /// Returns the entries that a move of `from` to `to` puts at paths.
     async fn moved(&self, from: &WsPath, to: &WsPath) -> Result<Vec<Arrival>> {
         let options = StatOptions {
             follow: Follow::Never,
             with_version: false,
         };
         let stat = self.storage().stat(from, options).await;
+        // A missing source is no error here: the storage reports it when the batch is applied.
         let is_directory = stat.is_ok_and(|stat| stat.kind == EntryKind::Directory);
         let mut arrivals = vec![Arrival {
             path: to.as_str().into(),
@@ -143,15 +156,17 @@ impl Workspace {
         Ok(arrivals)
     }
 
-    /// Where a path leads. One that leads nowhere as things are is left to the storage, which knows what the whole batch does.
+    /// Returns `path` with its links followed, or unchanged if it cannot be resolved.
     async fn real(&self, path: &WsPath, names: Names, follow: Follow) -> WsPath {
         match follow {
+            // An earlier mutation of the batch may make the directories of this path; the storage, which sees them all,
+            // decides.
             Follow::Inside => self.real_path(path, names).await.unwrap_or_else(|_| path.clone()),
             Follow::Never => path.clone(),
         }
     }
 
-    /// Checks the size that a file would have.
+    /// Checks the size that a file would have after the mutation.
     async fn check_size(&self, mutation: &Mutation) -> Result<()> {
         if self
             .view
@@ -175,7 +190,7 @@ impl Workspace {
     }
 
     async fn size_of(&self, path: &garret_core::WsPath) -> u64 {
-        // Where nothing is there, the storage says so better than this check could.
+        // If the file is missing, the storage reports that with a better error than this check could.
         let Ok(real) = self.storage().resolve(path).await else {
             return 0;
         };
@@ -186,7 +201,8 @@ impl Workspace {
     }
 }
 
-/// Words for what the mutations alone would tell wrongly; empty where they tell it.
+/// Returns a summary for operations whose mutations would describe them wrongly: an edit is stored as a write. Empty
+/// for the others.
 fn summary_of(operation: &str, mutations: &[Mutation]) -> String {
     let verb = match operation {
         "edit_file" => "edit",

@@ -1,15 +1,17 @@
-//! Files that have a denied name beside an allowed one.
+//! Hard links: files that have a denied name beside an allowed one.
 //!
-//! A hard link is a name of a file, as good as any other, and policies speak of files. So where a view may not read every path, a file with
-//! several names is denied under all of them if one of them is denied. A name outside the workspace is no rule's business.
+//! A hard link is a name of a file, as good as any other, and policies apply to files. So if a view may not read every
+//! path, a file with several names is denied under all of them if one of them is denied. Names outside the workspace
+//! are not judged by any rule.
 //!
-//! No file system tells the other names of a file. Where an operation meets a file with several names, the tree is walked once for denied files
-//! with several names, and the files are compared. A file with one name costs nothing.
+//! No file system tells the other names of a file. When an operation meets a file with several names, the tree is
+//! walked once for denied files with several names, and the files are compared. A file with one name costs nothing.
 //!
-//! A directory that Garret cannot read may hold denied names of files that it can read elsewhere. Where the walk for denied names meets one,
-//! the visible names of each file are counted, too: a file that has more names than that may have a denied one, and is denied.
+//! A directory that Garret cannot read may hold denied names of files that it can read elsewhere. If the walk for
+//! denied names meets one, the visible names of each file are counted, too: a file that has more names than that may
+//! have a denied one, and is denied.
 //!
-//! The history keeps each name as a file of its own. There a path is judged by the file that is at the path now.
+//! The history keeps each name as a file of its own. A path of the past is judged by the file that is at the path now.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +34,8 @@ type DeniedNames = Arc<HashSet<EntryPath>>;
 struct DeniedFiles {
     /// Files that have a denied name.
     named: HashSet<FileIdentity>,
-    /// How many visible names each file with several names has; set where a directory that may hold denied names cannot be read.
+    /// How many visible names each file with several names has; set if a directory that may hold denied names cannot be
+    /// read.
     visible_names: Option<HashMap<FileIdentity, u64>>,
 }
 
@@ -59,8 +62,8 @@ pub(crate) struct HardLinkMemo {
 }
 
 impl Workspace {
-    /// Returns this workspace for one operation on several files: the tree is walked for hard links to denied files once, and not for each
-    /// file. Links that are made after the walk are not seen.
+    /// Returns this workspace for one operation on several files: the tree is walked for hard links to denied files
+    /// once, and not for each file. Links that are made after the walk are not seen.
     #[must_use]
     pub fn remembering_hard_links(&self) -> Self {
         Self {
@@ -84,17 +87,17 @@ impl Workspace {
         }
     }
 
-    /// Refuses the file at `path` if it has a denied name. `file` says which one it is, where it has several names.
+    /// Refuses the file at `path` if it has a denied name. `file` identifies it; `None` for a file with one name.
     pub(crate) async fn check_file(&self, path: &WsPath, file: Option<HardLinkedFile>) -> Result<()> {
         if !self.may_be_denied(file) {
             return Ok(());
         }
         let entry = EntryPath::from(path.clone());
         let is_denied = self.on_own_thread(move |workspace| workspace.is_denied_file(&entry, file));
-        match is_denied.await? {
-            true => Err(refusal(&self.shown(path))),
-            false => Ok(()),
+        if is_denied.await? {
+            return Err(refusal(&self.shown(path)));
         }
+        Ok(())
     }
 
     /// Refuses the file that is at `path` if it has a denied name. A path without a file passes.
@@ -110,8 +113,9 @@ impl Workspace {
         self.check_file(path, stat.ok().and_then(|stat| stat.hard_linked)).await
     }
 
-    /// Refuses to change files that have a denied name: an undo would bring their content back under the allowed name alone.
+    /// Refuses to change files that have a denied name.
     pub(crate) async fn check_changed_files(&self, mutations: &[Mutation]) -> Result<()> {
+        // The history keeps each name as a file: an undo would bring the content back under the allowed name alone.
         for mutation in mutations.iter().filter(|_| self.judges_hard_links()) {
             match mutation {
                 Mutation::MakeDir { .. } | Mutation::Symlink { .. } => continue,
@@ -123,7 +127,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Returns the entries of a list without files that have a denied name.
+    /// Removes the files that have a denied name from the entries of a list.
     pub(crate) async fn without_denied_files(&self, entries: Vec<Entry>) -> Result<Vec<Entry>> {
         if !entries.iter().any(|entry| self.may_be_denied(entry.hard_linked)) {
             return Ok(entries);
@@ -149,12 +153,12 @@ impl Workspace {
         }
     }
 
-    /// The visible paths at which files with a denied name are now.
+    /// Returns the visible paths at which files with a denied name are now.
     pub(crate) async fn denied_names(&self) -> Result<DeniedNames> {
-        match self.judges_hard_links() {
-            true => self.on_own_thread(Self::find_denied_names).await,
-            false => Ok(DeniedNames::default()),
+        if !self.judges_hard_links() {
+            return Ok(DeniedNames::default());
         }
+        self.on_own_thread(Self::find_denied_names).await
     }
 
     /// Whether a file can have a name that this view may not read.
@@ -162,15 +166,16 @@ impl Workspace {
         self.view.hides_paths() && self.present_files().info().has_hard_links
     }
 
-    /// Whether one file can have such a name: it has several, or (in the past) nobody knows how many.
+    /// Whether `file` can have a name that this view may not read.
     pub(crate) fn may_be_denied(&self, file: Option<HardLinkedFile>) -> bool {
         match &self.shared.present {
             None => file.is_some() && self.view.hides_paths(),
+            // The history does not record how many names a file had, so each file of the past is judged.
             Some(_) => self.judges_hard_links(),
         }
     }
 
-    /// The files as they are now, also in a view of the past.
+    /// Returns the storage with the files as they are now, also in a view of the past.
     fn present_files(&self) -> &dyn Storage {
         self.shared.present.as_ref().unwrap_or(&self.shared.storage).as_ref()
     }
@@ -225,7 +230,8 @@ impl Workspace {
         }
     }
 
-    /// Runs work that may walk the tree away from the threads that drive futures; in place where the walk was made already.
+    /// Runs `work`, which may walk the tree, on a thread of its own; on this thread if the result of the walk is known
+    /// already.
     async fn on_own_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
@@ -238,6 +244,7 @@ impl Workspace {
             return work(self);
         }
         let workspace = self.clone();
+        // A walk of the whole tree blocks; on a thread that drives futures it would hold up every other operation.
         let (done, outcome) = oneshot::channel();
         let work = move || drop(done.send(work(&workspace)));
         let spawned = thread::Builder::new().name("garret-links".into()).spawn(work);
@@ -257,14 +264,14 @@ impl Workspace {
     }
 }
 
-/// Which files of a view a walk is for.
+/// The files of a view that a walk looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Denied,
     Visible,
 }
 
-/// How much of its side a walk has seen.
+/// How much of its side of the view a walk has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     Whole,
@@ -273,7 +280,8 @@ enum Coverage {
 }
 
 impl Coverage {
-    /// Passes by an entry that is gone. One that Garret itself may not look at is passed by, too, and is missing from then on.
+    /// Turns the error of an entry that is gone into `None`. An entry that Garret itself may not look at is `None`,
+    /// too, and makes the coverage partial.
     fn pass<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -289,14 +297,14 @@ impl Coverage {
     }
 }
 
-/// A directory that a walk is in.
+/// A directory that a walk has opened.
 struct OpenedDirectory {
     handle: Arc<dyn Directory>,
     path: EntryPath,
     visibility: Visibility,
 }
 
-/// A directory that a walk has come to and not yet opened.
+/// A directory that a walk has found and not yet opened.
 struct UnopenedDirectory {
     parent: Arc<dyn Directory>,
     name: Vec<u8>,
@@ -304,7 +312,8 @@ struct UnopenedDirectory {
     visibility: Visibility,
 }
 
-/// Hands each file with several names to `take` that is on this side of the view. Of the others, only the names are read.
+/// Passes each file with several names on this side of the view to `take`. The other files are not opened; only their
+/// names are read.
 fn walk_linked_files(
     root: Box<dyn Directory>,
     view: &View,
@@ -323,6 +332,7 @@ fn walk_linked_files(
             let path = directory.path.child(&entry.name);
             let visibility = match directory.visibility {
                 Visibility::Partial => view.visibility(&path, entry.kind),
+                // Below a directory that is visible or hidden as a whole, the rules need not be asked again.
                 settled => settled,
             };
             let is_on_side = (side == Side::Denied) == (visibility == Visibility::Hidden);
@@ -349,8 +359,9 @@ fn walk_linked_files(
     Ok(coverage)
 }
 
-/// Opens the next directory of a walk. Each is opened when its turn comes, so that few are open at a time.
+/// Opens the next directory of a walk; `None` at its end.
 fn next_directory(waiting: &mut Vec<UnopenedDirectory>, coverage: &mut Coverage) -> Result<Option<OpenedDirectory>> {
+    // Opened one at a time and not when found: a process may hold a limited number of open directories.
     while let Some(one) = waiting.pop() {
         if let Some(handle) = coverage.pass(one.parent.open_directory(&one.name))? {
             return Ok(Some(OpenedDirectory {
@@ -363,7 +374,7 @@ fn next_directory(waiting: &mut Vec<UnopenedDirectory>, coverage: &mut Coverage)
     Ok(None)
 }
 
-/// The refusal tells nothing of the other name.
+/// The error for a file that has a denied name. It must not tell that name.
 fn refusal(shown: &WsPath) -> Error {
     let message = format!(
         "{} may not be read: it is a hard link, and the file has another name that this view may not read or that Garret cannot find",

@@ -1,8 +1,9 @@
 //! Absolute paths of the host, which coding models send.
 //!
-//! Where the files of a workspace lie in a directory of the host, an absolute path beneath that directory names the file that it names
-//! there. Every other absolute path begins at the root of the workspace. A path that begins with the name of a directory that every
-//! machine has is most likely one of the host, so it does not create such a directory.
+//! If the files of a workspace are in a directory of the host, an absolute host path below that directory names the
+//! same file in the workspace. Every other absolute path begins at the root of the workspace. A path that begins with
+//! the name of a directory that every machine has is most likely one of the host, so it does not create such a
+//! directory.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,8 @@ use crate::Workspace;
 /// Top-level directories of machines. An absolute path creates none of them in a workspace.
 const HOST_TREES: [&str; 9] = ["home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt"];
 
-/// The absolute paths of the directory in which the files lie: as it was given, and with links resolved. No message shows them.
+/// The absolute paths of the host directory that holds the files: as it was given, and with links resolved. No message
+/// shows them.
 #[derive(Clone, Default)]
 pub(crate) struct HostRoots(Vec<Vec<String>>);
 
@@ -25,17 +27,19 @@ impl std::fmt::Debug for HostRoots {
 }
 
 impl HostRoots {
-    /// A directory whose path is not UTF-8 is left out: no tool can write such a path.
+    /// Keeps the absolute paths among `directories`.
     pub(crate) fn new(directories: &[PathBuf]) -> Self {
+        // A path that is not UTF-8 is left out: no tool call can contain it.
         let roots = directories.iter().filter_map(|directory| directory.to_str());
         let roots = roots.filter(|root| root.starts_with('/'));
         let roots = roots.map(|root| components(root).map(str::to_owned).collect());
-        // Below `/` every absolute path begins at the root of the workspace anyway.
+        // For a workspace on `/` itself, an absolute path already begins at the root of the workspace.
         Self(roots.filter(|root: &Vec<String>| !root.is_empty()).collect())
     }
 
-    /// The part of the absolute path `text` below the directory `base` of the workspace; `None` where it lies elsewhere. A path that
-    /// begins below it and climbs out keeps its `..`, so that whoever reads it sees an escape.
+    /// Returns the part of the absolute path `text` below the directory `base` of the workspace; `None` if it lies
+    /// elsewhere. A path that begins below `base` and climbs out keeps its `..`, so that the parser of workspace paths
+    /// sees an escape.
     fn below(&self, text: &str, base: &WsPath) -> Option<String> {
         let written: Vec<&str> = components(text).collect();
         let resolved = resolve_dots(&written);
@@ -70,12 +74,13 @@ fn strip<'a>(path: &[&str], root: impl Iterator<Item = &'a str>) -> Option<Strin
 }
 
 impl Workspace {
-    /// What an absolute path of the host names in this view; `None` for every other path.
+    /// Returns the path in this view that an absolute path of the host names; `None` for every other path.
     pub(crate) fn below_host_root(&self, path: &str) -> Option<String> {
         self.below_host_directory(path, &WsPath::root())
     }
 
-    /// What an absolute path of the host names below the directory `within` of this view; `None` for every other path.
+    /// Returns the path below the directory `within` of this view that an absolute path of the host names; `None` for
+    /// every other path.
     fn below_host_directory(&self, path: &str, within: &WsPath) -> Option<String> {
         if !path.starts_with('/') || is_at_mount_point(path) || self.shared.host_roots.0.is_empty() {
             return None;
@@ -84,11 +89,12 @@ impl Workspace {
         self.shared.host_roots.below(path, &directory)
     }
 
-    /// A path of this view whose text does not leave it, whatever `on_escape` says.
+    /// Parses a path of this view, and refuses one that leaves the view, whatever `on_escape` says.
     pub(crate) fn parse_strictly(&self, path: &str) -> Result<WsPath> {
         self.parse_with(path, OnEscape::Reject)
     }
 
+    /// Parses a path of this view; `on_escape` decides about one that leaves the view.
     pub(crate) fn parse_with(&self, path: &str, on_escape: OnEscape) -> Result<WsPath> {
         match self.below_host_root(path) {
             Some(inside) => WsPath::parse_with(&inside, on_escape),
@@ -96,10 +102,10 @@ impl Workspace {
         }
     }
 
-    /// A glob on the paths below the directory `within`, without the host's path of that directory.
+    /// Removes the host's path of the directory `within` from a glob on the paths below it.
     pub(crate) fn glob_within(&self, glob: String, within: &str) -> Result<String> {
         let inside = self.below_host_directory(&glob, &self.parse(within)?);
-        // The `./` keeps a glob of one name a glob on paths: alone, it would speak of names at any depth.
+        // The `./` keeps a glob of one name a glob on paths: without it, the glob would match that name at any depth.
         Ok(inside.map_or(glob, |inside| format!("./{inside}")))
     }
 
@@ -115,7 +121,7 @@ impl Workspace {
         Err(host_tree(top).at(shown))
     }
 
-    /// Whether this view shows something called `name` at its root.
+    /// Whether this view shows an entry called `name` at its root.
     async fn has_top_level(&self, name: &str) -> Result<bool> {
         let path = WsPath::root().child(name)?.below(&self.view.base)?;
         let options = StatOptions {

@@ -1,10 +1,10 @@
-//! The workspace: one tree of files, and what may be done there.
+//! The workspace: one tree of files, and the operations that its policy allows.
 //!
-//! A [`Workspace`] stands between whoever calls (a tool, a front door, an embedding program) and a storage. Each operation goes the same
-//! way: it is opened in the operations log, an approver is asked where the policy says so, its paths are parsed and checked against the
-//! policy, and a mutation passes one function (`commit.rs`), which checks sizes and quota and hands one batch to the storage.
-//! Everything that is not in the storage contract (windows, edits, patches, trees, globs, searches) is written here, once for all
-//! storages.
+//! A [`Workspace`] stands between its callers (a tool, a front door, an embedding program) and a storage. Each
+//! operation goes the same way: it is opened in the operations log, an approver is asked if the policy requires it, its
+//! paths are parsed and checked against the policy, and a mutation passes one function (`commit.rs`), which checks
+//! sizes and quota and passes one batch to the storage. Everything that is not in the storage contract (windows, edits,
+//! patches, trees, globs, searches) is written here, once for all storages.
 
 mod admit;
 mod approval;

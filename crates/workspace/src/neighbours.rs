@@ -7,11 +7,11 @@ use garret_core::Result;
 
 /// Reaches the files of other workspaces of the same home.
 ///
-/// A history knows the files of its own workspace; where those of another live in a directory, only whoever puts workspaces together
-/// can get there.
+/// A history knows the files of its own workspace. The files of another workspace may be in a directory that only the
+/// program which assembles workspaces can open.
 #[async_trait]
 pub trait Neighbours: Send + Sync + fmt::Debug {
-    /// Has the history of the workspace with this id know what other programs did to its files; gives whether they are where other
-    /// programs reach them at all.
+    /// Lets the history of the workspace with this id record the changes that other programs made to its files. Returns
+    /// whether other programs can reach these files at all.
     async fn look_at(&self, id: &str) -> Result<bool>;
 }

@@ -1,4 +1,4 @@
-//! One operation from its start to its event: nothing happens in a workspace that leaves none.
+//! One operation from its start to its event: every operation on a workspace leaves one event.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use garret_core::{Error, Event, Outcome, Result, WsPath};
 
 use crate::Workspace;
 
-/// An operation under way. Ends with one event: by [`Operation::finish`], or, when its future is dropped before that, as cancelled.
+/// An operation in progress. It ends with one event: by [`Operation::finish`], or, if its future is dropped before
+/// that, as cancelled.
 pub(crate) struct Operation<'a> {
     workspace: &'a Workspace,
     name: &'static str,
@@ -17,8 +18,8 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Workspace {
-    /// Runs `work` as the operation `name` on `paths`: asks for approval where needed, and leaves one event whatever happens.
-    /// `bytes` tells how much content a success moved.
+    /// Runs `work` as the operation `name` on `paths`: asks for approval if needed, and leaves one event whatever
+    /// happens. `bytes` returns how much content a successful operation moved.
     pub(crate) async fn operate<T>(
         &self,
         name: &'static str,
@@ -27,6 +28,7 @@ impl Workspace {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let work = async {
+            // Approval is inside the observed work, so that a refusal leaves an event, too.
             self.approve(name, paths).await?;
             self.settle_live().await?;
             work.await
@@ -34,7 +36,7 @@ impl Workspace {
         self.observe(name, paths.first().copied(), bytes, work).await
     }
 
-    /// The same for an operation that asks for approval itself.
+    /// Runs `work` as the operation `name` and leaves one event; for an operation that asks for approval itself.
     pub(crate) async fn observe<T>(
         &self,
         name: &'static str,
@@ -47,7 +49,7 @@ impl Workspace {
         operation.finish(result, bytes)
     }
 
-    /// Leaves the event of an operation that failed before it began, because its arguments could not be read.
+    /// Records the event of an operation that failed before it began, because its arguments could not be read.
     pub fn record_failure(&self, name: &'static str, error: &Error) {
         Operation::start(self, name, None).record(Outcome::of(Some(error)), 0);
     }
@@ -78,6 +80,7 @@ impl<'a> Operation<'a> {
     }
 
     fn record(&mut self, outcome: Outcome, bytes: u64) {
+        // Taken, because `drop` runs after `finish` as well and must not record a second event.
         if !std::mem::take(&mut self.is_open) {
             return;
         }
@@ -87,7 +90,7 @@ impl<'a> Operation<'a> {
             at: shared.clock.now(),
             workspace: shared.name.clone(),
             actor: self.workspace.actor().clone(),
-            operation: self.name,
+            operation: self.name.into(),
             path: self.path.map(|path| self.workspace.own_name(path)),
             bytes,
             duration: shared.clock.elapsed().saturating_sub(self.started),
@@ -103,12 +106,12 @@ impl Drop for Operation<'_> {
 }
 
 impl Workspace {
-    /// A path as the caller wrote it, without the host's part of it.
+    /// Returns a path as the caller wrote it, without the host's part of it.
     pub(crate) fn own_name(&self, path: &str) -> String {
         self.below_host_root(path).unwrap_or_else(|| path.to_owned())
     }
 
-    /// An error of the storage in the words of this view: paths relative to it.
+    /// Rewrites an error of the storage for this view: its paths become relative to the view.
     fn as_seen_here(&self, error: Error) -> Error {
         let base = &self.view.base;
         if base.is_root() {

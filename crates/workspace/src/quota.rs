@@ -1,7 +1,8 @@
-//! How much a workspace may hold.
+//! Quota: how much a workspace may hold.
 //!
-//! What is there is counted once and then followed by what this workspace itself does. Others may write to the same storage, so a count
-//! is not trusted for long, and never for a refusal: before one, everything is counted again. While a quota is set, mutations take turns.
+//! The files are counted once, and the count is then adjusted by the batches of this workspace. Other programs may
+//! write to the same storage, so a count is not trusted for long, and never for a refusal: before a refusal, everything
+//! is counted again. While a quota is set, mutations take turns.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use garret_core::{
 };
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
+/// How long a count is used before the files are counted again.
 const TRUSTED_FOR: Duration = Duration::from_secs(30);
 
-/// The limits of one policy, and what is known of the use.
+/// The limits of one policy, and the last count of files and bytes.
 #[derive(Debug)]
 pub(crate) struct Quota {
     limits: Limits,
@@ -34,7 +36,7 @@ struct Counted {
     at: Duration,
 }
 
-/// Files and bytes: what is there, or what a batch adds.
+/// A number of files and bytes: those below a directory, or those that a batch adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Usage {
     files: i64,
@@ -57,20 +59,21 @@ impl Usage {
     }
 }
 
-/// The turn of one batch; what it did is noted when it is done.
+/// The turn of one batch: a lock on the count, which is updated when the batch is done.
 pub(crate) struct Turn<'a> {
     known: MutexGuard<'a, Option<Counted>>,
     after: Counted,
 }
 
 impl Turn<'_> {
-    /// Notes that the batch was applied.
+    /// Updates the count with the batch, which was applied.
     pub(crate) fn done(mut self) {
         *self.known = Some(self.after);
     }
 }
 
 impl Quota {
+    /// Returns the quota that the rules set; `None` if they limit neither files nor bytes.
     pub(crate) fn of(rules: &FsRules) -> Option<Self> {
         let (max_files, max_bytes) = (rules.policy().max_files, rules.max_total_bytes());
         let is_set = max_files.is_some() || max_bytes.is_some();
@@ -80,7 +83,7 @@ impl Quota {
         })
     }
 
-    /// Waits for a turn and checks that the batch fits below `base`; `now` is a clock that never goes back.
+    /// Waits for a turn and checks that the batch fits below `base`. `now` is the time of a monotonic clock.
     pub(crate) async fn take_turn(
         &self,
         storage: &dyn Storage,
@@ -88,7 +91,8 @@ impl Quota {
         batch: &Batch,
         now: Duration,
     ) -> Result<Turn<'_>> {
-        // Taken out for the turn: should the batch fail half known, the next one counts again.
+        // The count is taken out for the turn: if the batch fails, it is unknown how much of it was applied, and the
+        // next one counts again.
         let mut known = self.known.lock().await;
         let added = added_by(storage, base, batch).await?;
         if let Some(counted) = known
@@ -103,6 +107,7 @@ impl Quota {
                 return Ok(Turn { known, after });
             }
         }
+        // Another program may have removed files since the count, so a refusal needs a count of this moment.
         let usage = count_below(storage, base).await?.plus(added);
         self.limits.check(added, usage)?;
         Ok(Turn {
@@ -111,15 +116,15 @@ impl Quota {
         })
     }
 
-    /// Waits for a turn, for a change whose extent shows only when it is about to be made.
+    /// Waits for a turn, for a change whose size is known only when it is about to be made.
     pub(crate) async fn hold(&self) -> Hold<'_> {
         let mut known = self.known.lock().await;
-        // Not trusted again: what the change does is not followed here.
+        // The count is dropped, because the files that this change adds are not counted here.
         *known = None;
         Hold { _known: known }
     }
 
-    /// Counts what is below `base`, for whoever has the turn.
+    /// Counts the files below `base`, for a caller that has the turn.
     pub(crate) async fn room(&self, storage: &dyn Storage, base: &WsPath) -> Result<Room> {
         Ok(Room {
             limits: self.limits,
@@ -128,7 +133,7 @@ impl Quota {
         })
     }
 
-    /// Checks that the batch fits below `base`, for whoever has the turn.
+    /// Checks that the batch fits below `base`, for a caller that has the turn.
     pub(crate) async fn check(&self, storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result<()> {
         let added = added_by(storage, base, batch).await?;
         let usage = count_below(storage, base).await?.plus(added);
@@ -136,12 +141,12 @@ impl Quota {
     }
 }
 
-/// A turn that is kept until a change is made.
+/// A turn that is held until a change is made.
 pub(crate) struct Hold<'a> {
     _known: MutexGuard<'a, Option<Counted>>,
 }
 
-/// What a quota leaves room for.
+/// The limits of a quota below a directory, and the usage there.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     limits: Limits,
@@ -150,7 +155,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Checks that what `paths` add fits.
+    /// Checks that the files which `paths` add fit.
     pub(crate) fn check(&self, paths: &[PathChange]) -> Result<()> {
         let within = paths.iter().filter(|one| is_below(&one.path, &self.base));
         let added = within.fold(Usage::default(), |added, one| {
@@ -176,8 +181,9 @@ fn usage_of(image: Option<&Image>) -> Usage {
 }
 
 impl Limits {
-    /// A batch that adds nothing always fits, so that a full workspace can be cleaned.
+    /// Checks the usage after a batch. A batch that adds nothing always fits.
     fn check(&self, added: Usage, after: Usage) -> Result<()> {
+        // Only growth is refused, so that files can be removed from a workspace that is over its limit.
         let over = |limit: Option<u64>, added: i64, after: i64| {
             limit.filter(|limit| added > 0 && after > i64::try_from(*limit).unwrap_or(i64::MAX))
         };
@@ -197,7 +203,7 @@ fn full(message: String) -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// What the batch adds below `base`.
+/// Returns the files and bytes that the batch adds below `base`.
 async fn added_by(storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result<Usage> {
     let mut draft = Draft {
         storage,
@@ -215,13 +221,15 @@ async fn added_by(storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result
     Ok(added)
 }
 
-/// The tree as a batch leaves it, as far as its earlier mutations are known: what one took away, the next must not take away again.
+/// The tree as the earlier mutations of a batch leave it.
 struct Draft<'a> {
     storage: &'a dyn Storage,
+    /// The usage at paths that an earlier mutation changed: a file that one removes must not be subtracted again by the
+    /// next.
     changed: HashMap<WsPath, Usage>,
 }
 
-/// A path, what is there before a mutation, and what after.
+/// A path with its usage before and after a mutation.
 type Change = (WsPath, Usage, Usage);
 
 impl Draft<'_> {
@@ -259,7 +267,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What is at `path` itself: nothing, where that is a link.
+    /// Returns the resolved path of the entry at `path` itself, and its usage; a link counts as nothing.
     async fn entry(&self, path: &WsPath) -> Result<(WsPath, Usage)> {
         let real = match (path.parent(), path.name()) {
             (Some(parent), Some(name)) => self.storage.resolve(&parent).await?.child(name)?,
@@ -269,9 +277,11 @@ impl Draft<'_> {
         Ok((real, usage))
     }
 
-    /// What `path` leads to, unless the batch has put something else there.
+    /// Returns the path of the content that `path` leads to, and its usage.
     async fn content(&self, path: &WsPath) -> Result<(WsPath, Usage)> {
         let (entry, usage) = self.entry(path).await?;
+        // The storage still has the entry from before the batch: a link there may be a file by now, and must not be
+        // followed.
         if self.changed.contains_key(&entry) {
             return Ok((entry, usage));
         }
@@ -280,7 +290,7 @@ impl Draft<'_> {
         Ok((real, usage))
     }
 
-    /// The files at or below the real path `path`; none where nothing is there.
+    /// Returns the usage of the files at or below the resolved path `path`; zero if the path does not exist.
     async fn usage_at(&self, path: &WsPath) -> Result<Usage> {
         if let Some(usage) = self.changed.get(path) {
             return Ok(*usage);

@@ -8,19 +8,21 @@ use garret_core::{FsPolicy, Result};
 use crate::Workspace;
 use crate::workspace::{Layer, View};
 
-/// What a scope has of its own.
+/// The policy and the environment of a scope.
 #[derive(Debug, Clone, Default)]
 pub struct ScopeOptions {
-    /// Its policy, with globs relative to the scope; the policies around it hold besides.
+    /// Its policy, with globs relative to the scope; the policies of the views around it apply as well.
     pub policy: FsPolicy,
-    /// Environment added to, or put in place of, what is around it.
+    /// Variables that are added to the environment of the view around it, or replace variables of that environment.
     pub env: BTreeMap<String, String>,
 }
 
 impl Workspace {
-    /// Narrows the workspace to the directory `path`. A path that leaves this view is `path_escape`, whatever `on_escape` says: a
-    /// tenant must not be handed another's room. The directory need not exist yet; a link that later takes its place leads nowhere.
+    /// Narrows the workspace to the directory `path`. A path that leaves this view is `path_escape`, whatever
+    /// `on_escape` says. The directory need not exist yet; a link that later takes its place leads nowhere.
     pub fn scope(&self, path: &str, options: ScopeOptions) -> Result<Self> {
+        // `on_escape` may clamp a path to the root, and a tenant must never be given a wider directory than was asked
+        // for.
         let base = self.parse_strictly(path)?.below(&self.view.base)?;
         let layer = Arc::new(Layer::new(base.clone(), options.policy)?);
         let layers = self.view.layers.iter().cloned().chain([layer]).collect();

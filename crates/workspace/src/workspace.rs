@@ -1,4 +1,4 @@
-//! The workspace itself and how one is put together.
+//! The workspace itself and its builder.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -19,19 +19,20 @@ use crate::shell::benched::Benched;
 use crate::shell::workshop::{Owned, Workshop};
 use crate::{Approver, Neighbours, TurnWaiting};
 
-/// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
+/// An agent's room: one tree of files, and the operations that its policies allow. Cheap to clone; clones share
+/// everything but the actor.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<View>,
     pub(crate) actor: Arc<Actor>,
-    /// Where it is shown that an operation waits for its turn.
+    /// The channel that reports when an operation waits for its turn.
     pub(crate) turn_watch: Option<watch::Sender<Option<TurnWaiting>>>,
-    /// Where this is the workspace of one operation: the hard links that the operation met.
+    /// The hard links that one operation met; `None` unless this is the workspace of a single operation.
     pub(crate) hard_links: Option<Arc<HardLinkMemo>>,
 }
 
-/// What all views of one workspace have in common.
+/// The state that all views of one workspace share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: String,
@@ -47,21 +48,22 @@ pub(crate) struct Shared {
     pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
     /// How much of the files is read and searched at once.
     pub(crate) reach: Reach,
-    /// Whether the files are a view of the past that may lack some: those that the history had not met by then.
+    /// Whether this is a view of the past from which files may be missing: those that the history had not captured by
+    /// then.
     pub(crate) is_partial: bool,
-    /// In a view of the past, the files as they are now.
+    /// In a view of the past, the storage with the files as they are now.
     pub(crate) present: Option<Arc<dyn Storage>>,
-    /// Where content of files that are far away lies at hand.
+    /// The local copies of content whose files are remote.
     pub(crate) near: Option<Arc<dyn NearContent>>,
-    /// The directory of the host in which the files lie, where they lie in one.
+    /// The paths of the host directory that holds the files, if there is one.
     pub(crate) host_roots: HostRoots,
-    /// What code may run, where it may.
+    /// The rules for running code; `None` if no code may run.
     pub(crate) code: Option<CodeRules>,
-    /// Where commands run, where they may.
+    /// The runtime of commands; `None` if no command may run.
     pub(crate) workshop: Option<Owned>,
 }
 
-/// A subdirectory with the policies that hold there: its own and those of every view around it.
+/// A subdirectory with the policies that apply there: its own and those of every view around it.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) base: WsPath,
@@ -69,7 +71,7 @@ pub(crate) struct View {
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// One policy and the directory it speaks of; its globs are relative to that directory.
+/// One policy and the directory it applies to; its globs are relative to that directory.
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) base: WsPath,
@@ -78,7 +80,7 @@ pub(crate) struct Layer {
 }
 
 impl View {
-    /// Whether an entry of the storage shows in lists and searches.
+    /// Whether lists and searches show the entry of the storage at `path`.
     pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
         self.layers.iter().all(|layer| {
             path.relative_to(&layer.base)
@@ -93,31 +95,36 @@ impl View {
         base.is_empty() || below.is_some_and(|below| below.first() == Some(&b'/'))
     }
 
-    /// Whether commands may not see everything: the view is narrower than the storage, or a rule on reading depends on the path.
+    /// Whether some files are hidden from commands: the view is narrower than the storage, or a rule on reading depends
+    /// on the path.
     pub(crate) fn hides_paths(&self) -> bool {
         let is_ruled = self.layers.iter().any(|layer| layer.rules.depends_on_path_to_read());
         is_ruled || !self.base.is_root()
     }
 
-    /// What this view shows of an entry of the storage: what may be read, and the way to its directory.
+    /// Returns how much of an entry of the storage this view shows: entries that may be read, and the directories above
+    /// them.
     pub(crate) fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
-        // A name that is no path is asked about only where not everything shows, and no rule can judge it.
+        // Visibility is asked for only if the view hides something, and no rule can judge a name that is not UTF-8.
         let Some(path) = path.as_path() else {
             return Visibility::Hidden;
         };
         let is_directory = kind == EntryKind::Directory;
+        // A directory above the view is shown in part: it leads to the directory of the view.
         if self.base.is_within(path) && *path != self.base {
-            return match is_directory {
-                true => Visibility::Partial,
-                false => Visibility::Hidden,
+            return if is_directory {
+                Visibility::Partial
+            } else {
+                Visibility::Hidden
             };
         }
         if !path.is_within(&self.base) || (*path != self.base && !self.is_visible(path, is_directory)) {
             return Visibility::Hidden;
         }
-        match is_directory && !self.may_read_all_below(path) {
-            true => Visibility::Partial,
-            false => Visibility::Whole,
+        if is_directory && !self.may_read_all_below(path) {
+            Visibility::Partial
+        } else {
+            Visibility::Whole
         }
     }
 
@@ -128,7 +135,7 @@ impl View {
         })
     }
 
-    /// Whether both look at the same directory under the same policies.
+    /// Whether both views have the same directory and the same policies.
     pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
         let mut layers = self.layers.iter().zip(&other.layers);
         self.layers.len() == other.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
@@ -142,7 +149,7 @@ impl Layer {
         Ok(Self { base, rules, quota })
     }
 
-    /// Whether both say the same of the same directory.
+    /// Whether both layers apply the same policy to the same directory.
     pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
         self.base == other.base && self.rules.policy() == other.rules.policy()
     }
@@ -170,7 +177,7 @@ impl Workspace {
             shell: None,
             code: None,
             actor: Actor {
-                door: "api",
+                door: "api".into(),
                 ..Actor::default()
             },
         }
@@ -181,14 +188,15 @@ impl Workspace {
         &self.shared.name
     }
 
-    /// The policy of this view: its own; those of the views around it hold besides.
+    /// The policy of this view; the policies of the views around it apply as well.
     pub fn policy(&self) -> &FsPolicy {
         self.own_layer().rules.policy()
     }
 
-    /// A small, serialisable handle that reopens this workspace in another process. One whose files end with this process has none:
-    /// `unsupported`. So has a narrowed view, since a ref opens the whole.
+    /// Returns a small, serialisable handle that reopens this workspace in another process. A workspace whose files end
+    /// with this process has none, and neither has a narrowed view: `unsupported`.
     pub fn reference(&self) -> Result<Reference> {
+        // A ref opens the whole workspace, so one made in a narrowed view would be wider than the view.
         let reference = self.shared.reference.clone().filter(|_| self.view.layers.len() == 1);
         reference.ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "no reference can reopen this workspace")
@@ -196,7 +204,7 @@ impl Workspace {
         })
     }
 
-    /// What its storage is.
+    /// Describes its storage.
     pub fn storage_info(&self) -> StorageInfo {
         self.shared.storage.info()
     }
@@ -206,17 +214,17 @@ impl Workspace {
         self.shared.reach.is_searched
     }
 
-    /// Whether its files are far away, so that looking through them takes its time.
+    /// Whether its files are remote, so that a search through them takes long.
     pub fn is_far(&self) -> bool {
         self.shared.reach.is_far
     }
 
-    /// What commands in it find in their environment.
+    /// The environment variables of commands in this view.
     pub fn environment(&self) -> &BTreeMap<String, String> {
         &self.view.env
     }
 
-    /// The same workspace, with its operations attributed to `actor`.
+    /// Returns this workspace with its operations attributed to `actor`.
     #[must_use]
     pub fn acting_as(&self, actor: Actor) -> Self {
         Self {
@@ -225,12 +233,12 @@ impl Workspace {
         }
     }
 
-    /// Where its ids come from.
+    /// The source of its ids.
     pub fn ids(&self) -> &dyn Ids {
         self.shared.ids.as_ref()
     }
 
-    /// Who its operations are attributed to.
+    /// The actor that its operations are attributed to.
     pub fn actor(&self) -> &Actor {
         &self.actor
     }
@@ -244,7 +252,7 @@ impl Workspace {
     }
 }
 
-/// Puts a [`Workspace`] together.
+/// Builds a [`Workspace`].
 #[derive(Debug)]
 pub struct WorkspaceBuilder {
     name: String,
@@ -289,35 +297,37 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// The configuration that is kept for its branches, so that one allows no more than what it was branched off.
+    /// The configuration that is kept for its branches, so that a branch allows no more than the workspace it was
+    /// branched from.
     #[must_use]
     pub fn branch_config(mut self, config: serde_json::Value) -> Self {
         self.branch_config = Some(config);
         self
     }
 
-    /// Who reaches the workspaces that are merged into this one; without one, a merge takes what their histories know.
+    /// The access to the workspaces that are merged into this one; without it, a merge takes only changes that their
+    /// histories have recorded.
     #[must_use]
     pub fn neighbours(mut self, neighbours: Arc<dyn Neighbours>) -> Self {
         self.neighbours = Some(neighbours);
         self
     }
 
-    /// What may be done with the files.
+    /// The policy of file operations.
     #[must_use]
     pub fn policy(mut self, policy: FsPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// What commands find in their environment.
+    /// The environment variables of commands.
     #[must_use]
     pub fn env(mut self, env: BTreeMap<String, String>) -> Self {
         self.env = env;
         self
     }
 
-    /// The clock; the system's where none is given.
+    /// The clock; by default, the clock of the system.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -331,14 +341,14 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Where events go; nowhere where none is given.
+    /// The receiver of events; by default, events are dropped.
     #[must_use]
     pub fn events(mut self, events: Arc<dyn EventSink>) -> Self {
         self.events = events;
         self
     }
 
-    /// Who answers for the tools that need approval; without one they are refused.
+    /// The approver that answers for tools which need approval; without one, they are refused.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
@@ -352,14 +362,14 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Where content of files that are far away lies at hand.
+    /// The local copies of content whose files are remote.
     #[must_use]
     pub fn near(mut self, near: Option<Arc<dyn NearContent>>) -> Self {
         self.near = near;
         self
     }
 
-    /// The absolute paths by which the host knows the directory of the files, where they lie in one: paths beneath it name files of the
+    /// The absolute paths of the host directory that holds the files, if there is one: paths below it name files of the
     /// workspace. No message shows them.
     #[must_use]
     pub fn host_directories(mut self, directories: &[PathBuf]) -> Self {
@@ -367,21 +377,21 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Where commands run, and what they may do; without it none can.
+    /// The sandbox, the bench and the policy of commands; without them, no command can run.
     #[must_use]
     pub fn shell(mut self, shell: Option<ShellParts>) -> Self {
         self.shell = shell;
         self
     }
 
-    /// What code may run, where commands can; without it none may.
+    /// The policy of running code, in a workspace that has commands; without it, no code may run.
     #[must_use]
     pub fn code(mut self, code: Option<CodePolicy>) -> Self {
         self.code = code;
         self
     }
 
-    /// Who the operations are attributed to.
+    /// The actor that operations are attributed to.
     #[must_use]
     pub fn actor(mut self, actor: Actor) -> Self {
         self.actor = actor;
@@ -431,7 +441,8 @@ impl WorkspaceBuilder {
 }
 
 impl Workspace {
-    /// The same workspace with commands: what lives in it and what others do to its files are kept in step.
+    /// Returns this workspace with commands. Its storage and history are wrapped: a change of the files is made while
+    /// the processes in the background are paused.
     fn with_shell(self, parts: ShellParts) -> Result<Self> {
         let under = &self.shared;
         let shop = Arc::new(Workshop::new(parts, self.clone())?);
@@ -458,7 +469,7 @@ impl Workspace {
 }
 
 impl Shared {
-    /// The same, in which nothing runs.
+    /// Returns a copy of this state without the runtime of commands.
     pub(crate) fn without_shell(&self) -> Self {
         Self {
             name: self.name.clone(),

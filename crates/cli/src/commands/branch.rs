@@ -72,7 +72,7 @@ impl Branch {
         if let Action::Create { name, .. } = &self.action
             && matches!(session.history_in_home().await, Ok(None))
         {
-            // To open a directory for the first time records it in the home, so the name is checked first.
+            // To open a directory for the first time records it in the home, so the name is checked before.
             check_free(session, name).await?;
         }
         let workspace = session.with_history_of(self.action.capabilities()).await?;
@@ -93,17 +93,19 @@ impl Branch {
                     }
                     text.push_str(&format!("; its files are in {}", printable(directory)));
                 }
-                let note = match made.incomplete {
-                    true => "incomplete: files that the history had not captured by then are missing from the branch\n",
-                    false => "",
+                let note = if made.incomplete {
+                    "incomplete: files that the history had not captured by then are missing from the branch\n"
+                } else {
+                    ""
                 };
                 Ok(Report::done(text, made).with_note(note))
             }
             Action::List { long } => {
                 let all = workspace.branches().await?;
-                let usage = match long {
-                    true => usage::by_id(&session.depot().await?).await?,
-                    false => HashMap::new(),
+                let usage = if *long {
+                    usage::by_id(&session.depot().await?).await?
+                } else {
+                    HashMap::new()
                 };
                 let rows: Vec<_> = all.into_iter().map(|branch| Row::of(branch, &usage)).collect();
                 Ok(Report::done(
@@ -118,25 +120,25 @@ impl Branch {
 
 /// Refuses a name that a workspace of the home has.
 async fn check_free(session: &Session, name: &str) -> Result<(), Failure> {
-    match session.known(None).await.home.iter().any(|known| known == name) {
-        false => Ok(()),
-        true => {
-            let message = format!("the name {} is taken", quote(name));
-            Err(Error::new(ErrorKind::AlreadyExists, message)
-                .hint("choose another name; `garret list` shows those that are taken")
-                .into())
-        }
+    if session.known(None).await.home.iter().any(|known| known == name) {
+        let message = format!("the name {} is taken", quote(name));
+        Err(Error::new(ErrorKind::AlreadyExists, message)
+            .hint("choose another name; `garret list` shows those that are taken")
+            .into())
+    } else {
+        Ok(())
     }
 }
 
-/// Takes back a branch that was just made, so that its name is free again.
+/// Deletes a branch that was just made.
 async fn forget(session: &Session, id: &str) -> Result<(), Failure> {
     let depot = session.depot().await?;
+    // Renamed to its id first, so that its name is free for the next try.
     depot.rename(id, id).await?;
     Ok(depot.delete(id).await?)
 }
 
-/// The error for a branch whose files did not all get into the directory.
+/// Makes the error for a branch whose files were not all written to the directory.
 fn not_checked_out(error: Error, directory: &str) -> Error {
     let hint = error.hint_text().to_owned();
     let directory = quote(directory);
@@ -145,12 +147,12 @@ fn not_checked_out(error: Error, directory: &str) -> Error {
     ))
 }
 
-/// The storage on a directory.
+/// Returns the storage on a directory.
 fn local(directory: &str) -> Result<StorageConfig, Failure> {
     Ok(Garret::config_of_dir(directory).map_err(Failure::usage)?.storage)
 }
 
-/// Deletes a branch of this workspace, and no workspace besides.
+/// Deletes a branch of this workspace; refuses any other workspace.
 async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome {
     let branches = workspace.branches().await?;
     let is_meant = |branch: &&Made| branch.name.as_deref() == Some(name) || branch.id == name;
@@ -168,7 +170,7 @@ async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome
     ))
 }
 
-/// A branch as it is listed.
+/// A branch in the list.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]

@@ -40,7 +40,7 @@ impl Call {
     }
 }
 
-/// What to do in place of a call whose work would end with this program; `None` for one that leaves nothing running.
+/// Returns the advice for a call whose work would end with this program; `None` for a call that leaves nothing running.
 fn instead_of(canonical: &str) -> Option<&'static str> {
     match canonical {
         "start" => Some("`garret run` runs it and waits for its end"),

@@ -29,7 +29,7 @@ impl Capabilities {
         let (name, names) = session.name_and_rest(self.name.as_deref(), self.names.as_deref())?;
         let wanted = names.map(|names| parsed(names.split(','))).transpose();
         let wanted = wanted.map_err(Failure::usage)?;
-        // A place for the home must be there before the root is asked for it.
+        // Fails with the hint about --home if there is no home; the root itself does not know that option.
         session.depot().await?;
         let garret = session.garret();
         let declared = match wanted {
@@ -37,15 +37,16 @@ impl Capabilities {
             None => garret.config_of(name).await?.capabilities,
         };
         let declared = declared.declared();
-        let text = match declared.is_empty() {
-            true => format!("{} declares no capabilities", printable(name)),
-            false => format!("{} declares {}", printable(name), declared.join(", ")),
+        let text = if declared.is_empty() {
+            format!("{} declares no capabilities", printable(name))
+        } else {
+            format!("{} declares {}", printable(name), declared.join(", "))
         };
         Ok(Report::done(text, json!({"name": name, "capabilities": declared})))
     }
 }
 
-/// The capabilities of these names.
+/// Reads the names of capabilities.
 pub(crate) fn parsed(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Declared> {
     let names: Vec<_> = names.into_iter().collect();
     Declared::named(names.iter().map(AsRef::as_ref))

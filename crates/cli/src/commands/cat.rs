@@ -51,10 +51,11 @@ impl Cat {
         Ok(Report::done(content.content.clone(), content))
     }
 
-    /// Reads as base64, so that every byte arrives as it is.
+    /// Prints the file, or a part of it, byte for byte.
     async fn as_bytes(&self, workspace: &Workspace) -> Outcome {
         let is_whole = self.offset == 0 && self.limit.is_none();
         if is_whole || self.bytes {
+            // As a stream, because the file may be larger than memory.
             let end = self.limit.map_or(u64::MAX, |limit| self.offset.saturating_add(limit));
             let mut pipe = Pipe::default();
             workspace
@@ -62,6 +63,7 @@ impl Cat {
                 .await?;
             return Ok(pipe.done());
         }
+        // As base64, so that bytes that are not UTF-8 arrive unchanged.
         let content: FileContent = workspace.read(&self.path, self.request(Some(Encoding::Base64))).await?;
         Ok(Report::raw(
             STANDARD.decode(&content.content).expect("Garret made this base64"),

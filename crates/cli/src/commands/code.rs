@@ -71,6 +71,7 @@ impl Code {
         let reader = terminal.reader.clone();
         let running = workspace.run_code_with(request, &mut terminal);
         let result = unless_interrupted(&reader, running).await;
+        // Closed in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
         let result = match result {
             Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
@@ -82,7 +83,7 @@ impl Code {
         let ran = ran(&result, session);
         let report = match format {
             Format::Json => Report::done(text_for_json(&ran, &result.output), result),
-            // Its output went where it belongs as it came.
+            // The output of the code was printed while it ran; only the value is left.
             Format::Text => Report::raw(value(&result).into_bytes())
                 .with_lost(terminal.lost)
                 .with_note(remarks(&ran, &result)),
@@ -138,7 +139,7 @@ fn remarks(ran: &Ran<'_>, result: &CodeResult) -> String {
             traceback => format!("{traceback}\n"),
         });
     let notes = notes(ran);
-    // That the files are not as the code left them comes before everything else.
+    // The most important note comes first: the files are not as the code left them.
     if result.changed.branch.is_some() || result.changed.leftover.is_some() {
         format!("{notes}{error}")
     } else {

@@ -13,7 +13,7 @@ pub(crate) struct Complete {
     kind: NameKind,
 }
 
-/// What the names are of.
+/// The kind of names to complete.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum NameKind {
     /// Workspaces of the home and of the configuration
@@ -26,16 +26,16 @@ enum NameKind {
     Branches,
 }
 
-/// Whether every shell takes a name as it is. Others wrote the names of a found configuration and of snapshots, and a shell must not
-/// run a command that such a name holds.
+/// Whether every shell takes a name as one word, without quotes.
 fn is_plain_word(name: &str) -> bool {
+    // Others may have written the names in a found configuration and of snapshots, and a shell must not run a command in them.
     let is_plain = |c: char| c.is_alphanumeric() || "-_.+@%:,/".contains(c);
     !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 impl Complete {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        // Somebody presses a key in the middle of a line: an error would be printed into it.
+        // The user presses a key in the middle of a line, and an error would be printed into that line.
         let mut names = self.names(session).await.unwrap_or_default();
         names.retain(|name| is_plain_word(name));
         names.sort();

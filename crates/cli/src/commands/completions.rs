@@ -13,7 +13,7 @@ Examples:
   fish:  garret completions fish > ~/.config/fish/completions/garret.fish
 In bash, zsh and fish, names of workspaces, snapshots and branches are completed, too.";
 
-/// What bash completes beside options and commands: names that Garret itself knows.
+/// The functions by which bash completes names that Garret itself knows, beside options and commands.
 const BASH_NAMES: &str = r#"
 _garret_names() {
     local kind="" cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"
@@ -87,7 +87,7 @@ _garret_snapshots() { _garret_known snapshots }
 _garret_branches() { _garret_known branches }
 "#;
 
-/// What fish completes beside options and commands.
+/// The functions by which fish completes names, beside options and commands.
 const FISH_NAMES: &str = r#"
 function __garret_names
     set -l globals
@@ -150,12 +150,13 @@ impl Completions {
     }
 }
 
-/// The script for zsh, in which names are completed by functions of ours. They stand after the first line, which must stay the first.
+/// Makes the script for zsh, in which functions of Garret complete the names.
 fn zsh(script: &str) -> String {
     let named = script
         .replace(":WORKSPACE:_default", ":WORKSPACE:_garret_workspaces")
         .replace(":POINT:_default", ":POINT:_garret_snapshots");
     let named: String = named.split_inclusive('\n').map(zsh_line).collect();
+    // The first line must stay the first: it tells zsh which command the script completes.
     match named.split_once('\n') {
         Some((first, rest)) => format!("{first}\n{ZSH_NAMES}{rest}"),
         None => named,

@@ -42,14 +42,14 @@ impl Config {
     }
 }
 
-/// Whether a file that is found counts only once its user trusts it.
+/// The reason why a found file needs the trust of its user, if it does.
 #[derive(Debug, PartialEq, Eq)]
 enum TrustNeed {
-    /// It was given, is trusted, or only narrows.
+    /// The file was given, is trusted, or only narrows.
     None,
-    /// It sets what only a trusted file may set.
+    /// The file has settings that only a trusted file may have.
     Widens(Vec<WideningSetting>),
-    /// It is not as its user trusted it.
+    /// The file changed since its user trusted it.
     Changed,
 }
 
@@ -71,7 +71,7 @@ impl TrustNeed {
         })
     }
 
-    /// The keys that need trust.
+    /// Returns the keys that need trust.
     fn keys(&self) -> Vec<&str> {
         match self {
             Self::Widens(settings) => settings.iter().map(|setting| setting.key.as_str()).collect(),
@@ -79,7 +79,7 @@ impl TrustNeed {
         }
     }
 
-    /// A line for a person; empty where nothing is needed.
+    /// Returns a line for a person; empty if the file needs no trust.
     fn note(&self, name: &str) -> String {
         match self {
             Self::None => String::new(),

@@ -37,20 +37,21 @@ impl Cp {
     }
 }
 
-/// The error of a transfer to `dest`. Where a directory is there, whoever wrote it may have meant a place inside.
+/// Adds a hint to the error of a transfer to `dest`, if a directory is there: the user may have meant a path in it.
 pub(crate) async fn with_new_path(workspace: &Workspace, src: &str, dest: &str, error: Error) -> Error {
     let is_taken = matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::IsADirectory);
     let name = src.trim_end_matches('/').rsplit('/').next().unwrap_or(src);
-    match is_taken
+    if is_taken
         && workspace
             .stat(dest)
             .await
             .is_ok_and(|stat| stat.r#type == EntryKind::Directory)
     {
-        true => error.hint(format!(
+        error.hint(format!(
             "name the new path: {}",
             quote(&format!("{}/{name}", dest.trim_end_matches('/')))
-        )),
-        false => error,
+        ))
+    } else {
+        error
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Create {
     history: Option<HistoryChoice>,
 }
 
-/// What a write survives.
+/// The failures that a completed write survives.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DurabilityChoice {
     /// The end of the program and a power failure
@@ -79,9 +79,10 @@ impl Create {
     }
 
     fn config(&self) -> Result<WorkspaceConfig> {
-        let capabilities = match self.capability.is_empty() {
-            true => Capabilities::default(),
-            false => capabilities::parsed(&self.capability)?,
+        let capabilities = if self.capability.is_empty() {
+            Capabilities::default()
+        } else {
+            capabilities::parsed(&self.capability)?
         };
         Ok(WorkspaceConfig {
             capabilities,
@@ -100,7 +101,7 @@ impl Create {
     }
 }
 
-/// The storage of a workspace with a name: `filestore`, `local:DIR` or `s3://BUCKET/PREFIX`.
+/// Reads the storage of a named workspace: `filestore`, `local:DIR` or `s3://BUCKET/PREFIX`.
 pub(crate) fn storage_config(text: &str) -> Result<StorageConfig> {
     let (kind, options) = match text.split_once(':') {
         Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),

@@ -21,7 +21,7 @@ impl Delete {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let name = session.name(self.name.as_deref())?;
         let depot = session.depot().await?;
-        // One that is deleted already keeps the date of its deletion.
+        // A workspace that is deleted already is not found here, so it keeps the date of its deletion.
         let workspace = depot.workspace(&name).await?;
         depot.delete(workspace.id()).await?;
         let shown = printable(&name);

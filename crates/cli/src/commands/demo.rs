@@ -82,7 +82,7 @@ impl Tour {
             .home(Home::new(directory))
             .events(events.clone())
             .actor(Actor {
-                door: "cli",
+                door: "cli".into(),
                 ..Actor::default()
             });
         let mut config = WorkspaceConfig::on(StorageConfig::Url("filestore".into()));
@@ -127,7 +127,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         answer.data.unwrap_or_default()
     }
 
-    /// Shows what a command prints.
+    /// Shows a command with its output.
     fn show(&mut self, command: &str, printed: &str) {
         write!(self.text, "\n  $ garret {command}\n").expect("a string takes everything");
         for line in printed.lines() {
@@ -218,7 +218,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         let log = workspace.log(LogRequest::default()).await?;
         let lines = log.changes.iter().map(|change| {
             let mut cells = history::change_cells(change);
-            // The time of the tour is of no interest.
+            // Without the time, which would make every tour print something else.
             cells.remove(1);
             cells
         });
@@ -265,7 +265,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         let ran = match workspace.run(command).await {
             Ok(ran) => ran,
             Err(error) => {
-                // A machine without sandboxes has a tour without this step.
+                // The tour goes on without this step on a machine that has no sandbox.
                 let told = format!("{error}\n`garret doctor` shows what this machine lacks");
                 self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
                 return Ok(());
@@ -327,7 +327,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
     }
 }
 
-/// The arguments that mark a task of the list as done.
+/// Returns the arguments that mark a task of the list as done.
 fn tick(task: &str) -> Value {
     let (old, new) = (format!("- [ ] {task}"), format!("- [x] {task}"));
     json!({"path": "notes/todo.md", "old_text": old, "new_text": new})
@@ -342,7 +342,7 @@ fn event_line(event: &Event) -> String {
     )
 }
 
-/// Arguments on one line, long ones cut.
+/// Formats arguments on one line, and cuts long ones.
 fn shortened(arguments: &Value) -> String {
     let text = arguments.to_string();
     match text.char_indices().nth(100) {

@@ -43,20 +43,22 @@ impl Diff {
             max_text_bytes: usize::MAX,
         };
         let found = workspace.diff(request).await?;
-        let text = match self.stat {
-            true => numbers(&found),
-            false => found.text.clone(),
+        let text = if self.stat {
+            numbers(&found)
+        } else {
+            found.text.clone()
         };
-        let note = match found.incomplete {
-            true => "incomplete: files that the history captured only later are shown as unchanged\n",
-            false => "",
+        let note = if found.incomplete {
+            "incomplete: files that the history captured only later are shown as unchanged\n"
+        } else {
+            ""
         };
         let painted = (terminal::is_colored() && !self.stat).then(|| render::painted::diff(&text));
         Ok(Report::done(text, found).with_painted(painted).with_note(note))
     }
 }
 
-/// Each path with its lines in numbers, and all of them together.
+/// Lists each path with the number of its changed lines, and the total.
 fn numbers(found: &Found) -> String {
     let (insertions, deletions) = found.paths.iter().fold((0, 0), |(came, went), path| {
         (came + path.insertions, went + path.deletions)
@@ -65,9 +67,10 @@ fn numbers(found: &Found) -> String {
         "{}, +{insertions} -{deletions}",
         render::counted(found.paths.len() as u64, "path")
     );
-    match found.paths.is_empty() {
-        true => "no differences".to_owned(),
-        false => format!("{}\n{total}", render::table(found.paths.iter().map(cells))),
+    if found.paths.is_empty() {
+        "no differences".to_owned()
+    } else {
+        format!("{}\n{total}", render::table(found.paths.iter().map(cells)))
     }
 }
 
@@ -76,13 +79,13 @@ fn cells(path: &PathDiff) -> Vec<String> {
         .old_path
         .as_deref()
         .map(|old| format!("{} -> ", render::shown(old)));
-    let amount = match path.binary || path.too_large {
-        true => {
-            let size = |bytes: Option<u64>| bytes.map_or("nothing".to_owned(), render::size);
-            format!("{} -> {}", size(path.size_before), size(path.size_after))
-        }
-        false if path.kind != EntryKind::File => render::kind(path.kind).to_owned(),
-        false => format!("+{} -{}", path.insertions, path.deletions),
+    let amount = if path.binary || path.too_large {
+        let size = |bytes: Option<u64>| bytes.map_or("nothing".to_owned(), render::size);
+        format!("{} -> {}", size(path.size_before), size(path.size_after))
+    } else if path.kind != EntryKind::File {
+        render::kind(path.kind).to_owned()
+    } else {
+        format!("+{} -{}", path.insertions, path.deletions)
     };
     vec![
         word(path.status).to_owned(),

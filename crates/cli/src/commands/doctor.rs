@@ -18,7 +18,7 @@ use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 use crate::wording;
 
-/// What is tried is tried on the chosen workspace's own directory, on the home where there is one, and in the sandbox.
+/// Runs its checks on the directory of the chosen workspace, on the home if there is one, and in the sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {}
 
@@ -42,14 +42,14 @@ impl Doctor {
     }
 }
 
-/// What is known of the home.
+/// The state of the home.
 #[derive(Debug, Serialize)]
 struct HomeState {
-    /// As its user wrote it.
+    /// The directory as its user wrote it.
     home: Option<String>,
     status: &'static str,
     detail: String,
-    /// What to do, where it cannot be used.
+    /// The remedy, if the home cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
@@ -65,20 +65,21 @@ impl HomeState {
             };
         };
         let mut advice = None;
-        // To look is not to make.
-        let (status, detail) = match choice.is_made() {
-            false => (
-                "works",
-                "does not exist yet; creating the first workspace creates it".to_owned(),
-            ),
-            true => match session.garret().depot().await {
+        // A check must not make the home, and opening the depot would.
+        let (status, detail) = if choice.is_made() {
+            match session.garret().depot().await {
                 Ok(_) => ("works", "opens".to_owned()),
                 Err(error) => {
                     let error = wording::for_a_person(error);
                     advice = Some(error.hint_text().to_owned());
                     ("MISSING", error.message().to_owned())
                 }
-            },
+            }
+        } else {
+            (
+                "works",
+                "does not exist yet; creating the first workspace creates it".to_owned(),
+            )
         };
         Self {
             home: Some(choice.written.clone()),
@@ -101,15 +102,15 @@ impl HomeState {
     }
 }
 
-/// What the sandbox of the workspace can enforce here; found out by running a process in it.
+/// The guards that the sandbox of the workspace enforces on this machine, found by running a process in it.
 #[derive(Debug, Serialize)]
 struct SandboxState {
     kind: String,
-    /// Whether it is none at all.
+    /// Whether commands run on the host, without isolation.
     #[serde(skip)]
     is_host: bool,
     enforced: Vec<Enforced>,
-    /// What is required and does not hold.
+    /// The required guards that are not enforced.
     missing: Vec<&'static str>,
     interpreters: Vec<Interpreter>,
 }
@@ -143,9 +144,10 @@ impl SandboxState {
     }
 
     fn lines(&self) -> String {
-        let how = match self.is_host {
-            true => "no isolation; commands run like any other program of this user",
-            false => "tried by running a process in it",
+        let how = if self.is_host {
+            "no isolation; commands run like any other program of this user"
+        } else {
+            "tried by running a process in it"
         };
         let mut text = format!("sandbox {}: {how}\n", self.kind);
         for one in &self.enforced {
@@ -161,12 +163,13 @@ impl SandboxState {
             }
         }
         for one in &self.interpreters {
-            let (status, detail) = match one.is_there {
-                true => ("works", format!("{} is installed", one.program)),
-                false => (
+            let (status, detail) = if one.is_there {
+                ("works", format!("{} is installed", one.program))
+            } else {
+                (
                     "limited",
                     format!("{} is not installed; install it to run such code", one.program),
-                ),
+                )
             };
             text.push_str(&format!("  {status:8} {:15} {detail}\n", one.language));
         }
@@ -178,7 +181,7 @@ const INTERPRETERS: [(&str, &str); 3] = [("python", "python3"), ("javascript", "
 
 impl Interpreter {
     fn of((language, program): (&'static str, &'static str)) -> Self {
-        // Where commands look for programs; the rest of the machine does not show in a sandbox.
+        // Not PATH: commands search programs here, and the rest of the machine is not visible in a sandbox.
         let places = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
         Self {
             language,

@@ -58,6 +58,7 @@ impl Export {
             None if self.no_history => Extent::Files(Point::Now),
             None => Extent::History,
         };
+        // Removed again if the export fails, so that nobody takes a part for the whole.
         let mut writing = Unfinished::create(file)?;
         let progress = Progress::bar("exporting");
         let exported = workspace
@@ -70,7 +71,7 @@ impl Export {
     }
 }
 
-/// Where an export goes.
+/// The destination of an export.
 enum Target<'a> {
     /// A directory or an archive, for plain files.
     Files(&'a str),
@@ -103,7 +104,7 @@ fn packed_text(file: &str, exported: &Exported) -> String {
     )
 }
 
-/// The snapshots that stay behind, for standard error.
+/// Lists the snapshots that are left out, for standard error.
 fn left_behind(exported: &Exported) -> String {
     let why = "it names a point of the workspace that this one was branched from";
     let line = |label: &String| format!("left out: the snapshot {} ({why})\n", printable(label));
@@ -133,12 +134,12 @@ async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -
     Ok(Report::done(text, json!(moved)).with_note(left_out(&moved)))
 }
 
-/// How much was brought over.
+/// Formats the amount that was exported or imported.
 pub(crate) fn amount(moved: &Moved) -> String {
     render::amount(moved.files, moved.directories, moved.links, moved.bytes)
 }
 
-/// What was not brought over, for standard error.
+/// Lists the files that were left out, for standard error.
 pub(crate) fn left_out(moved: &Moved) -> String {
     let line = |path: String, why: &str| format!("left out: {path} ({why})\n");
     let lines = moved

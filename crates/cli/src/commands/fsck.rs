@@ -18,7 +18,7 @@ Reads every piece of content and checks it against its name; checks every entry,
 where branches begin. The exit code is 1 if something is wrong. `--repair` restores what can be
 derived from the rest of the home. Lost content cannot be restored, and is reported with its file.";
 
-/// Names by id.
+/// Names of workspaces by their ids.
 type Names = HashMap<String, String>;
 
 #[derive(Debug, Args)]
@@ -32,10 +32,12 @@ impl Fsck {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let depot = session.depot().await?;
         let progress = Progress::spinner("checking the home");
-        let repaired = match self.repair {
-            true => depot.repair().await?,
-            false => Repaired::default(),
+        let repaired = if self.repair {
+            depot.repair().await?
+        } else {
+            Repaired::default()
         };
+        // After the repair, so that only the problems that are left are counted.
         let mut found = depot.inspect().await?;
         let all = depot.workspaces().await?;
         found.notes.extend(in_buckets(session, &all).await);
@@ -44,14 +46,15 @@ impl Fsck {
         let text = text(&found, &repaired, &names);
         let is_sound = found.problems.is_empty();
         let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
-        Ok(match is_sound {
-            true => Report::done(text, data),
-            false => Report::wanting(text, data),
+        Ok(if is_sound {
+            Report::done(text, data)
+        } else {
+            Report::wanting(text, data)
         })
     }
 }
 
-/// What lies in the buckets of workspaces and cannot be named there.
+/// Lists the keys in the buckets of workspaces that are not the key of any path, or that collide with each other.
 async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in all.iter().filter(|one| one.kind == "s3" && one.deleted.is_none()) {
@@ -61,6 +64,7 @@ async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
                 odd.iter()
                     .map(|odd| format!("{name}: {}: {}", quote(&odd.key), odd.trouble.message())),
             ),
+            // A bucket that cannot be reached says nothing about the home, so it is no problem of the home.
             Err(error) => notes.push(format!(
                 "{name}: its bucket could not be checked: {}",
                 printable(error.message())
@@ -70,7 +74,7 @@ async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
     notes
 }
 
-/// What a person calls each workspace.
+/// Returns the names of the workspaces by their ids.
 fn names(all: &[WorkspaceInfo]) -> Names {
     let named = all.iter().filter_map(|one| Some((one.id.clone(), one.name.clone()?)));
     named.collect()

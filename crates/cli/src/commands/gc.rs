@@ -48,16 +48,17 @@ impl Gc {
             is_dry_run: self.dry_run,
         };
         let mut freed = Collected::default();
-        let retained = match self.dry_run {
-            true => depot.would_let_go_all(now).await?,
-            false => match depot.retain_all(now).await {
-                // On a full disk content goes first, which makes room for saying what else does.
+        let retained = if self.dry_run {
+            depot.would_let_go_all(now).await?
+        } else {
+            match depot.retain_all(now).await {
+                // On a full disk, unreferenced content is deleted first: to record the removal of history takes space.
                 Err(error) if error.kind() == ErrorKind::QuotaExceeded => {
                     freed += depot.collect(options).await?;
                     depot.retain_all(now).await?
                 }
                 retained => retained?,
-            },
+            }
         };
         freed += depot.collect(options).await?;
         let collected = freed;
@@ -92,19 +93,20 @@ impl Gc {
         }
     }
 
-    /// What the grace period keeps, for standard error.
+    /// Returns the note about content that the grace period keeps, for standard error.
     fn grace_note(&self) -> String {
-        match self.grace.is_zero() {
-            true => String::new(),
-            false => format!(
+        if self.grace.is_zero() {
+            String::new()
+        } else {
+            format!(
                 "content that was deleted within the grace period of {} is kept; --grace 0s deletes it, too\n",
                 period(self.grace)
-            ),
+            )
         }
     }
 }
 
-/// A period in the largest unit that has no remainder.
+/// Formats a period in the largest unit that leaves no remainder.
 fn period(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

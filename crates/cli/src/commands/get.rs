@@ -41,7 +41,7 @@ pub(crate) struct Get {
     at: At,
 }
 
-/// What was copied out.
+/// The amounts that were copied.
 #[derive(Debug, Default, Serialize)]
 struct GetResult {
     files: u64,
@@ -50,7 +50,7 @@ struct GetResult {
     bytes: u64,
 }
 
-/// What is to be written, in this order: directories, files, links. So no file goes through a link that was just made.
+/// The entries to write, in this order: directories, files, links.
 #[derive(Debug, Default)]
 struct GetPlan {
     directories: Vec<PathBuf>,
@@ -123,7 +123,7 @@ impl GetPlan {
                 self.files.push((stat.path, target));
                 Ok(())
             }
-            // A link that is named is followed, as on the way in.
+            // A link that the command names is followed, as `put` follows one.
             EntryKind::Symlink => {
                 match workspace.list(path, ListRequest::default()).await {
                     Ok(_) => return self.add_below(workspace, path, target).await,
@@ -147,7 +147,7 @@ impl GetPlan {
             ..ListRequest::default()
         };
         let listed = workspace.list(path, request).await?;
-        // Entries are listed where they are, whatever link led there.
+        // The listed paths are without links, so `path` may not be their beginning; the directories above an entry place it.
         let mut above = vec![(String::new(), target.clone())];
         self.directories.push(target);
         if listed.incomplete {
@@ -185,7 +185,7 @@ impl GetPlan {
         Ok(())
     }
 
-    /// Refuses the whole copy where a place is taken, before anything is written. `root` is the person's own: it may be a link.
+    /// Refuses the whole copy if a destination is taken, before anything is written.
     fn check(&self, root: &Path, may_replace: bool) -> Result<()> {
         let mut places = HashSet::new();
         for (_, place) in self.files.iter().chain(&self.links) {
@@ -196,6 +196,7 @@ impl GetPlan {
             }
             host_files::check_free(place, false, may_replace)?;
         }
+        // The user chose `root`, so it may be a link to a directory.
         for place in self.directories.iter().filter(|place| *place != root) {
             host_files::check_free(place, true, may_replace)?;
         }
@@ -214,6 +215,7 @@ impl GetPlan {
             got.bytes += write_file(workspace, path, place, may_replace, counter).await?;
             got.files += 1;
         }
+        // Links come last, so that no file is written through a link that was just made.
         for (path, place) in &self.links {
             let FileStat { target, .. } = workspace.stat(path).await?;
             host_files::make_link(place, target.as_deref().unwrap_or_default(), may_replace)?;

@@ -34,7 +34,7 @@ pub(crate) struct Glob {
     at: At,
 }
 
-/// What a search looks at.
+/// The files that a search covers.
 #[derive(Debug, Args)]
 pub(crate) struct Coverage {
     /// Leave out names that begin with a dot

@@ -110,6 +110,7 @@ impl Grep {
         let (pattern, path) = self.pattern_and_path().map_err(Failure::usage)?;
         let request = self.request(pattern, path);
         let workspace = session.workspace_at(self.at.point()).await?;
+        // On a remote storage the last file may take long, so matches are printed as they are found.
         if workspace.is_far() && self.is_streamed() && session.global().format() == Format::Text {
             return self.print_as_found(&workspace, request).await;
         }
@@ -119,7 +120,7 @@ impl Grep {
         Ok(Report::done(lines(&found), found).with_painted(painted).with_note(note))
     }
 
-    /// The pattern, and where to search. With -e, the first argument is the path.
+    /// Returns the pattern and the path to search. With -e, the first argument is the path.
     fn pattern_and_path(&self) -> Result<(&str, &str)> {
         match (&self.regexp, &self.pattern, &self.path) {
             (None, Some(pattern), path) => Ok((pattern, path.as_deref().unwrap_or_default())),
@@ -132,7 +133,7 @@ impl Grep {
         }
     }
 
-    /// An error for a path that is not there, where -w may have been meant for a workspace.
+    /// Adds a hint to the error for a missing path, if -w was probably meant for a workspace.
     fn explained(&self, error: Error) -> Error {
         let misread = self.word_regexp && self.regexp.is_none() && self.path.is_some();
         match (misread && error.kind() == ErrorKind::NotFound, &self.pattern) {
@@ -149,17 +150,18 @@ impl Grep {
         self.output() == GrepOutput::Content && self.limit.is_none() && self.offset == 0
     }
 
-    /// Prints the matches of each file as soon as it was searched: where the files are far away, the last may take its time.
+    /// Prints the matches of each file as soon as the file was searched.
     async fn print_as_found(&self, workspace: &Workspace, request: GrepRequest) -> Outcome {
         let pipe = Arc::new(Mutex::new(Some(Pipe::default())));
         let print = {
             let pipe = pipe.clone();
             move |found: Vec<GrepMatch>| {
                 if let Some(pipe) = pipe.lock().expect("no holder panics").as_mut() {
-                    // Nobody reads any more: the search goes on unheard.
-                    let _ = match terminal::is_colored() {
-                        true => pipe.put_as_it_is(render::painted::matches(&found).as_bytes()),
-                        false => pipe.put(render::matches(&found).as_bytes()),
+                    // If nobody reads the output any more, the search still goes on to its end.
+                    let _ = if terminal::is_colored() {
+                        pipe.put_as_it_is(render::painted::matches(&found).as_bytes())
+                    } else {
+                        pipe.put(render::matches(&found).as_bytes())
                     };
                 }
             }
@@ -217,7 +219,7 @@ impl Grep {
         }
     }
 
-    /// What is said where results were left out at the end.
+    /// Returns the note about results beyond the limit.
     fn rest(&self, found: &GrepFound) -> String {
         let Some(limit) = self.limit.filter(|_| found.truncated) else {
             return String::new();
@@ -236,7 +238,7 @@ fn unmarked(globs: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// The results with colour.
+/// Formats the results with colour.
 fn painted_lines(found: &GrepFound) -> String {
     match (&found.files, &found.counts) {
         (Some(files), _) => files.iter().map(|path| render::painted::path(path) + "\n").collect(),
@@ -248,7 +250,7 @@ fn painted_lines(found: &GrepFound) -> String {
     }
 }
 
-/// The results as `rg` prints them into a pipe.
+/// Formats the results as `rg` prints them into a pipe.
 fn lines(found: &GrepFound) -> String {
     match (&found.files, &found.counts) {
         (Some(files), _) => files.iter().map(|path| render::shown(path) + "\n").collect(),

@@ -71,7 +71,7 @@ impl Import {
         Ok(report)
     }
 
-    /// What the workspace of a portable file is to be called.
+    /// Returns the name for the workspace of a portable file.
     fn name_for(&self, file: &str) -> Result<String, Failure> {
         match &self.name {
             Some(name) => Ok(name.clone()),
@@ -80,7 +80,7 @@ impl Import {
     }
 }
 
-/// Takes in a portable file under `name`.
+/// Imports a portable file as the workspace `name`.
 async fn unpack(depot: &Depot, file: &str, name: &str) -> Outcome {
     let source = files::open(file)?;
     let progress = Progress::bar("importing");
@@ -97,17 +97,17 @@ async fn unpack(depot: &Depot, file: &str, name: &str) -> Outcome {
     Ok(Report::done(text, data))
 }
 
-/// Makes a workspace of plain files; where they cannot be had, there is none.
+/// Imports plain files as the workspace `name`; if they cannot be read, no workspace is made.
 async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
     let source = match Compression::of_name(place) {
         Some(compression) => TreeSource::Archive(Box::new(files::open(place)?), compression),
         None => TreeSource::Directory(files::directory(place)?),
     };
     let origin = Origin {
-        operation: "import",
+        operation: "import".into(),
         summary: "import files".into(),
         actor: Actor {
-            door: "cli",
+            door: "cli".into(),
             ..Actor::default()
         },
         ..Origin::default()
@@ -123,14 +123,14 @@ async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
     Ok(Report::done(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))
 }
 
-/// Moves the files of the new workspace `name` to where they are to live. Where that fails, there is no new workspace.
+/// Moves the files of the new workspace `name` to `storage`; if that fails, the workspace is deleted again.
 async fn move_to(session: &Session, depot: &Depot, name: &str, storage: &StorageConfig) -> Result<(), Failure> {
     let _progress = Progress::spinner("moving the files");
     let Err(error) = session.garret().check_out(name, storage).await else {
         return Ok(());
     };
     let made = depot.workspace(name).await?;
-    // So that the name is free again.
+    // Renamed to its id first, so that its name is free again.
     depot.rename(made.id(), made.id()).await?;
     depot.delete(made.id()).await?;
     let hint = format!("{}; nothing was imported", error.hint_text());

@@ -39,6 +39,7 @@ impl Leftovers {
             }
             (None, None) => workspace.leftovers().await.map(listed),
         };
+        // Closed in every case, before an error returns.
         workspace.close().await?;
         Ok(report?)
     }
@@ -52,9 +53,10 @@ fn kept(id: &str, changed: Changed) -> Report {
         (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.counts()),
         _ => format!("{id} has no changes to keep"),
     };
-    match changed.refused.is_some() {
-        true => Report::wanting(text, changed),
-        false => Report::done(text, changed),
+    if changed.refused.is_some() {
+        Report::wanting(text, changed)
+    } else {
+        Report::done(text, changed)
     }
 }
 
@@ -67,9 +69,10 @@ fn listed(leftovers: Vec<Leftover>) -> Report {
         };
         format!("{}  {what}  {command}", printable(&one.id))
     };
-    let text = match leftovers.is_empty() {
-        true => "no leftovers in this workspace".to_owned(),
-        false => leftovers.iter().map(line).collect::<Vec<_>>().join("\n"),
+    let text = if leftovers.is_empty() {
+        "no leftovers in this workspace".to_owned()
+    } else {
+        leftovers.iter().map(line).collect::<Vec<_>>().join("\n")
     };
     Report::done(text, json!({"leftovers": leftovers}))
 }

@@ -22,7 +22,7 @@ pub(crate) struct List {
     long: bool,
 }
 
-/// A workspace as it is listed.
+/// A workspace in the list.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) id: String,
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) usage: Option<WorkspaceUsage>,
 }
 
-/// Where a branch begins.
+/// The workspace and the change at which a branch begins.
 #[derive(Debug, Serialize)]
 pub(crate) struct Parent {
     id: String,
@@ -47,12 +47,12 @@ pub(crate) struct Parent {
 }
 
 impl Row {
-    /// What is shown of `info`, which is one of `all`.
+    /// Makes the row of `info`, which is one of `all`.
     pub(crate) fn of(info: &WorkspaceInfo, all: &[WorkspaceInfo]) -> Self {
         Self::at(info, all, None)
     }
 
-    /// What is shown of `info`, whose files live at `place` of its storage.
+    /// Makes the row of `info`, whose files are at `place` of its storage.
     fn at(info: &WorkspaceInfo, all: &[WorkspaceInfo], place: Option<&str>) -> Self {
         let parent = info.fork.as_ref().map(|fork| Parent {
             id: fork.workspace.clone(),
@@ -74,7 +74,7 @@ impl Row {
         }
     }
 
-    /// Its name, or its id where it has none.
+    /// Returns its name, or its id if it has no name.
     pub(crate) fn shown_name(&self) -> String {
         printable(self.name.as_deref().unwrap_or(&self.id)).into_owned()
     }
@@ -101,8 +101,9 @@ impl Row {
     }
 }
 
-/// Where the files are: the kind, and the directory, or the bucket, as the home keeps it, which is its user's own business.
+/// Formats the location of the files: the kind of the storage, and the directory or the bucket as the home records it.
 fn storage_of(info: &WorkspaceInfo, place: Option<&str>) -> String {
+    // The directory may be shown here: the list is for the owner of the home.
     let storage = serde_json::from_value::<StorageConfig>(info.config["storage"].clone()).ok();
     let option = |name: &str| {
         storage
@@ -138,9 +139,10 @@ impl List {
             let mut usage = usage::by_id(&depot).await?;
             rows.iter_mut().for_each(|row| row.usage = usage.remove(&row.id));
         }
-        let text = match rows.is_empty() {
-            true => "there are no workspaces yet; `garret create NAME` makes one".to_owned(),
-            false => render::table(rows.iter().map(Row::cells)),
+        let text = if rows.is_empty() {
+            "there are no workspaces yet; `garret create NAME` makes one".to_owned()
+        } else {
+            render::table(rows.iter().map(Row::cells))
         };
         Ok(Report::done(text, json!({"workspaces": rows})))
     }

@@ -31,7 +31,7 @@ pub(crate) struct Ls {
     at: At,
 }
 
-/// The list that has one file alone, as other programs show it; `None` where the path is no file.
+/// Lists one file alone, as other programs do; `None` if the path cannot be described.
 async fn list_file(workspace: &Workspace, path: &str) -> Option<Listed> {
     let stat = workspace.stat(path).await.ok()?;
     let entry = ListedEntry {

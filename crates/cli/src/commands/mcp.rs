@@ -58,9 +58,9 @@ impl Mcp {
             chosen.config.tools.naming = naming.into();
             chosen.take_directory_name();
         }
-        // Standard input is the client's: a question to a person would be read by the wrong one.
+        // Standard input belongs to the client, so the answer of a person could not be read from it.
         let garret = session.garret().clone().without_approver().actor(Actor {
-            door: "mcp",
+            door: "mcp".into(),
             ..Actor::default()
         });
         let toolbox = chosen.open_with(session, &garret).await?;
@@ -69,16 +69,17 @@ impl Mcp {
             print_note("waiting for an MCP client on standard input; `garret mcp --help` shows how a client starts it");
         }
         let served = self.serve(toolbox).await;
-        // What still runs ends here, and what it did is kept.
+        // Processes that still run are ended here, and their changes are kept.
         workspace.close().await?;
         served?;
         Ok(Report::silent())
     }
 
     async fn serve(&self, toolbox: Toolbox) -> Result<(), Failure> {
-        let toolbox = match self.read_only {
-            true => toolbox.for_reading(),
-            false => toolbox,
+        let toolbox = if self.read_only {
+            toolbox.for_reading()
+        } else {
+            toolbox
         };
         let toolbox = match &self.tools {
             Some(names) => toolbox.only(names).map_err(Failure::usage)?,

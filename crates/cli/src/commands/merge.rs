@@ -16,7 +16,7 @@ Examples:
 A merge is one change, and `garret undo` takes it back. On a conflict without --markers, --ours or
 --theirs, nothing is written and the exit code is 1.";
 
-/// How many paths are named to a person.
+/// The most paths that are named to a person.
 const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Merge {
     conflicts: OnConflictChoice,
 }
 
-/// What becomes of what both sides changed differently.
+/// The treatment of files that both sides changed differently.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct OnConflictChoice {
@@ -58,9 +58,11 @@ impl OnConflictChoice {
 
 impl Merge {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = match garret::is_branch_of_command(&self.branch) {
-            true => session.with_history_of(&["snapshot", "shell", "code"]).await?,
-            false => session.with_history("snapshot").await?,
+        // Commands make branches without `snapshot`, so a user who may run commands may also merge these branches.
+        let workspace = if garret::is_branch_of_command(&self.branch) {
+            session.with_history_of(&["snapshot", "shell", "code"]).await?
+        } else {
+            session.with_history("snapshot").await?
         };
         let options = MergeOptions {
             on_conflict: self.conflicts.chosen(),
@@ -79,7 +81,7 @@ impl Merge {
         }
     }
 
-    /// Names the workspace of the home that the branch belongs to, where there is one.
+    /// Adds the workspace of the home that the branch belongs to, if there is one, to the error.
     async fn name_owner(&self, session: &Session, error: Error) -> Error {
         let all = match session.depot().await {
             Ok(depot) => depot.workspaces().await.unwrap_or_default(),
@@ -112,7 +114,7 @@ impl Merge {
     }
 }
 
-/// What a merge of `branch` did, or would do.
+/// Describes the result of a merge of `branch`, or of its dry run.
 pub(crate) fn text(branch: &str, merged: &Merged, on_conflict: OnConflict) -> String {
     let conflicts = merged.conflicts.iter().map(conflict_line);
     let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));

@@ -1,4 +1,4 @@
-//! The commands: one file each, the arguments and what is done with them.
+//! The commands, one file each, with their arguments and the code that runs them.
 
 pub(crate) mod append;
 pub(crate) mod branch;

@@ -53,19 +53,20 @@ impl Put {
             }
         }
         progress.set_total(tree.bytes);
+        // All entries in one call, so that they are one change.
         let put = workspace.put_entries(tree.entries).await?;
         drop(progress);
         let text = format!("put {} into {}", amount(&put), render::shown(&self.path));
         Ok(Report::done(text, put).with_note(tree.left_out))
     }
 
-    /// Where a source goes: below the path where that is a directory, else to the path itself.
+    /// Returns the destination of a source: below the path if that is a directory, else the path itself.
     fn place_of(&self, source: &str, into: bool) -> Result<String> {
         match (into, last_name(source), source) {
             (true, _, "-") => {
                 Err(Error::invalid("standard input has no name").hint("give the path of the file to write"))
             }
-            // What has no name of its own, such as `.`, gives what is in it.
+            // A source without a name, such as `.`, is copied entry by entry into the directory.
             (true, "", _) => Ok(self.path.clone()),
             (true, name, _) => Ok(joined(&self.path, name)),
             (false, ..) if self.sources.len() > 1 => Err(Error::invalid(format!(
@@ -78,7 +79,7 @@ impl Put {
     }
 }
 
-/// Whether what is put goes below `path`.
+/// Whether the sources go below `path`.
 async fn is_directory(workspace: &Workspace, path: &str) -> Result<bool> {
     if path.ends_with('/') || last_name(path).is_empty() {
         return Ok(true);

@@ -28,9 +28,10 @@ impl Recover {
         }
         let workspace = depot.workspace(&name).await?;
         let shown = printable(&name);
-        let text = match is_there {
-            true => format!("{shown} is not deleted"),
-            false => format!("recovered {shown}"),
+        let text = if is_there {
+            format!("{shown} is not deleted")
+        } else {
+            format!("recovered {shown}")
         };
         let data = json!({"id": workspace.id(), "name": name, "recovered": !is_there});
         Ok(Report::done(text, data))

@@ -51,7 +51,7 @@ impl Restore {
         }
     }
 
-    /// The point, or with --version the path.
+    /// Returns the point, or with --version the path.
     fn first(&self) -> Result<&str> {
         let missing = || match self.version {
             Some(_) => {
@@ -85,12 +85,13 @@ pub(crate) fn check_home(session: &Session) -> Result<(), Failure> {
     if session.home().is_none() {
         return Err(Failure::usage(home::missing()));
     }
-    match is_memory {
-        true => Err(
+    if is_memory {
+        Err(
             Error::invalid("a branch of `memory:` would be lost when this command ends")
                 .hint("create a workspace that is kept: `garret create NAME`")
                 .into(),
-        ),
-        false => Ok(()),
+        )
+    } else {
+        Ok(())
     }
 }

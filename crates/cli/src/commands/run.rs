@@ -58,7 +58,7 @@ pub(crate) struct Run {
     parallel: Parallel,
 }
 
-/// What happens beside commands of other processes, and other changes to the same files.
+/// The behaviour beside commands of other processes and other changes to the same files.
 #[derive(Debug, Args)]
 pub(crate) struct Parallel {
     /// Fail at once while another process runs a command in the workspace, instead of waiting up to 60 seconds
@@ -70,15 +70,15 @@ pub(crate) struct Parallel {
 }
 
 impl Parallel {
-    /// The exit code where the command ended with 0 and its effects are not in the files: EX_TEMPFAIL of sysexits.h.
+    /// The exit code for a command that ended with 0, but whose effects are not in the files: EX_TEMPFAIL of sysexits.h.
     const DIVERTED: u8 = 75;
 
-    /// The longest wait for the turn; `None` for the usual one.
+    /// Returns the longest wait for the turn of the command; `None` for the usual one.
     pub(crate) fn turn_wait(&self) -> Option<Duration> {
         self.no_wait.then_some(Duration::ZERO)
     }
 
-    /// The exit code of the program, for a command that ended with `code` and changed files as told.
+    /// Returns the exit code of the program, for a command that ended with `code` and made the changes `changed`.
     pub(crate) fn exit_code(&self, code: u8, changed: &Changed) -> u8 {
         let is_diverted = changed.leftover.is_some() || changed.branch.is_some() && !self.accept_branch;
         if code == 0 && is_diverted { Self::DIVERTED } else { code }
@@ -98,6 +98,7 @@ impl Run {
         let reader = terminal.reader.clone();
         let running = workspace.run_with(request, &mut terminal);
         let result = unless_interrupted(&reader, running).await;
+        // Closed in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
         let result = match result {
             Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
@@ -122,7 +123,7 @@ impl Run {
         };
         let report = match session.global().format() {
             Format::Json => Report::done(text_for_json(&ran, &result.output), result),
-            // It went where it belongs as it came.
+            // The output was printed while the command ran.
             Format::Text => Report::silent().with_lost(terminal.lost).with_note(notes(&ran)),
         };
         Ok(report.with_code(code))
@@ -145,7 +146,7 @@ impl Run {
     }
 }
 
-/// Names the directory that was given to run in, where it is the one that is missing.
+/// Names the working directory in an error, if it is the working directory that is missing.
 pub(crate) fn name_directory(error: Error, cwd: Option<&str>) -> Error {
     match cwd {
         Some(cwd) if error.kind() == ErrorKind::NotFound && error.path().is_some() => {
@@ -158,18 +159,18 @@ pub(crate) fn name_directory(error: Error, cwd: Option<&str>) -> Error {
 
 pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
-        // What was written may be a secret alone.
+        // The text is not quoted: it may be a secret without its name.
         Error::invalid("a variable must have the form NAME=VALUE").hint("write `--env NAME=VALUE`")
     })?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Prints output as it comes, each stream to its own; with `--json` the result has the output.
+/// Prints the output of a command as it comes, each stream to its own. With `--json` the result has the output instead.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     format: Format,
     pub(crate) reader: ReaderGone,
-    /// Why some of it did not arrive.
+    /// The reason why some output did not arrive.
     pub(crate) lost: Option<std::io::ErrorKind>,
 }
 
@@ -188,7 +189,7 @@ impl OutputSink for Terminal {
     async fn wait_for_turn(&mut self, waiting: &TurnWaiting) {
         progress::stop();
         let line = format!("garret: waiting for {}…\n", waiting.describe());
-        // The wait goes on whether or not somebody reads of it.
+        // The wait goes on even if nobody can read this line.
         let _ = write_all(std::io::stderr().lock(), &[line.as_bytes()]);
     }
 
@@ -203,16 +204,17 @@ impl OutputSink for Terminal {
         };
         match put.map_err(lost) {
             Ok(()) => {}
+            // The reader is gone: the command is interrupted, as SIGPIPE would end it.
             Err(None) => self.reader.notify_one(),
-            // The command goes on: what it does to the files is worth more than what it says.
+            // The command goes on: its changes to the files are worth more than its output.
             Err(reason) => self.lost = reason,
         }
     }
 }
 
-/// How something that ran went.
+/// The facts about a finished command or piece of code, for the notes to a person.
 pub(crate) struct Ran<'a> {
-    /// The word for it: `command`, `code`.
+    /// The word for the thing that ran: `command` or `code`.
     pub(crate) what: &'static str,
     /// The program with the options that choose the workspace.
     pub(crate) program: String,
@@ -222,7 +224,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) changed: &'a Changed,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
-    /// Files that were not there because they are damaged.
+    /// Files that were missing because their stored content is damaged.
     pub(crate) corrupt: &'a [String],
 }
 
@@ -253,7 +255,7 @@ pub(crate) fn text_for_json(ran: &Ran<'_>, output: &str) -> String {
     }
 }
 
-/// What a person should know beside the output; nothing where everything went as asked.
+/// Returns the notes for a person, beside the output; empty if everything went as asked.
 pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let Ran { what, changed, .. } = ran;
     let mut notes = String::new();

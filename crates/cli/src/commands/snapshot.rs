@@ -68,9 +68,10 @@ impl Snapshot {
             }
             Action::List { long } => {
                 let taken = workspace.snapshots().await?;
-                let sizes = match long {
-                    true => sizes(session, &workspace).await?,
-                    false => Vec::new(),
+                let sizes = if *long {
+                    sizes(session, &workspace).await?
+                } else {
+                    Vec::new()
                 };
                 let rows: Vec<_> = taken.into_iter().map(|one| Row::of(one, &sizes)).collect();
                 Ok(Report::done(
@@ -87,14 +88,14 @@ impl Snapshot {
     }
 }
 
-/// What each snapshot of the workspace holds.
+/// Returns the amount of data in each snapshot of the workspace.
 async fn sizes(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, Failure> {
     let id = workspace.id()?;
     let mut all = usage::by_id(&session.depot().await?).await?;
     Ok(all.remove(id).map(|one| one.snapshots).unwrap_or_default())
 }
 
-/// A snapshot as it is listed.
+/// A snapshot in the list.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]

@@ -22,7 +22,7 @@ pub(crate) struct Tools {
     naming: Option<NamingChoice>,
 }
 
-/// The shapes of an export.
+/// The formats of exported definitions.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     /// The `tools` of an MCP server, as `garret mcp --structured` lists them
@@ -35,7 +35,7 @@ enum Format {
     JsonSchema,
 }
 
-/// The namings.
+/// The ways to name tools.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum NamingChoice {
     /// workspace__NAME__read_file

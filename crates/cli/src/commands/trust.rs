@@ -78,7 +78,7 @@ impl Trust {
         if !is_meant {
             return Ok(Report::refused("", review.data, not_trusted(was_trusted)));
         }
-        // The home is made with its own modes, where it is missing.
+        // Opening the depot makes a missing home with its own modes; the store of trust would only make its folder.
         session.depot().await?;
         store.remember(&record)?;
         let shown = if self.yes { review.text } else { String::new() };
@@ -87,7 +87,7 @@ impl Trust {
     }
 }
 
-/// What a person looks at before trusting a file.
+/// The text and the data that a person reviews before trusting a file.
 struct Review {
     text: String,
     data: Value,
@@ -110,7 +110,8 @@ impl Review {
     }
 }
 
-/// The storages whose directory a link leads out of the directory of the file; those that are outside by their text are in `settings`.
+/// Returns the storages whose directory lies outside that of the file by way of a link. Those that lie outside by their text are in
+/// `settings` already.
 fn directories_outside(file: &ConfigFile, settings: &[WideningSetting]) -> Vec<WideningSetting> {
     let workspaces = file.config.workspaces.iter();
     let outside = workspaces.filter(|(_, config)| config_file::leads_outside(config, &file.directory));
@@ -124,7 +125,7 @@ fn directories_outside(file: &ConfigFile, settings: &[WideningSetting]) -> Vec<W
         .collect()
 }
 
-/// One line for each setting. No character of the file reaches the terminal unescaped.
+/// Formats one line for each setting. No character of the file reaches the terminal unescaped.
 fn settings_text(settings: &[WideningSetting]) -> String {
     if settings.is_empty() {
         return format!(
@@ -160,11 +161,12 @@ fn list(store: &TrustStore) -> Outcome {
     Ok(Report::done(lines.join("\n"), json!({"files": rows})))
 }
 
-/// Whether the file is as it was trusted.
+/// Returns the state of a trusted file: `same`, `gone` or `changed`.
 fn state_of(record: &TrustRecord) -> &'static str {
     match config_file::load_as_found(Path::new(&record.path)) {
         Ok(file) if record.matches(&file) => "same",
         Err(error) if error.kind() == ErrorKind::NotFound => "gone",
+        // A file that cannot be read is not the one that was trusted.
         _ => "changed",
     }
 }
@@ -177,20 +179,21 @@ fn state_note(state: &str) -> &'static str {
 }
 
 fn remove(store: &TrustStore, file: &Path) -> Outcome {
-    // The file may be gone, and its directory with it.
+    // The file may be gone, and its directory with it; then its path cannot be resolved.
     let path = config_file::real_path(file).unwrap_or_else(|_| file.to_owned());
     let shown = path.display().to_string();
-    match store.forget(&path)? {
-        true => Ok(Report::done(
+    if store.forget(&path)? {
+        Ok(Report::done(
             format!("{} is no longer trusted", printable(&shown)),
             json!({"file": shown}),
-        )),
-        false => Err(Error::new(
+        ))
+    } else {
+        Err(Error::new(
             ErrorKind::NotFound,
             format!("{} is not trusted", garret::path::quote(&shown)),
         )
         .hint("`garret trust --list` shows the trusted files")
-        .into()),
+        .into())
     }
 }
 

@@ -57,13 +57,14 @@ fn all(held: &Held) -> String {
         render::size(held.blob_bytes),
         render::counted(held.blobs, "blob"),
     );
-    match rows.is_empty() {
-        true => total,
-        false => format!("{rows}\n{total}"),
+    if rows.is_empty() {
+        total
+    } else {
+        format!("{rows}\n{total}")
     }
 }
 
-/// What each workspace of the home holds, by its id.
+/// Returns the amount of data in each workspace of the home, by its id.
 pub(crate) async fn by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
     let _progress = Progress::spinner("counting");
     let held = depot.usage().await?;

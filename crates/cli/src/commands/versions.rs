@@ -33,9 +33,10 @@ impl Versions {
             cursor: self.cursor.clone(),
         };
         let page = workspace.versions_page(&self.path, request).await?;
-        let mut text = match page.versions.is_empty() {
-            true => format!("{} has no versions", render::shown(&self.path)),
-            false => render::table(page.versions.iter().map(cells)),
+        let mut text = if page.versions.is_empty() {
+            format!("{} has no versions", render::shown(&self.path))
+        } else {
+            render::table(page.versions.iter().map(cells))
         };
         if let Some(cursor) = &page.next_cursor {
             text.push_str(&format!("\n{}", render::more(cursor)));

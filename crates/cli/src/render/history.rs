@@ -1,4 +1,4 @@
-//! Changes as a person reads them.
+//! Changes as text for a person.
 
 use garret::path::printable;
 use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown};
@@ -7,10 +7,10 @@ use crate::time;
 
 use super::{counted, shown as path_shown, size, table};
 
-/// How many paths of a change are named to a person.
+/// The most paths of a change that are named to a person.
 const MAX_NAMED: usize = 20;
 
-/// A change in columns.
+/// Returns the columns for a change.
 pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
     let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
     vec![
@@ -21,17 +21,18 @@ pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
     ]
 }
 
-/// Who made a change, in a word or two.
+/// Names the actor of a change in a word or two.
 pub(crate) fn who(actor: &ActorShown) -> String {
     let parts = [&actor.agent, &actor.session].into_iter().flatten();
     let named: Vec<_> = parts.map(|part| printable(part).into_owned()).collect();
-    match named.is_empty() {
-        true => printable(&actor.door).into_owned(),
-        false => format!("{} ({})", named.join("/"), printable(&actor.door)),
+    if named.is_empty() {
+        printable(&actor.door).into_owned()
+    } else {
+        format!("{} ({})", named.join("/"), printable(&actor.door))
     }
 }
 
-/// What a command did to the history.
+/// Describes the change that a command made.
 pub(crate) fn made(change: &ChangeShown) -> String {
     let mut lines = vec![format!("change {}: {}", change.number, printable(&change.summary))];
     lines.extend(
@@ -50,7 +51,7 @@ pub(crate) fn made(change: &ChangeShown) -> String {
     lines.join("\n")
 }
 
-/// Paths that history leaves out, under the words for what became of them.
+/// Lists paths that are excluded from history, below a line that says how they were treated.
 fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();
@@ -61,12 +62,12 @@ fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
     [head].into_iter().chain(named).chain(more).collect()
 }
 
-/// What a restore did.
+/// Describes the change of a restore; `None` if there was nothing to restore.
 pub(crate) fn restored(change: Option<&ChangeShown>) -> String {
     change.map_or_else(|| "no differences".to_owned(), made)
 }
 
-/// A change with what it did to each path.
+/// Describes a change with its effect on each path.
 pub(crate) fn shown(shown: &ChangeDetails) -> String {
     let change = &shown.change;
     let actor = &change.actor;

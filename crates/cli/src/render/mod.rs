@@ -1,4 +1,4 @@
-//! Results as a person reads them. Pure functions; nothing here prints.
+//! Results as text for a person. Pure functions; nothing here prints.
 
 pub(crate) mod history;
 pub(crate) mod painted;
@@ -11,10 +11,10 @@ use garret::{EntryKind, GrepMatch, LeftOut, ListedEntry, Skipped, Transferred};
 
 use crate::time;
 
-/// How many skipped files are named to a person.
+/// The most skipped files that are named to a person.
 const MAX_NAMED: usize = 10;
 
-/// A path or name, control characters escaped, the root as `/`.
+/// Formats a path or a name: control characters escaped, the root as `/`.
 pub(crate) fn shown(path: &str) -> String {
     if path.is_empty() {
         "/".into()
@@ -23,7 +23,7 @@ pub(crate) fn shown(path: &str) -> String {
     }
 }
 
-/// Bytes as a person reads them.
+/// Formats a number of bytes for a person.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1_024 {
@@ -38,13 +38,13 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-/// A number with its word, in the singular for one.
+/// Formats a number with its word, in the singular for one.
 pub(crate) fn counted(count: u64, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {word}{plural}")
 }
 
-/// How much was copied; what there is none of is not told.
+/// Formats the amount that was copied, without the kinds of which there is none.
 pub(crate) fn amount(files: u64, directories: u64, links: u64, bytes: u64) -> String {
     let parts = [
         (files, "file", "files"),
@@ -56,15 +56,15 @@ pub(crate) fn amount(files: u64, directories: u64, links: u64, bytes: u64) -> St
     words.chain([size(bytes)]).collect::<Vec<_>>().join(", ")
 }
 
-/// No column is padded to more than this, however long a name somebody gave himself.
+/// The most characters to which a column is padded, so that one long name does not widen every line.
 const WIDEST: usize = 200;
 
-/// Rows in columns as wide as their widest cell; what is at the end of a line is not padded.
+/// Formats rows in columns as wide as their widest cell; the end of a line is not padded.
 pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     table_with(rows, |_, cell| cell.to_owned())
 }
 
-/// Rows in columns, with each cell as `paint` makes it of its column and its padded text.
+/// Formats rows in columns; `paint` makes each cell from the number of its column and its padded text.
 pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn(usize, &str) -> String) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -83,7 +83,7 @@ pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn
         let mut cells: Vec<_> = padded
             .map(|(column, (cell, width))| (column, format!("{cell:width$}")))
             .collect();
-        // What is at the end of a line is not padded.
+        // Empty cells at the end go, too, so that no line ends with blanks.
         while let Some((_, last)) = cells.last_mut() {
             last.truncate(last.trim_end().len());
             if !last.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The word for a kind.
+/// Returns the word for a kind.
 pub(crate) fn kind(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::File => "file",
@@ -107,7 +107,7 @@ pub(crate) fn kind(kind: EntryKind) -> &'static str {
     }
 }
 
-/// An entry's name, or its path, with a mark for its kind: `/` directory, `@` link, `?` special file.
+/// Formats the name or the path of an entry, with a mark for its kind: `/` directory, `@` link, `?` special file.
 pub(crate) fn name_of(entry: &ListedEntry, as_path: bool) -> String {
     let mark = match entry.r#type {
         EntryKind::File => "",
@@ -118,23 +118,24 @@ pub(crate) fn name_of(entry: &ListedEntry, as_path: bool) -> String {
     format!("{}{mark}", shown(if as_path { &entry.path } else { &entry.name }))
 }
 
-/// Kind, size and time of an entry in columns.
+/// Formats kind, size and time of an entry in columns.
 pub(crate) fn details(entry: &ListedEntry) -> String {
     let modified = entry.modified_at.as_deref().map_or_else(|| "-".to_owned(), time::shown);
     format!("{:9} {:>10} {modified:27}", kind(entry.r#type), entry.size)
 }
 
-/// The line that says how to get more.
+/// Formats the line that says how to get the next page.
 pub(crate) fn more(cursor: &str) -> String {
     format!("(more: repeat with --cursor {})", quoted_for_shell(cursor))
 }
 
-/// The text as one word of a shell, in quotes where it needs them.
+/// Formats the text as one word for a shell, in quotes if it needs them.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_plain) {
-        true => text.to_owned(),
-        false => quoted_for_shell(text),
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        text.to_owned()
+    } else {
+        quoted_for_shell(text)
     }
 }
 
@@ -142,7 +143,7 @@ fn quoted_for_shell(text: &str) -> String {
     format!("'{}'", printable(text).replace('\'', "'\\''"))
 }
 
-/// What was copied or moved.
+/// Describes a copy or a move.
 pub(crate) fn transfer(did: &str, transferred: &Transferred) -> String {
     let files = if transferred.files == 1 {
         String::new()
@@ -156,7 +157,7 @@ pub(crate) fn transfer(did: &str, transferred: &Transferred) -> String {
     )
 }
 
-/// Entries, each directory before what is in it, as a drawing.
+/// Draws entries as a tree; each directory must come before its own entries.
 pub(crate) fn tree(root: &str, entries: &[ListedEntry]) -> String {
     let top = root.trim_matches('/');
     let base = if top.is_empty() {
@@ -190,7 +191,7 @@ fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Whether after the first of `entries` another one follows at `level` before anything above it.
+/// Whether another entry at `level` follows the first of `entries`, before any entry above that level.
 fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
     entries
         .iter()
@@ -200,7 +201,8 @@ fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
         == Some(level)
 }
 
-/// Matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--` between what is apart.
+/// Formats matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--` between
+/// lines that are not adjacent.
 pub(crate) fn matches(matches: &[GrepMatch]) -> String {
     matches_with(matches, shown, |line| {
         let ShownLine {
@@ -221,11 +223,11 @@ pub(crate) struct ShownLine<'a> {
     pub(crate) mark: char,
     pub(crate) number: u64,
     pub(crate) text: &'a str,
-    /// Where in `text` the matches are.
+    /// The ranges of the matches in `text`.
     pub(crate) spans: Vec<Range<usize>>,
 }
 
-/// Matching lines in order, each as `show` makes it; names are made by `name_of`.
+/// Formats matching lines in order: `show` formats each line, `name_of` the path of its file.
 pub(crate) fn matches_with(
     matches: &[GrepMatch],
     name_of: impl Fn(&str) -> String,
@@ -241,12 +243,14 @@ pub(crate) fn matches_with(
         if last.is_none_or(|(path, _)| path != found.path) {
             name = name_of(&found.path);
         }
+        // The line of the next match is shown as a match, and not as the context of this one.
         let next = matches
             .get(index + 1)
             .filter(|next| next.path == found.path)
             .map_or(u64::MAX, |next| next.line_number);
         for (number, mark, line, start) in numbered(found).filter(|(number, ..)| *number < next) {
             match last {
+                // The contexts of neighbouring matches overlap; each line is shown once.
                 Some((path, shown)) if path == found.path && number <= shown => continue,
                 Some((path, shown)) if has_context && (path != found.path || number > shown + 1) => {
                     text.push_str("--\n")
@@ -266,7 +270,8 @@ pub(crate) fn matches_with(
     text
 }
 
-/// The lines of a match and those around it, with their numbers and marks, and where in the match each of its own lines begins.
+/// Returns the lines of a match and those around it, with their numbers and marks; a line of the match itself also has its offset
+/// in the match.
 fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<usize>)> {
     let first = found.line_number - found.before.len() as u64;
     let before = found.before.iter().map(|line| ('-', line.as_str(), None));
@@ -281,7 +286,7 @@ fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<
         .map(|(number, (mark, line, start))| (number, mark, line, start))
 }
 
-/// The parts of `spans` that lie in the `length` bytes from `start` on, counted from there.
+/// Returns the parts of `spans` within the `length` bytes from `start` on, counted from `start`.
 fn spans_within(spans: &[Range<usize>], start: usize, length: usize) -> Vec<Range<usize>> {
     let part = |span: &Range<usize>| {
         let from = span.start.max(start) - start;
@@ -291,7 +296,7 @@ fn spans_within(spans: &[Range<usize>], start: usize, length: usize) -> Vec<Rang
     spans.iter().filter_map(part).collect()
 }
 
-/// What a search left out, for standard error; nothing where it left out nothing.
+/// Lists the files that a search skipped, for standard error; empty if there are none.
 pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
     let named = skipped
         .iter()
@@ -307,7 +312,7 @@ pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
     text
 }
 
-/// What a limit of the storage kept a search from looking at.
+/// Describes the files that a search did not reach because of a limit of the storage.
 pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
     left_out.map_or_else(String::new, |left_out| {
         let after = shown(&left_out.after);
@@ -318,11 +323,12 @@ pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
     })
 }
 
-/// What is said of a list or search of the past that may lack files.
+/// Returns the note for a list or a search of an earlier point that may lack files.
 pub(crate) fn incomplete(incomplete: bool) -> &'static str {
-    match incomplete {
-        true => "incomplete: files that the history had not captured by then are missing\n",
-        false => "",
+    if incomplete {
+        "incomplete: files that the history had not captured by then are missing\n"
+    } else {
+        ""
     }
 }
 

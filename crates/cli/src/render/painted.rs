@@ -1,11 +1,11 @@
-//! Results with colour. Whatever comes from files and names is escaped here: nothing after this looks at it again.
+//! Results with colour. File content and names are escaped here, because coloured text is not escaped again.
 
 use garret::GrepMatch;
 
 use super::{ShownLine, matches_with, shown, table_with};
 use crate::terminal::{Style, escape, paint};
 
-/// A unified diff.
+/// Colours a unified diff.
 pub(crate) fn diff(text: &str) -> String {
     text.split_inclusive('\n').map(diff_line).collect()
 }
@@ -27,7 +27,7 @@ fn diff_line(line: &str) -> String {
     format!("{line}{end}")
 }
 
-/// Matching lines: the path, the number and what matches stand out.
+/// Formats matching lines: the path, the number and the matching text stand out.
 pub(crate) fn matches(matches: &[GrepMatch]) -> String {
     matches_with(matches, path, |line| {
         let ShownLine { name, mark, .. } = line;
@@ -36,7 +36,7 @@ pub(crate) fn matches(matches: &[GrepMatch]) -> String {
     })
 }
 
-/// The path of a file.
+/// Colours the path of a file.
 pub(crate) fn path(path: &str) -> String {
     paint(Style::Magenta, &shown(path))
 }
@@ -45,7 +45,7 @@ fn marked(line: &ShownLine<'_>) -> String {
     let mut text = String::new();
     let mut at = 0;
     for span in &line.spans {
-        // A match of bytes may end within a character.
+        // A match of bytes may end within a character, and half a character cannot be printed.
         let (Some(before), Some(found)) = (line.text.get(at..span.start), line.text.get(span.clone())) else {
             continue;
         };
@@ -56,7 +56,7 @@ fn marked(line: &ShownLine<'_>) -> String {
     text + &escape(&line.text[at..])
 }
 
-/// Changes in columns.
+/// Formats changes in columns.
 pub(crate) fn log(rows: impl Iterator<Item = Vec<String>>) -> String {
     table_with(rows, |column, cell| match column {
         0 => paint(Style::Yellow, cell),

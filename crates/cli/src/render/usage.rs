@@ -1,10 +1,10 @@
-//! Amounts of data as a person reads them.
+//! Amounts of data as text for a person.
 
 use garret::depot::{SnapshotUsage, WorkspaceUsage};
 
 use super::{counted, size};
 
-/// What a workspace holds, in columns.
+/// Returns the columns for the amount of data in a workspace.
 pub(crate) fn sizes(one: &WorkspaceUsage) -> Vec<String> {
     vec![
         counted(one.files, "file"),
@@ -14,7 +14,7 @@ pub(crate) fn sizes(one: &WorkspaceUsage) -> Vec<String> {
     ]
 }
 
-/// What a snapshot holds, in columns.
+/// Returns the columns for the amount of data in a snapshot.
 pub(crate) fn snapshot_sizes(one: &SnapshotUsage) -> Vec<String> {
     vec![
         counted(one.files, "file"),

@@ -25,6 +25,8 @@ mod trusting;
 mod using_up;
 mod writing;
 
+use std::sync::Mutex;
+
 use scene::{CANARY, Place, Ran, Scene, User};
 
 /// One attack.
@@ -39,46 +41,71 @@ pub(crate) struct Attack {
 
 fn main() {
     let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
-    let all = [
+    // These use the machine up, or depend on how busy it is.
+    let demanding = [using_up::ATTACKS, pausing::ATTACKS];
+    let others = [
         reading::ATTACKS,
         hiding::ATTACKS,
         writing::ATTACKS,
         calling::ATTACKS,
         crashing::ATTACKS,
         reaching::ATTACKS,
-        using_up::ATTACKS,
-        pausing::ATTACKS,
         planting::ATTACKS,
         sharing::ATTACKS,
         showing::ATTACKS,
         trusting::ATTACKS,
     ];
-    let attacks: Vec<&Attack> = all.into_iter().flatten().collect();
-    let is_chosen = |attack: &&&Attack| chosen.as_deref().is_none_or(|word| attack.name.contains(word));
-    let (mut count, mut succeeded) = (0, Vec::new());
-    for (user, place) in scenes() {
-        let scene = Scene::new(user, place);
-        for attack in attacks.iter().filter(is_chosen) {
-            count += 1;
-            if let Err(reason) = attempt(&scene, attack) {
-                println!("SUCCEEDED {user:?} on {place:?}: {}: {reason}", attack.name);
-                succeeded.push(attack.name);
-            }
+    let is_chosen = |attack: &&Attack| chosen.as_deref().is_none_or(|word| attack.name.contains(word));
+    let choose =
+        |groups: &[&'static [Attack]]| -> Vec<&Attack> { groups.iter().copied().flatten().filter(is_chosen).collect() };
+    let (demanding, others) = (choose(&demanding), choose(&others));
+    // All programs are copied before the first starts: a file that a child of another thread still holds open cannot be executed.
+    let scenes: Vec<Scene> = scenes()
+        .into_iter()
+        .map(|(user, place)| Scene::new(user, place))
+        .collect();
+    let count = (demanding.len() + others.len()) * scenes.len();
+    assert!(count > 0, "no attack has that in its name");
+    let one_at_a_time = Mutex::new(());
+    let run_scene = |scene| {
+        let mut succeeded = attempt_all(scene, &others);
+        for attack in &demanding {
+            let _alone = one_at_a_time.lock().unwrap();
+            succeeded.extend(attempt_all(scene, &[attack]));
+        }
+        succeeded
+    };
+    // Attacks mostly wait for a time limit, so the scenes go on side by side.
+    let succeeded: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = scenes.iter().map(|scene| scope.spawn(|| run_scene(scene))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    println!("{count} attacks, {} succeeded", succeeded.len());
+    assert!(succeeded.is_empty(), "{succeeded:?}");
+}
+
+/// Returns the names of the attacks that succeeded in the scene.
+fn attempt_all(scene: &Scene, attacks: &[&Attack]) -> Vec<&'static str> {
+    let mut succeeded = Vec::new();
+    for attack in attacks {
+        if let Err(reason) = attempt(scene, attack) {
+            println!(
+                "SUCCEEDED {:?} on {:?}: {}: {reason}",
+                scene.user, scene.place, attack.name
+            );
+            succeeded.push(attack.name);
         }
     }
-    println!("{count} attacks, {} succeeded", succeeded.len());
-    assert!(count > 0, "no attack has that in its name");
-    assert!(succeeded.is_empty(), "{succeeded:?}");
+    succeeded
 }
 
 /// Who runs Garret on which files. Only root can run it as somebody else.
 fn scenes() -> Vec<(User, Place)> {
-    let users = match rustix::process::geteuid().is_root() {
-        true => vec![User::Own, User::Nobody],
-        false => {
-            println!("Not root: the attacks run against Garret as this user only.");
-            vec![User::Own]
-        }
+    let users = if rustix::process::geteuid().is_root() {
+        vec![User::Own, User::Nobody]
+    } else {
+        println!("Not root: the attacks run against Garret as this user only.");
+        vec![User::Own]
     };
     let places = [Place::Filestore, Place::Local];
     users

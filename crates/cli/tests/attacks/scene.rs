@@ -37,7 +37,7 @@ pub(crate) enum Place {
 /// A machine with secrets, seen by the user who runs Garret.
 pub(crate) struct Scene {
     directory: tempfile::TempDir,
-    user: User,
+    pub(crate) user: User,
     pub(crate) place: Place,
     pub(crate) port: u16,
     pub(crate) socket: String,
@@ -307,6 +307,16 @@ impl Scene {
             .filter(|entry| entry.file_name().to_str() != Some(&own))
             .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
             .any(|line| String::from_utf8_lossy(&line).contains(text))
+    }
+
+    /// Returns how long the process `number` of a script shall sleep: a time that no process of another scene sleeps.
+    pub(crate) fn sleep_seconds(&self, number: u32) -> String {
+        format!("{}.{}", 7390 + number, self.port)
+    }
+
+    /// Returns whether the process that sleeps [`Self::sleep_seconds`] of `number` lives.
+    pub(crate) fn sleeps(&self, number: u32) -> bool {
+        self.lives(&format!("sleep\x00{}", self.sleep_seconds(number)))
     }
 
     /// The host's file at a path of the workspace, where the files live in a directory.

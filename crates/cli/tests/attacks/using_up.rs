@@ -6,13 +6,13 @@ use crate::scene::{Ran, Scene};
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "fork without end",
-        run: |scene| scene.attack(3, "perl -e 'while (1) { fork() }' # garret-attack-fork"),
-        holds: |scene, _| !scene.lives("garret-attack-fork"),
+        run: |scene| scene.attack(3, &format!("perl -e 'while (1) {{ fork() }}' # fork-of-{}", scene.port)),
+        holds: |scene, _| !scene.lives(&format!("fork-of-{}", scene.port)),
     },
     Attack {
         name: "the fork bomb of the books",
-        run: |scene| scene.attack(3, ":(){ :|:& };:; sleep 7391"),
-        holds: |scene, _| !scene.lives("sleep\x007391"),
+        run: |scene| scene.attack(3, &format!(":(){{ :|:& }};:; sleep {}", scene.sleep_seconds(1))),
+        holds: |scene, _| !scene.sleeps(1),
     },
     Attack {
         name: "take all memory",
@@ -66,25 +66,26 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "outlive the time limit as a daemon",
         run: |scene| {
-            let script = "(setsid sh -c 'trap \"\" TERM INT HUP; exec sleep 7392' &) ; sleep 7393 & disown; (sh -c 'sh -c \"exec sleep 7394\" &' &); trap '' TERM; sleep 7395";
-            scene.attack(2, script)
+            let [one, two, three, four] = [1, 2, 3, 4].map(|number| scene.sleep_seconds(number));
+            let script = format!(
+                "(setsid sh -c 'trap \"\" TERM INT HUP; exec sleep {one}' &) ; sleep {two} & disown; (sh -c 'sh -c \"exec sleep {three}\" &' &); trap '' TERM; sleep {four}"
+            );
+            scene.attack(2, &script)
         },
-        holds: |scene, ran| {
-            ran.code != Some(0)
-                && ["7392", "7393", "7394", "7395"]
-                    .iter()
-                    .all(|number| !scene.lives(&format!("sleep\x00{number}")))
-        },
+        holds: |scene, ran| ran.code != Some(0) && [1, 2, 3, 4].iter().all(|number| !scene.sleeps(*number)),
     },
     Attack {
         name: "outlive a command that ended well",
         run: |scene| {
             scene.attack(
                 10,
-                "setsid sleep 7396 > /dev/null 2>&1 < /dev/null & disown; echo ended",
+                &format!(
+                    "setsid sleep {} > /dev/null 2>&1 < /dev/null & disown; echo ended",
+                    scene.sleep_seconds(1)
+                ),
             )
         },
-        holds: |scene, ran| ran.stdout.trim() == "ended" && !scene.lives("sleep\x007396"),
+        holds: |scene, ran| ran.stdout.trim() == "ended" && !scene.sleeps(1),
     },
     Attack {
         name: "open files without end",

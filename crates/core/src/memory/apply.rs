@@ -1,4 +1,4 @@
-//! What a batch does to the tree. No clock here: time comes in as a value.
+//! Applies a batch to the tree. No clock here: time comes in as a value.
 
 use bytes::{Bytes, BytesMut};
 
@@ -8,7 +8,7 @@ use crate::storage::{Applied, Batch, EntryKind, Follow, Mutation};
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind, Precondition, Result, WsPath};
 
-/// Applies the batch, or leaves the tree as it was.
+/// Applies the batch; if it fails, leaves the tree as it was.
 pub(super) fn apply(tree: &mut Tree, batch: Batch, now: Timestamp) -> Result<Vec<Applied>> {
     let mut work = Work {
         tree,
@@ -27,17 +27,18 @@ pub(super) fn apply(tree: &mut Tree, batch: Batch, now: Timestamp) -> Result<Vec
     outcome
 }
 
-/// A batch under way.
+/// A batch that is being applied.
 struct Work<'a> {
     tree: &'a mut Tree,
     follow: Follow,
     now: Timestamp,
-    /// What each path was before the batch touched it, so that a failed one can be taken back.
+    /// The node of each path before the batch touched it, so that a failed batch can be reversed.
     undo: Vec<(WsPath, Option<Node>)>,
 }
 
 impl Work<'_> {
     fn take_back(self) {
+        // Newest first: a path may have been touched twice, and its oldest node is the one to end with.
         for (path, before) in self.undo.into_iter().rev() {
             self.tree.replace(path, before);
         }
@@ -152,7 +153,7 @@ impl Work<'_> {
         Ok(self.put_file(path, joined.freeze(), before.mode, before.created))
     }
 
-    /// The file at `path`, if any, once the precondition holds; a directory there is `is_a_directory`.
+    /// Returns the file at `path`, if any, once the precondition holds; a directory there is `is_a_directory`.
     fn file_before(&self, path: &WsPath, precondition: &Precondition) -> Result<Option<File>> {
         let before = match self.tree.file(path) {
             Ok(file) => Some(file.clone()),
@@ -195,6 +196,7 @@ impl Work<'_> {
         if *from == to {
             return Ok(applied(&node, false));
         }
+        // A directory inside itself would be cut off from the root.
         if to.is_within(from) {
             return Err(Error::invalid(format!("{} cannot be moved into itself", from.quoted())).at(from));
         }
@@ -215,7 +217,7 @@ impl Work<'_> {
         Ok(done)
     }
 
-    /// Checks that an entry of `kind` may take the place at `to`; tells whether something is there.
+    /// Checks that an entry of `kind` may be put at `to`; returns whether an entry is there now.
     fn make_room(&self, to: &WsPath, kind: EntryKind, overwrite: bool) -> Result<bool> {
         if to.is_root() {
             return Err(Error::already_exists(to));
@@ -226,6 +228,8 @@ impl Work<'_> {
         if !overwrite {
             return Err(Error::already_exists(to).hint("set `overwrite` to replace it"));
         }
+        // The rules of rename(2): a directory replaces only an empty directory, and any other entry only a
+        // non-directory.
         match (kind, there) {
             (EntryKind::Directory, EntryKind::Directory) if self.tree.below(to).next().is_some() => {
                 Err(Error::not_empty(to))
@@ -297,7 +301,7 @@ impl Work<'_> {
         Ok(done)
     }
 
-    /// Makes the missing directories above `path`, or finds out why it cannot.
+    /// Makes the missing directories above `path`, or returns the reason why it cannot.
     fn make_parents(&mut self, path: &WsPath, parents: bool) -> Result<()> {
         let Some(parent) = path.parent() else { return Ok(()) };
         for above in parent.ancestry() {
@@ -312,6 +316,7 @@ impl Work<'_> {
     }
 
     fn put_file(&mut self, path: WsPath, content: Bytes, mode: u32, created: Timestamp) -> Applied {
+        // Not taken back with a failed batch: a version number is never given out twice.
         self.tree.revision += 1;
         let node = Node::File(File {
             content,

@@ -1,4 +1,4 @@
-//! The tree of nodes, and looking at it.
+//! The tree of nodes, and the look-ups in it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use crate::{EntryPath, Error, Result, Version, WsPath};
 
 const MAX_LINKS: usize = 40;
 
-/// Whether a link in the last place of a path is followed.
+/// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Followed,
@@ -74,8 +74,9 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The path with its links followed; a part that does not exist is kept as written.
+    /// Returns the path with its links followed; a component that does not exist is kept as written.
     pub(super) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<WsPath> {
+        // In a tree without links, no component needs a look-up.
         if self.links == 0 {
             return Ok(path.clone());
         }
@@ -83,6 +84,8 @@ impl Tree {
         let mut real = WsPath::root();
         let mut followed = 0;
         while let Some(name) = todo.pop() {
+            // Only the target of a link can hold `..`; a parsed path has none. It is relative to the directory that
+            // holds the link.
             if name == ".." {
                 real = real.parent().ok_or_else(|| Error::path_escape(path))?;
                 continue;
@@ -96,6 +99,7 @@ impl Tree {
                 }
             };
             followed += 1;
+            // An absolute target is a path of the machine, not of the workspace.
             if target.starts_with('/') || follow == Follow::Never {
                 return Err(Error::path_escape(path));
             }
@@ -114,6 +118,7 @@ impl Tree {
     }
 
     pub(super) fn stat(&self, path: &WsPath) -> Result<Stat> {
+        // The root has no node in the map, and so no times.
         if path.is_root() {
             return Ok(describe(&Node::Directory {
                 mode: 0o755,
@@ -143,7 +148,7 @@ impl Tree {
         self.nodes.get(path).ok_or_else(|| self.why_missing(path))
     }
 
-    /// `not_a_directory` where a file stands in the way, `not_found` otherwise.
+    /// Returns `not_a_directory` if a file is in the place of a directory above `path`, `not_found` otherwise.
     pub(super) fn why_missing(&self, path: &WsPath) -> Error {
         let blocked = path
             .ancestry()
@@ -170,12 +175,12 @@ impl Tree {
     }
 
     fn check_directory(&self, path: &WsPath) -> Result<()> {
-        match self.is_directory(path) {
-            true => Ok(()),
-            false => Err(self
-                .node(path)
-                .map_or_else(|error| error, |_| Error::not_a_directory(path))),
+        if self.is_directory(path) {
+            return Ok(());
         }
+        Err(self
+            .node(path)
+            .map_or_else(|error| error, |_| Error::not_a_directory(path)))
     }
 
     pub(super) fn below(&self, directory: &WsPath) -> impl Iterator<Item = (&WsPath, &Node)> {
@@ -188,6 +193,7 @@ impl Tree {
         self.check_directory(directory)?;
         let (start, end) = span_below(directory);
         let mut from = Bound::Included(start.clone());
+        // A cursor before the directory is ignored; the page then begins with the first entry.
         if let Some(after) = options
             .after
             .as_ref()
@@ -216,6 +222,7 @@ impl Tree {
     }
 
     fn next_in(&self, from: &Bound<String>, end: &Bound<String>) -> Option<(&WsPath, &Node)> {
+        // `BTreeMap::range` panics if the start lies after the end.
         if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = (from, end)
             && start >= end
         {
@@ -224,7 +231,7 @@ impl Tree {
         self.nodes.range::<str, _>((bound(from), bound(end))).next()
     }
 
-    /// Puts a node at a path, or takes away what is there; returns what was.
+    /// Puts a node at a path, or removes the node there; returns the earlier node.
     pub(super) fn replace(&mut self, path: WsPath, node: Option<Node>) -> Option<Node> {
         let is_link = |node: &Option<Node>| node.as_ref().is_some_and(|node| node.kind() == EntryKind::Symlink);
         let added = is_link(&node);
@@ -232,12 +239,13 @@ impl Tree {
             Some(node) => self.nodes.insert(path, node),
             None => self.nodes.remove(&path),
         };
+        // The count lets `locate` skip its work in a tree without links.
         self.links = self.links + usize::from(added) - usize::from(is_link(&before));
         before
     }
 }
 
-/// The first key that could lie below `directory`, and the first one after all that do.
+/// Returns the first key that could lie below `directory`, and the first key after all of those.
 fn span_below(directory: &WsPath) -> (String, Bound<String>) {
     if directory.is_root() {
         return (String::new(), Bound::Unbounded);

@@ -1,4 +1,4 @@
-//! What is run, and how it goes.
+//! Commands: their program, input and limits, and how they end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,19 +14,20 @@ use crate::{Limit, Limits, Result, WsPath};
 /// A command to run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What to run.
+    /// The program or shell text to run.
     pub program: Program,
-    /// The directory to run it in. Links on the way are followed as far as they stay inside; one that leads out is `path_escape`.
+    /// The directory to run it in. Links in its path are followed as long as they stay inside; one that leads out is
+    /// `path_escape`.
     pub cwd: WsPath,
-    /// Everything that is in its environment.
+    /// The whole environment of the command.
     pub env: BTreeMap<String, String>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Stdin,
-    /// How much it may use.
+    /// The resources that it may use.
     pub limits: Limits,
 }
 
-/// Without the values of the environment and without what it reads: either may be a secret.
+/// Without the values of the environment and without the input: either may be a secret.
 impl fmt::Debug for Command {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -39,10 +40,10 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What to run.
+/// The program or shell text to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// A program, looked for on the `PATH` of its environment, and its arguments.
+    /// A program, searched on the `PATH` of its environment, and its arguments.
     Arguments(Vec<String>),
     /// A text for the shell.
     Shell(String),
@@ -57,33 +58,33 @@ impl fmt::Display for Program {
     }
 }
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: it is at its end at once.
+    /// Nothing: the first read meets the end.
     #[default]
     Closed,
     /// These bytes, and then the end.
     Bytes(Bytes),
-    /// What [`Process::write`] gives it.
+    /// The bytes that [`Process::write`] is given.
     Piped,
-    /// What a source gives, piece by piece, and then the end. No piece is asked for before the command has room for it.
+    /// The pieces that a source gives, and then the end. No piece is requested before the command has room for it.
     Stream(InputStream),
 }
 
-/// Gives a command what it reads, piece by piece.
+/// A source of the standard input of a command, piece by piece.
 #[async_trait]
 pub trait InputSource: Send + Sync {
     /// Waits for the next piece; `None` at the end.
     async fn next_piece(&self) -> Option<Bytes>;
 }
 
-/// A shared [`InputSource`]. Two are equal where they are the same source.
+/// A shared [`InputSource`]. Two are equal if they are the same source.
 #[derive(Clone)]
 pub struct InputStream(Arc<dyn InputSource>);
 
 impl InputStream {
-    /// Reads from `source`.
+    /// Makes a stream that reads from `source`.
     pub fn new(source: impl InputSource + 'static) -> Self {
         Self(Arc::new(source))
     }
@@ -102,27 +103,28 @@ impl PartialEq for InputStream {
 
 impl Eq for InputStream {}
 
-/// Without what is read: it may be a secret.
+/// Without the input itself: it may be a secret.
 impl fmt::Debug for InputStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("InputStream").finish_non_exhaustive()
     }
 }
 
-/// A process that was started, with everything that comes from it. Dropping it ends the whole tree.
+/// A started process with its output and input. Dropping it ends its whole tree of processes.
 #[async_trait]
 pub trait Process: Send + Sync + fmt::Debug {
-    /// The next output, in the order in which it was read; `None` after the last. Nothing is read ahead without bound: who does not ask
-    /// holds the command up. It ends with the process that was started, even where one that it left behind holds its streams open.
+    /// Returns the next output, in the order in which it was read; `None` after the last. Nothing is read ahead without
+    /// bound: a caller that does not ask for output blocks the command. The output ends with the process that was
+    /// started, even if a process that it left behind holds its streams open.
     async fn output(&mut self) -> Option<Chunk>;
 
-    /// How it ended; waits until it has. Output that was not asked for is dropped.
+    /// Waits for the end of the process and returns its exit. Output that was not asked for is dropped.
     async fn wait(&mut self) -> Result<Exit>;
 
-    /// Gives it something to read; `invalid` unless its [`Stdin`] is piped.
+    /// Writes to its standard input; `invalid` unless its [`Stdin`] is piped.
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
 
-    /// Ends what it reads.
+    /// Closes its standard input.
     async fn close_stdin(&mut self) -> Result<()>;
 
     /// Signals the process that was started; [`Signal::Kill`] ends the whole tree.
@@ -132,7 +134,7 @@ pub trait Process: Send + Sync + fmt::Debug {
 /// A signal for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// As Ctrl-C.
+    /// Interrupts it, as Ctrl-C does.
     Interrupt,
     /// Asks it to end.
     Terminate,
@@ -140,16 +142,16 @@ pub enum Signal {
     Kill,
 }
 
-/// Some output.
+/// A piece of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it was written.
+    /// The stream that it was written to.
     pub stream: Stream,
     /// The bytes, exactly.
     pub bytes: Bytes,
 }
 
-/// Where a command writes.
+/// An output stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -159,20 +161,20 @@ pub enum Stream {
     Stderr,
 }
 
-/// How a command ended.
+/// The end of a command, with its duration and usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    /// By itself or by a signal.
+    /// Whether it ended by itself or by a signal.
     pub ended: Ended,
-    /// The limit that ended it, where one did.
+    /// The limit that ended it, if one did.
     pub limit: Option<Limit>,
     /// How long it ran.
     pub duration: Duration,
-    /// What it used.
+    /// The resources that it used.
     pub usage: Usage,
 }
 
-/// By itself or by a signal.
+/// Whether a command ended by itself or by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -183,7 +185,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The code as a shell would give it: 128 and the number of the signal where one ended it.
+    /// Returns the code as a shell would give it: 128 plus the number of the signal, if one ended it.
     pub const fn code(self) -> i32 {
         match self {
             Self::Exited(code) => code,
@@ -192,7 +194,7 @@ impl Ended {
     }
 }
 
-/// What a command used, with all the processes that it waited for.
+/// The resources that a command used, with all the processes that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Usage {
     /// Time on processors in its own code, in milliseconds.
@@ -203,7 +205,7 @@ pub struct Usage {
     pub max_memory: u64,
 }
 
-/// What a command left, for whoever does not follow it while it runs.
+/// The exit and output of a command, for a caller that does not follow it while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended.

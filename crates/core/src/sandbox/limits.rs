@@ -1,4 +1,4 @@
-//! How much a command may use.
+//! Limits on the resources of a command, and on reading its effects.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{Effect, Effects};
 use crate::{Error, ErrorKind, Placed, Result};
 
-/// How much a command may use; `None` for as much as there is.
+/// Limits on the resources of a command; `None` for no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Time on the clock; at its end every process of the command ends.
+    /// Time on the clock; when it is over, every process of the command is ended.
     pub wall: Option<Duration>,
     /// Time on processors.
     pub cpu: Option<Duration>,
@@ -26,21 +26,22 @@ pub struct Limits {
     pub open_files: Option<u64>,
     /// Paths that a command may create, change and delete, all together.
     pub changed_files: Option<u64>,
-    /// Time for reading what a command left.
+    /// Time for reading the effects of a command.
     pub reading: Option<Duration>,
     /// Bytes of output that are kept: half from its head, half from its tail.
     pub output: u64,
 }
 
 impl Limits {
-    /// The time for reading what a command left, besides the time that the command itself may take.
+    /// The time for reading the effects of a command, in addition to the time that the command itself may take.
     pub const READING_ALLOWANCE: Duration = Duration::from_secs(60);
 
-    /// How many bytes a command may leave besides those that it may write. One that is ended at its limit has written a little more than that,
-    /// and what it wrote until then is kept.
+    /// The bytes that a command may leave in addition to those that it may write. A command that is ended at its limit
+    /// has written a little more than the limit, and everything that it wrote until then is kept.
     pub const READING_SLACK_BYTES: u64 = 1024 * 1024 * 1024;
 
-    /// What reading the effects of a command may cost.
+    /// Returns the limits on reading the effects of a command.
+    // Names are bounded by the number of entries, so that many long paths cannot fill the memory.
     pub fn effects(&self) -> EffectLimits {
         let text = |entries: u64| entries.saturating_mul(EffectLimits::TEXT_BYTES_OF_ENTRY);
         EffectLimits {
@@ -93,7 +94,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The limit in words, after "its limit of".
+    /// Returns the limit in words, to follow "its limit of".
     pub const fn words(self) -> &'static str {
         match self {
             Self::Wall => "time",
@@ -106,25 +107,25 @@ impl Limit {
     }
 }
 
-/// What reading the effects of a command may cost; `None` for as much as it takes. Whoever ran the command decides what it left, so that
-/// neither the number of entries nor their size says anything about what Garret can afford.
+/// Limits on reading the effects of a command; `None` for no limit. The author of the command decides the number and
+/// size of its entries, so neither says anything about the work that Garret can afford.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EffectLimits {
     /// Entries: created, changed and deleted paths.
     pub entries: Option<u64>,
-    /// Bytes of all paths and all targets of links, which are held in memory.
+    /// Bytes of all paths and all link targets, which are held in memory.
     pub text_bytes: Option<u64>,
-    /// Bytes of all files. A hole counts like data: history stores the zeros.
+    /// Bytes of all files. A hole counts like data, because history stores the zeros.
     pub content_bytes: Option<u64>,
-    /// Time for everything that is read.
+    /// Time for reading all effects.
     pub time: Option<Duration>,
 }
 
 impl EffectLimits {
-    /// Bytes of text that each allowed entry adds to what all of them may have.
+    /// Bytes of text that each allowed entry adds to the limit on all text.
     pub const TEXT_BYTES_OF_ENTRY: u64 = 160;
 
-    /// The error for effects that take longer to read than they may.
+    /// Returns the error for effects that take longer to read than the limit allows.
     pub fn out_of_time(&self) -> Error {
         let seconds = self.time.unwrap_or_default().as_secs();
         refused(
@@ -134,7 +135,7 @@ impl EffectLimits {
     }
 }
 
-/// Counts effects against their limits. What is over a limit is `too_large`, and the error names the limit.
+/// A counter of effects against their limits. An effect over a limit is `too_large`, and the error names the limit.
 #[derive(Debug, Clone, Default)]
 pub struct EffectTally {
     limits: EffectLimits,
@@ -144,7 +145,7 @@ pub struct EffectTally {
 }
 
 impl EffectTally {
-    /// Begins to count.
+    /// Starts a count at zero.
     pub fn new(limits: EffectLimits) -> Self {
         Self {
             limits,
@@ -152,7 +153,7 @@ impl EffectTally {
         }
     }
 
-    /// Counts an entry with a path of so many bytes.
+    /// Counts an entry whose path has `path_bytes` bytes.
     pub fn add_entry(&mut self, path_bytes: usize) -> Result<()> {
         self.entries += 1;
         match self.limits.entries {
@@ -161,7 +162,7 @@ impl EffectTally {
         }
     }
 
-    /// The error for more entries than `most`.
+    /// Returns the error for more entries than `most`.
     pub fn too_many(most: u64) -> Error {
         refused(
             "changed_files",
@@ -184,7 +185,7 @@ impl EffectTally {
         }
     }
 
-    /// Counts the content of a file, holes included.
+    /// Counts the content of a file, including its holes.
     pub fn add_content(&mut self, bytes: u64) -> Result<()> {
         self.content_bytes = self.content_bytes.saturating_add(bytes);
         match self.limits.content_bytes {
@@ -198,11 +199,12 @@ impl EffectTally {
         }
     }
 
-    /// Checks effects that a sandbox has read without counting them.
+    /// Checks effects that a sandbox read without counting them.
     pub fn check(limits: EffectLimits, effects: &Effects) -> Result<()> {
         let mut tally = Self::new(limits);
         effects.effects.iter().try_for_each(|effect| tally.add_effect(effect))?;
         let mut dropped = effects.dropped.iter();
+        // A dropped entry does not become part of the change, but its path is held in memory like any other.
         dropped.try_for_each(|one| tally.add_text(one.path.as_bytes().len()))
     }
 

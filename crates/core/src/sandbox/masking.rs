@@ -1,12 +1,13 @@
-//! Secrets taken out of output while it streams by.
+//! Masks secrets in output while it streams by.
 //!
-//! A value may arrive in pieces, so the end of what has come is held back for as long as it may be the beginning of a value. What is
-//! masked is the value as it is, byte for byte; a command that prints it in another form (base64, reversed) shows that form.
+//! A value may arrive in pieces, so the end of the input is held back as long as it may be the beginning of a value.
+//! Only the value itself is masked, byte for byte; a command that prints it in another form (base64, reversed) shows
+//! that form.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The values that must not be seen, each with the name that is shown in its place.
+/// The values that must not be shown, each with the label that is shown in its place.
 #[derive(Clone, Default)]
 pub struct Secrets {
     all: Arc<Vec<Secret>>,
@@ -17,7 +18,7 @@ struct Secret {
     label: Vec<u8>,
 }
 
-/// Only how many there are.
+/// Shows only the number of secrets.
 impl fmt::Debug for Secrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Secrets({})", self.all.len())
@@ -25,15 +26,16 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Takes names and values; `[NAME]` is shown where a value stood. A value that is empty hides nothing. The ends of lines behind a value are
-    /// not part of it, since a shell takes them off.
+    /// Takes names and values; `[NAME]` is shown in place of a value. An empty value hides nothing. Line ends after a
+    /// value are not part of it.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
         let pairs = secrets.into_iter().map(|(name, value)| {
+            // A shell takes line ends off a value, so a command prints the value without them.
             let value = value.as_ref().trim_end_matches(['\r', '\n']).as_bytes().to_vec();
             (format!("[{}]", name.as_ref()), value)
         });
         let mut pairs: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
-        // Of two values that begin alike, the longer one is meant.
+        // If one value begins with another, the longer one must be found first.
         pairs.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         let values: Vec<_> = pairs.iter().map(|(_, value)| value.clone()).collect();
         let secret = |(label, value)| Secret {
@@ -45,12 +47,12 @@ impl Secrets {
         }
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns whether there is nothing to hide.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Takes the values out of a text that is there as a whole.
+    /// Masks the values in a complete text.
     pub fn mask(&self, text: &str) -> String {
         let mut masker = Masker::new(self);
         let mut masked = masker.push(text.as_bytes());
@@ -58,24 +60,26 @@ impl Secrets {
         String::from_utf8_lossy(&masked).into_owned()
     }
 
-    /// The longest value that is at the head of `bytes`.
+    /// Returns the longest value that `bytes` begins with.
     fn at(&self, bytes: &[u8]) -> Option<&Secret> {
         self.all.iter().find(|secret| bytes.starts_with(&secret.value))
     }
 
-    /// Whether `bytes` is the beginning of a value that is longer.
+    /// Returns whether `bytes` is the beginning of a longer value.
     fn may_begin(&self, bytes: &[u8]) -> bool {
         let begins = |secret: &Secret| secret.value.len() > bytes.len() && secret.value.starts_with(bytes);
         self.all.iter().any(begins)
     }
 }
 
-/// A label that shows no value itself: whoever names a secret by its value gets no name.
+/// Returns a label that contains no value itself.
 fn harmless_label(label: String, values: &[Vec<u8>]) -> Vec<u8> {
     let shows = |label: &[u8]| {
         let shows = |value: &Vec<u8>| label.windows(value.len()).any(|part| part == value.as_slice());
         values.iter().any(shows)
     };
+    // A secret whose name contains a value cannot be shown by its name, and a value may even be a part of the other
+    // labels.
     let labels = [label.as_bytes(), b"[secret]", b"***"];
     labels
         .into_iter()
@@ -84,7 +88,7 @@ fn harmless_label(label: String, values: &[Vec<u8>]) -> Vec<u8> {
         .to_vec()
 }
 
-/// Takes secrets out of one stream.
+/// A filter that masks the secrets of one stream.
 #[derive(Debug, Clone)]
 pub struct Masker {
     secrets: Secrets,
@@ -92,7 +96,7 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// A masker at the beginning of a stream.
+    /// Makes a masker at the beginning of a stream.
     pub fn new(secrets: &Secrets) -> Self {
         Self {
             secrets: secrets.clone(),
@@ -100,7 +104,8 @@ impl Masker {
         }
     }
 
-    /// What can be shown now that `bytes` have come; the rest comes with the next call or with [`Masker::finish`].
+    /// Takes `bytes` and returns the bytes that can be shown now; the rest comes with the next call or with
+    /// [`Masker::finish`].
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.secrets.is_empty() {
             return bytes.to_vec();
@@ -109,12 +114,12 @@ impl Masker {
         self.release(|secrets, rest| secrets.may_begin(rest))
     }
 
-    /// What is left at the end of the stream.
+    /// Returns the bytes that are left at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.release(|_, _| false)
     }
 
-    /// Gives what was held, masked, up to where `must_wait` says that more has to be known.
+    /// Returns the held bytes, masked, up to the first position at which `must_wait` asks for more input.
     fn release(&mut self, must_wait: impl Fn(&Secrets, &[u8]) -> bool) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let longest = self.secrets.all.first().map_or(0, |secret| secret.value.len());
@@ -122,6 +127,7 @@ impl Masker {
         let mut at = 0;
         while at < held.len() {
             let rest = &held[at..];
+            // The rest may be the beginning of a value whose other part has not come yet.
             if rest.len() < longest && must_wait(&self.secrets, rest) {
                 break;
             }

@@ -1,7 +1,7 @@
-//! What is kept of a command's output: its head and its tail, without secrets.
+//! Keeps the head and the tail of a command's output, without secrets.
 //!
-//! A pure collector: chunks in, bounded values out, however much a command writes. Each stream is kept by itself, byte for byte, and both
-//! together in the order in which they were read.
+//! A pure collector: chunks in, bounded values out, however much a command writes. Each stream is kept by itself, byte
+//! for byte, and both are kept together in the order in which they were read.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,17 +10,17 @@ use super::masking::{Masker, Secrets};
 use super::{Chunk, Stream};
 use crate::path::printable;
 
-/// Collects the output of one command.
+/// A collector of the output of one command.
 #[derive(Debug)]
 pub struct OutputCollector {
     stdout: Side,
     stderr: Side,
     both: Kept,
-    /// Values may also come together from two streams.
+    /// Masks the merged output: a value may come in parts from both streams.
     both_masker: Masker,
 }
 
-/// One stream.
+/// The state of one stream.
 #[derive(Debug)]
 struct Side {
     masker: Masker,
@@ -29,7 +29,8 @@ struct Side {
 }
 
 impl OutputCollector {
-    /// Keeps at most `limit` bytes of each stream and of both together: half from the head, half from the tail.
+    /// Makes a collector that keeps at most `limit` bytes of each stream and of both together: half from the head, half
+    /// from the tail.
     pub fn new(limit: u64, secrets: &Secrets) -> Self {
         let side = || Side {
             masker: Masker::new(secrets),
@@ -44,7 +45,7 @@ impl OutputCollector {
         }
     }
 
-    /// Takes a chunk, and gives what of its stream may be shown now.
+    /// Takes a chunk, and returns the part of its stream that can be shown now.
     pub fn push(&mut self, chunk: &Chunk) -> Option<Chunk> {
         let side = self.side(chunk.stream);
         side.written += chunk.bytes.len() as u64;
@@ -52,7 +53,7 @@ impl OutputCollector {
         self.keep(chunk.stream, shown)
     }
 
-    /// Ends the streams: what was held back, and all that is kept.
+    /// Ends the streams: returns the bytes that were held back, and all output that is kept.
     pub fn finish(mut self) -> (Vec<Chunk>, Output) {
         let streams = [Stream::Stdout, Stream::Stderr];
         let last = streams.into_iter().filter_map(|stream| {
@@ -79,6 +80,7 @@ impl OutputCollector {
 
     fn keep(&mut self, stream: Stream, shown: Vec<u8>) -> Option<Chunk> {
         self.side(stream).kept.push(&shown);
+        // Masked a second time, after each stream by itself, because two harmless parts may form a value together.
         let both = self.both_masker.push(&shown);
         self.both.push(&both);
         (!shown.is_empty()).then(|| Chunk {
@@ -88,7 +90,7 @@ impl OutputCollector {
     }
 }
 
-/// What is kept of a command's output.
+/// The kept output of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {
     /// Standard output.
@@ -100,7 +102,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether anything was left out.
+    /// Returns whether any output was left out.
     pub fn is_truncated(&self) -> bool {
         [&self.stdout, &self.stderr, &self.both]
             .iter()
@@ -111,18 +113,18 @@ impl Output {
 /// The head and the tail of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// What came first; everything, where nothing was left out.
+    /// The first bytes; all bytes if nothing was left out.
     pub head: Vec<u8>,
-    /// What came last.
+    /// The last bytes.
     pub tail: Vec<u8>,
-    /// The bytes between them.
+    /// The number of bytes between them.
     pub left_out: u64,
-    /// The bytes that the command wrote, before secrets were taken out.
+    /// The bytes that the command wrote, before secrets were masked.
     pub written: u64,
 }
 
 impl Captured {
-    /// The bytes, with a line in the middle that says how many were left out.
+    /// Returns the bytes, with a line in the middle that says how many were left out.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         match self.left_out {
             0 => Cow::Borrowed(&self.head),
@@ -130,18 +132,18 @@ impl Captured {
         }
     }
 
-    /// How many bytes are kept.
+    /// Returns the number of kept bytes.
     pub fn kept(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// The head and the tail of this in at most `room` bytes; what is left out besides is counted.
+    /// Returns the head and the tail in at most `room` bytes; the additional gap is counted.
     #[must_use]
     pub fn within(&self, room: usize) -> Self {
         if self.kept() <= room {
             return self.clone();
         }
-        // What was left out before lies between head and tail, so a narrower cut around the middle covers it.
+        // The earlier gap lies between head and tail, so a narrower cut around the middle covers it.
         let (head_room, tail_room) = (room - room / 2, room / 2);
         let all = [self.head.as_slice(), &self.tail].concat();
         let head = all[..head_room.min(all.len())].to_vec();
@@ -154,7 +156,7 @@ impl Captured {
         }
     }
 
-    /// This without the lines that were cut in two, where their other parts are long enough to stay.
+    /// Removes lines that were cut in two, if at least half of the head or tail remains.
     #[must_use]
     pub fn with_whole_lines(mut self) -> Self {
         if self.left_out == 0 {
@@ -165,6 +167,7 @@ impl Captured {
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map(|newline| newline + 1);
+        // A long last line stays in part: without it, little or nothing of the head would be left.
         if let Some(end) = head_end.filter(|end| *end >= self.head.len() / 2) {
             self.left_out += (self.head.len() - end) as u64;
             self.head.truncate(end);
@@ -181,7 +184,8 @@ impl Captured {
         self
     }
 
-    /// The text for a model: what is no UTF-8 and what would act on a terminal is made visible.
+    /// Returns the text for a model: bytes that are not UTF-8 and characters that would act on a terminal are made
+    /// visible.
     pub fn text(&self) -> String {
         if self.left_out == 0 {
             return visible(&self.head);
@@ -197,7 +201,7 @@ fn gap(left_out: u64) -> String {
     format!("\n… {} {unit} left out …\n", grouped(left_out))
 }
 
-/// A number with a comma after each thousand.
+/// Returns a number with a comma after each thousand.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -210,8 +214,9 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// Without a character at the end whose rest was left out.
+/// Returns the bytes without an incomplete character at the end, whose other bytes were left out.
 fn whole_head(bytes: &[u8]) -> &[u8] {
+    // A character has at most four bytes, so an incomplete one has at most three.
     let begins = bytes.len().saturating_sub(3);
     let last = (begins..bytes.len())
         .rev()
@@ -222,7 +227,7 @@ fn whole_head(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Without the rest of a character whose beginning was left out.
+/// Returns the bytes without the end of a character at the start, whose first byte was left out.
 fn whole_tail(bytes: &[u8]) -> &[u8] {
     let rest = bytes
         .iter()
@@ -231,7 +236,7 @@ fn whole_tail(bytes: &[u8]) -> &[u8] {
     &bytes[rest.count()..]
 }
 
-/// Lines stay lines and tabs stay tabs; every other control character is shown as its escape.
+/// Returns the text with newlines and tabs; every other control character is shown as its escape.
 fn visible(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown = String::with_capacity(text.len());
@@ -243,7 +248,7 @@ fn visible(bytes: &[u8]) -> String {
     shown
 }
 
-/// A bounded part of a stream.
+/// The head and the tail of a stream within a limit.
 #[derive(Debug)]
 struct Kept {
     head: Vec<u8>,
@@ -268,7 +273,7 @@ impl Kept {
     fn push(&mut self, bytes: &[u8]) {
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_room - self.head.len()));
         self.head.extend_from_slice(first);
-        // Of a chunk larger than the tail only its own end can stay, so that no more than the limit is ever held.
+        // Of a chunk larger than the tail, only its own end can stay, so that no more than the limit is ever held.
         let (dropped, last) = rest.split_at(rest.len().saturating_sub(self.tail_room));
         let over = (self.tail.len() + last.len()).saturating_sub(self.tail_room);
         self.tail.drain(..over);
@@ -280,6 +285,7 @@ impl Kept {
         let (mut head, tail) = (self.head, Vec::from(self.tail));
         let tail = match self.left_out {
             0 => {
+                // Nothing is missing between the two parts, so that together they are the whole stream.
                 head.extend(tail);
                 Vec::new()
             }

@@ -1,4 +1,4 @@
-//! Which entries of a bench the commands of a view see.
+//! Decides which entries of a bench the commands of a view see.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use crate::{EntryKind, EntryPath, WsPath};
 
 /// Decides which entries of a bench commands see.
 ///
-/// A sandbox asks from the root down. It asks nothing about what is below an entry that is hidden or visible as a whole. A name that the
-/// rules of a view cannot judge, because it is not UTF-8, must be [`Visibility::Hidden`].
+/// A sandbox asks from the root down. It does not ask about entries below one that is hidden or visible as a whole. A
+/// name that the rules of a view cannot judge, because it is not UTF-8, must be [`Visibility::Hidden`].
 pub trait ReadFilter: Send + Sync + fmt::Debug {
     /// Decides on the entry at `path`.
     fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility;
 }
 
-/// What commands see of an entry.
+/// The part of an entry that commands see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
     /// Neither it nor anything below it.
     Hidden,
-    /// It itself; what is below it is decided entry by entry.
+    /// The entry itself; each entry below it is decided by itself.
     Partial,
     /// It and everything below it.
     Whole,
@@ -36,9 +36,11 @@ impl ReadFilter for HiddenPaths {
         if self.0.contains(path) {
             return Visibility::Hidden;
         }
-        match self.0.iter().any(|hidden| hidden.is_within(path)) {
-            true => Visibility::Partial,
-            false => Visibility::Whole,
+        // A directory above a hidden path is visible, and the sandbox must ask further down.
+        if self.0.iter().any(|hidden| hidden.is_within(path)) {
+            Visibility::Partial
+        } else {
+            Visibility::Whole
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What each mutation does to the tree: the rules of the contract, as `garret_core::memory` has them.
+//! The effect of each mutation on the tree, by the rules of the storage contract. `garret_core::memory` implements the
+//! same rules.
 
 use bytes::Bytes;
 use garret_core::path::check_target;
@@ -10,14 +11,14 @@ use crate::error::damaged;
 use crate::metadata::Node;
 use crate::tree::{Last, Place, bytes, version_of};
 
-/// A mutation, and the content of a write, which is in place already.
+/// A mutation, with the content of a write, whose blobs are stored already.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) mutation: Mutation,
     pub(crate) content: Option<Prepared>,
 }
 
-/// What becomes of a name that is taken or of directories that are missing.
+/// The caller's choices for a target that exists already and for parent directories that are missing.
 #[derive(Clone, Copy)]
 struct Room {
     overwrite: bool,
@@ -25,7 +26,7 @@ struct Room {
 }
 
 impl Changing<'_> {
-    /// Does one step.
+    /// Applies one mutation.
     pub(crate) fn step(&mut self, step: Step, follow: Follow) -> Result<Applied> {
         let at = |path: &WsPath, last| self.tree.locate(path, last, follow);
         match step.mutation {
@@ -124,9 +125,10 @@ impl Changing<'_> {
         self.put_file(&place.path, &joined, before.mode, before.created, false)
     }
 
-    /// The file at `place`, if any, once the precondition holds; a directory there is `is_a_directory`.
+    /// Returns the file at `place`, if there is one, after checking the precondition. A directory is `is_a_directory`.
     fn file_before(&self, place: &Place, precondition: &Precondition) -> Result<Option<Node>> {
-        // Why nothing is there is found out by whoever needs it.
+        // `Tree::file` would look up each parent to say why the file is missing; a write that creates it does not need
+        // the reason.
         if place.node.is_none() && *precondition == Precondition::Any && !place.path.is_root() {
             return Ok(None);
         }
@@ -147,6 +149,7 @@ impl Changing<'_> {
         created: i64,
         is_new: bool,
     ) -> Result<Applied> {
+        // Before the entry, which stores the number of the content's row.
         self.record(content)?;
         let node = Node {
             kind: EntryKind::File,
@@ -158,9 +161,10 @@ impl Changing<'_> {
             modified: self.now,
         };
         let done = applied(&node, is_new);
-        match is_new {
-            true => self.set_new(bytes(path), node)?,
-            false => self.set(bytes(path), Some(node))?,
+        if is_new {
+            self.set_new(bytes(path), node)?;
+        } else {
+            self.set(bytes(path), Some(node))?;
         }
         Ok(done)
     }
@@ -172,6 +176,7 @@ impl Changing<'_> {
         let node = self.tree.require(place)?;
         match node.kind {
             EntryKind::File => precondition.check(&place.path, version_of(&node).as_ref())?,
+            // Only files have versions, so no precondition can hold for a directory or a link.
             _ if *precondition != Precondition::Any => return Err(Error::conflict(&place.path, None)),
             _ => {}
         }
@@ -190,6 +195,7 @@ impl Changing<'_> {
         if !recursive && self.has_entries(directory)? {
             return Err(Error::not_empty(directory).hint("set `recursive` to remove it with everything in it"));
         }
+        // Collected first: the scan reads the rows that `set` changes.
         let below = self.tree.below(bytes(directory)).collect()?;
         below.iter().try_for_each(|(path, _)| self.set(path, None))
     }
@@ -217,6 +223,7 @@ impl Changing<'_> {
             _ => Vec::new(),
         };
         moved.push((bytes(&from.path).to_vec(), node));
+        // An entry is found by its whole path, so each entry below a moved directory gets a new row.
         for (path, node) in moved {
             let new = moved_path(&path, &from.path, &to.path)?;
             self.set(&path, None)?;
@@ -226,7 +233,8 @@ impl Changing<'_> {
         Ok(done)
     }
 
-    /// Checks that an entry of `kind` may take the place at `to`, and makes the directories above.
+    /// Checks that an entry of `kind` may be created at `to` or replace the entry there, and makes the missing parent
+    /// directories.
     fn make_room(&mut self, to: &Place, kind: EntryKind, room: Room) -> Result<()> {
         if to.path.is_root() {
             return Err(Error::already_exists(&to.path));
@@ -316,7 +324,8 @@ impl Changing<'_> {
         Ok(done)
     }
 
-    /// Makes the missing directories above `path`, or finds out why it cannot.
+    /// Makes the missing directories above `path` if `parents` is set. Without it, the topmost missing directory is
+    /// `not_found`; an entry above `path` that is no directory is `not_a_directory`.
     pub(crate) fn make_parents(&mut self, path: &WsPath, parents: bool) -> Result<()> {
         let mut missing = Vec::new();
         let mut nearest = path.parent();
@@ -337,9 +346,10 @@ impl Changing<'_> {
     }
 }
 
-/// Where an entry at `path`, which is `from` or lies below it, comes to be when that moves to `to`.
+/// Returns the new path of the entry at `path`, which is `from` or lies below it, after `from` moves to `to`.
 fn moved_path(path: &[u8], from: &WsPath, to: &WsPath) -> Result<Vec<u8>> {
     let new = [bytes(to), &path[from.as_str().len()..]].concat();
+    // The new path may exceed the limit of a path's length. A name that is not UTF-8 has no `WsPath` to check.
     if let Ok(text) = std::str::from_utf8(&new) {
         WsPath::parse(text).map_err(|error| error.at(to))?;
     }

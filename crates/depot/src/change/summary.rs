@@ -1,11 +1,11 @@
-//! A few words for a change whose caller gave none.
+//! The default summary of a change whose caller gave none.
 
 use garret_core::{Batch, Mutation};
 
-/// The most bytes of a path that a summary shows.
+/// The maximum number of bytes of a path in a summary.
 const SHOWN: usize = 200;
 
-/// What the batch does: its first step, and how many more there are.
+/// Returns a summary of the batch: its first mutation, and the number of the others.
 pub(crate) fn summary_of(batch: &Batch) -> String {
     let Some(first) = batch.mutations.first() else {
         return String::new();

@@ -1,5 +1,5 @@
-//! Work on another thread. To pack, unpack and verify the parts of a large file takes its time: it keeps more than one core busy, and
-//! holds nobody up who waits for something else.
+//! Work on blocking threads. Compressing, decompressing and verifying the parts of a large file takes long enough to
+//! use several cores, and must not delay the other tasks of the runtime.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use garret_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
-/// So many are worth a thread.
+/// The number of items for which another thread pays off.
 const WORTH_A_THREAD: usize = 3;
 const MOST_THREADS: usize = 4;
 
-/// Does `work` where it holds nobody up: on another thread, or here where this one runs no tasks, as the depot's writer does not.
+/// Runs `work` on a blocking thread of the runtime. On a thread without a runtime, such as the depot's writer, it runs
+/// in place: no task waits there.
 pub(super) async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     match Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await.map_err(broken_off),
@@ -20,7 +21,8 @@ pub(super) async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + '
     }
 }
 
-/// What `work` makes of each of `items`, in their order, or the first failure: apart, and on several threads where there are many.
+/// Applies `work` to each of `items` on blocking threads, on several if there are many. Returns the results in the
+/// order of the items, or the first failure.
 pub(super) async fn side_by_side<T, R>(
     items: Vec<T>,
     work: impl Fn(T) -> Result<R> + Send + Sync + 'static,
@@ -41,7 +43,7 @@ where
     Ok(done)
 }
 
-/// Runs of nearly the same length.
+/// Divides `items` into runs of nearly equal length, one for each thread.
 fn split<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let threads = items.len().div_ceil(WORTH_A_THREAD).clamp(1, MOST_THREADS);
     let length = items.len().div_ceil(threads);
@@ -51,6 +53,7 @@ fn split<T>(items: Vec<T>) -> Vec<Vec<T>> {
 
 fn broken_off(error: JoinError) -> Error {
     match error.try_into_panic() {
+        // A panic of `work` is a defect of the program: it must not look like an error of the storage.
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => Error::new(ErrorKind::Unavailable, "the program is about to end"),
     }

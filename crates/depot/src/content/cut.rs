@@ -1,27 +1,30 @@
-//! Where large content is cut: at places that its own bytes choose, so that an insertion moves no cut but those near it.
+//! Content-defined chunking: large content is cut at positions that its own bytes determine, so that an insertion moves
+//! only the cuts near it.
 //!
-//! A rolling sum over the last 64 bytes decides; it starts anew at each cut. A part therefore depends on nothing before it but how far
-//! into the file it begins, and appending to a file cuts only its last part again. The beginning of a file is cut finely, since an edit
-//! stores the part it is in again; what lies far inside is cut coarsely, so that a very large file does not become too many parts.
+//! A rolling sum over the last 64 bytes decides; it starts anew at each cut. A part therefore depends on nothing before
+//! it but how far into the file it begins, and appending to a file cuts only its last part again. The beginning of a
+//! file is cut finely, since an edit stores again the part that it is in; bytes far inside are cut coarsely, so that a
+//! very large file does not become too many parts.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// No part but the last is shorter.
+/// The minimum length of every part but the last.
 pub(crate) const SHORTEST: usize = 64 * 1024;
-/// No part is longer.
+/// The maximum length of a part.
 pub(crate) const LONGEST: usize = 1024 * 1024;
 /// A part that begins before this is cut finely: once in 32 KiB, after the shortest length.
 const FINE: u64 = 16 * 1024 * 1024;
 const FINE_MASK: u64 = mask(15);
-/// One that begins later is cut once in 128 KiB.
+/// A part that begins later is cut once in 128 KiB.
 const COARSE_MASK: u64 = mask(17);
 
 const fn mask(bits: u32) -> u64 {
     ((1 << bits) - 1) << (64 - bits)
 }
 
-/// A random-looking number for each byte, the same in every build.
+/// A random-looking number for each byte value. It must never change: the cuts, and so the addresses of stored files,
+/// depend on it.
 static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     std::array::from_fn(|byte| {
         let hash = blake3::hash(&[byte as u8]);
@@ -29,7 +32,7 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     })
 });
 
-/// The parts of `content`, in order, none left out; `offset` is how far into the file it begins.
+/// Returns the ranges of all parts of `content`, in order. `offset` is the position of `content` in its file.
 pub(crate) fn parts(content: &[u8], offset: u64) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -41,8 +44,8 @@ pub(crate) fn parts(content: &[u8], offset: u64) -> Vec<Range<usize>> {
     parts
 }
 
-/// How long the first part of `content` is, which begins at `offset` of the file. Where more follows that is not at hand, [`LONGEST`]
-/// bytes are enough to tell.
+/// Returns the length of the first part of `content`, which begins at `offset` of the file. If the file has more bytes
+/// than `content`, then `content` must have at least [`LONGEST`].
 pub(super) fn first_part(content: &[u8], offset: u64) -> usize {
     if content.len() <= SHORTEST {
         return content.len();
@@ -50,6 +53,7 @@ pub(super) fn first_part(content: &[u8], offset: u64) -> usize {
     let last = content.len().min(LONGEST);
     let mask = if offset < FINE { FINE_MASK } else { COARSE_MASK };
     let mut sum: u64 = 0;
+    // The sum covers 64 bytes, so it need not start earlier than 64 bytes before the first possible cut.
     for (index, byte) in content[..last].iter().enumerate().skip(SHORTEST - 64) {
         sum = (sum << 1).wrapping_add(GEAR[usize::from(*byte)]);
         if index >= SHORTEST && sum & mask == 0 {

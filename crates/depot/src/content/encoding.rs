@@ -1,5 +1,5 @@
-//! A piece of content as it is stored: one byte that says how, then the bytes. The byte is the same in the database and in a blob, so a
-//! blob tells what it is without the database.
+//! The stored form of a piece of content: one byte that names the encoding, then the encoded bytes. The database and
+//! the blobs use the same form, so a blob can be decoded without the database.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
 const LIST: u8 = 2;
 
-/// Shorter content is not worth compressing.
+/// The minimum length of content that is compressed; compressing shorter content is not worth its time.
 const SHORTEST_COMPRESSED: usize = 4 * 1024 + 1;
 const LEVEL: i32 = 3;
 
@@ -27,14 +27,14 @@ pub(super) struct Part {
 
 const PART_BYTES: usize = 40;
 
-/// What a piece turns out to be.
+/// A decoded piece: the whole bytes of a content, or the list of its parts.
 #[derive(Debug)]
 pub(super) enum Decoded {
     Whole(Bytes),
     List(Vec<Part>),
 }
 
-/// Bytes as they are stored: compressed where that saves an eighth or more.
+/// Encodes bytes for storage, compressed if that saves an eighth or more.
 pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
     if bytes.len() >= SHORTEST_COMPRESSED
         && let Ok(compressed) = COMPRESSOR.with_borrow_mut(|compressor| compressor.compress(bytes))
@@ -46,12 +46,12 @@ pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
 }
 
 thread_local! {
-    /// To make one takes a good part of the time that it takes to pack or unpack a part of a file.
+    // One for each thread: creating a compressor costs a good part of the time of compressing one part of a file.
     static COMPRESSOR: RefCell<Compressor<'static>> = RefCell::new(Compressor::new(LEVEL).expect("the level is one"));
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::new(Decompressor::new().expect("it needs nothing"));
 }
 
-/// A list of parts as it is stored.
+/// Encodes a list of parts for storage.
 pub(super) fn encode_list(list: &[u8]) -> Vec<u8> {
     tagged(LIST, list)
 }
@@ -63,7 +63,7 @@ fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// A list of parts as bytes, of which its address is made.
+/// Returns the bytes of a list of parts; its address is their hash.
 pub(super) fn list_bytes(parts: &[Part]) -> Vec<u8> {
     let mut list = Vec::with_capacity(parts.len() * PART_BYTES);
     for part in parts {
@@ -73,13 +73,14 @@ pub(super) fn list_bytes(parts: &[Part]) -> Vec<u8> {
     list
 }
 
-/// Reads a stored piece of `size` bytes and verifies it; anything but what was stored at `address` is `corrupt`.
+/// Decodes a stored piece of `size` bytes and verifies it. Bytes that do not match `address` are `corrupt`.
 pub(super) fn decode(encoded: Bytes, address: Address, size: u64) -> Result<Decoded> {
     let tag = *encoded.first().ok_or_else(|| damaged("it is empty"))?;
     let bytes = encoded.slice(1..);
     match tag {
         PLAIN => verified(bytes, address).map(Decoded::Whole),
         ZSTD => {
+            // `size` also bounds the memory that a damaged piece can make the decompressor use.
             let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(&bytes, size as usize));
             let plain = plain.map_err(|_| damaged("it cannot be decompressed"))?;
             verified(plain.into(), address).map(Decoded::Whole)
@@ -97,7 +98,7 @@ fn verified(bytes: Bytes, address: Address) -> Result<Bytes> {
     Ok(bytes)
 }
 
-/// The parts that the bytes of a list name.
+/// Parses the bytes of a list into its parts.
 pub(super) fn parts_of(list: &[u8]) -> Vec<Part> {
     let part = |bytes: &[u8]| {
         let (address, size) = bytes.split_at(32);

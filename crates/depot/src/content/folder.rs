@@ -1,5 +1,5 @@
-//! Blobs that are files, read where they lie. The blob store's interface changes threads twice for each of them, which for the many parts
-//! of a large file costs as much as reading them.
+//! Direct reads of blobs that are files. The interface of the blob store changes threads twice for each blob, which for
+//! the many parts of a large file costs as much as reading them.
 
 #![allow(clippy::disallowed_methods, reason = "the files of the blob store are read here")]
 
@@ -35,7 +35,7 @@ impl Folder {
         &self.path
     }
 
-    /// The file of the blob at `address`.
+    /// Returns the path of the file that holds the blob at `address`.
     pub(super) fn file(&self, address: Address) -> PathBuf {
         self.path.join(blob_path(address).as_ref())
     }
@@ -44,14 +44,14 @@ impl Folder {
         std::fs::metadata(self.file(address)).is_ok_and(|found| found.is_file())
     }
 
-    /// Remembers that the blob at `address` was just found whole.
+    /// Remembers that the blob at `address` was just read and verified.
     pub(super) fn note_whole(&self, address: Address) {
         if let Ok(file) = std::fs::metadata(self.file(address)) {
             self.found_whole.note(address, &file);
         }
     }
 
-    /// Whether it was found whole a while ago, and has not been touched since.
+    /// Returns whether the blob at `address` was verified before and its file has not changed since.
     pub(super) fn was_whole(&self, address: Address) -> bool {
         std::fs::metadata(self.file(address)).is_ok_and(|file| self.found_whole.has(address, &file))
     }
@@ -61,8 +61,8 @@ impl Folder {
         read.map(Bytes::from).map_err(|error| blob_file_not_read(&error))
     }
 
-    /// The blobs written before `before`, in milliseconds, each with its size. Whatever else lies among them, and what cannot be looked
-    /// at, is passed over.
+    /// Returns the blobs written before `before`, in milliseconds, each with its size. Files that are no blobs, and
+    /// files that cannot be read, are skipped.
     pub(super) fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         let mut old = Vec::new();
         for folder in folders() {

@@ -1,4 +1,5 @@
-//! The parts of content that is read as it is stored: what is held at once is one buffer, whatever the size of the whole.
+//! Cuts content into parts while it is read from its source. Memory holds one buffer at a time, whatever the size of
+//! the content.
 
 use bytes::Bytes;
 use garret_core::{Content, ContentReader, Result};
@@ -6,17 +7,18 @@ use garret_core::{Content, ContentReader, Result};
 use super::cut::{LONGEST, first_part};
 use super::plan::Piece;
 
-/// Bytes read ahead: several parts, so that what is left over of one filling is a small part of it to move to the front.
+/// Bytes read ahead: several parts, so that the remainder of a buffer, which is moved to its front before the next
+/// read, is small.
 const BUFFER: usize = 8 * LONGEST;
 
-/// The parts in order, each read when it is asked for.
+/// The parts of a content in order, each read when the iterator reaches it.
 #[derive(Debug)]
 pub(super) struct Pieces {
     reader: ContentReader,
     buffer: Vec<u8>,
-    /// Where in the buffer the next part begins.
+    /// The position in the buffer at which the next part begins.
     start: usize,
-    /// Where it begins in the content.
+    /// The position in the content at which the next part begins.
     offset: u64,
 }
 
@@ -31,6 +33,7 @@ impl Pieces {
     }
 
     fn next_piece(&mut self) -> Result<Option<Piece>> {
+        // The cut after the next part is only certain with the bytes of a longest part at hand.
         if self.buffer.len() - self.start < LONGEST {
             self.buffer.drain(..self.start);
             self.start = 0;

@@ -1,4 +1,4 @@
-//! Which pieces a content becomes: a pure decision, before anything is stored.
+//! Decides into which pieces a content is divided. A pure function, before anything is stored.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ pub(super) struct Piece {
     pub(super) address: Address,
     pub(super) size: u64,
     plain: Bytes,
-    /// Whether it is the list of the parts of a larger content.
+    /// Whether the piece is the list of the parts of a larger content.
     pub(super) is_list: bool,
 }
 
@@ -26,7 +26,7 @@ impl Piece {
         }
     }
 
-    /// The list of the parts of a larger content.
+    /// Returns the piece that lists the parts of a larger content.
     pub(super) fn list(parts: &[Part]) -> Self {
         let list = list_bytes(parts);
         Self {
@@ -37,7 +37,7 @@ impl Piece {
         }
     }
 
-    /// The piece as a part of a larger content.
+    /// Returns the piece as a part of a larger content.
     pub(super) fn as_part(&self) -> Part {
         Part {
             address: self.address,
@@ -45,7 +45,7 @@ impl Piece {
         }
     }
 
-    /// The bytes to store.
+    /// Returns the bytes to store.
     pub(super) fn encoded(&self) -> Vec<u8> {
         if self.is_list {
             encode_list(&self.plain)
@@ -54,13 +54,13 @@ impl Piece {
         }
     }
 
-    /// Whether the database holds it; `inline` is the most that it takes.
+    /// Returns whether the database holds the piece; `inline` is the maximum number of bytes of an inline piece.
     pub(super) fn is_inline(&self, inline: usize) -> bool {
         self.plain.len() <= inline
     }
 }
 
-/// The pieces of a file, and the address under which it is found.
+/// The pieces of a file, and the address of the file.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) address: Address,
@@ -68,7 +68,8 @@ pub(super) struct Plan {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// The pieces of a file that is `before` (parts that are stored already) followed by `content`; of a new file, `before` is empty.
+/// Plans the pieces of a file that consists of `before` (parts that are stored already) followed by `content`. `before`
+/// is empty for a new file.
 pub(super) fn plan(before: &[Part], content: &Bytes, inline: usize) -> Plan {
     if before.is_empty() && content.len() <= inline {
         return single(Piece::whole(content.clone()));
@@ -78,6 +79,7 @@ pub(super) fn plan(before: &[Part], content: &Bytes, inline: usize) -> Plan {
         .into_iter()
         .map(|part| Piece::whole(content.slice(part)))
         .collect();
+    // A single part needs no list: its own address is that of the file.
     match (before, pieces.len()) {
         ([], 1) => single(pieces.into_iter().next().expect("there is one")),
         _ => listed(before, pieces),

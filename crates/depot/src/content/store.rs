@@ -1,7 +1,8 @@
-//! Putting content into the database and the blob store, and getting it back.
+//! Stores content in the database and the blob store, and reads it back.
 //!
-//! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
-//! transaction that names it begins. What is left over when that transaction never comes is swept later.
+//! A crash cannot leave a row without its blob: a blob is stored (and under full durability synced, with its directory)
+//! before the transaction that refers to it begins. If that transaction never commits, garbage collection removes the
+//! blob later.
 
 mod transfer;
 
@@ -31,10 +32,10 @@ use garret_core::Durability;
 
 pub(crate) use transfer::PlainPiece;
 
-/// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
-/// twice this.
+/// A blob that a change referred to within this time is reused without being written again. A sweep spares blobs
+/// younger than twice this time, so a blob that is reused cannot be swept before the change commits.
 const RELIED_ON_MS: i64 = 30 * 60 * 1000;
-/// Blobs of one file written or read at once.
+/// The number of blobs of one file that are written or read concurrently.
 const AT_ONCE: usize = 8;
 
 /// The content of a depot.
@@ -42,16 +43,17 @@ const AT_ONCE: usize = 8;
 pub(crate) struct ContentStore {
     pub(super) synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
-    /// Where the blobs are files.
+    /// The directory of the blobs, if they are files.
     pub(super) folder: Option<Arc<Folder>>,
-    /// At most the shortest part: what is inline waits in memory for its row, and a large file has many parts.
+    /// The maximum length of an inline piece. At most the length of the shortest part: inline pieces wait in memory for
+    /// their rows, and a large file has many parts.
     inline: usize,
     long_list: LongList,
     clock: Arc<dyn Clock>,
 }
 
-/// The list of parts that was last read from a blob, verified: whoever reads a very large file reads it range by range, and the list
-/// of its parts should not be read again for each.
+/// The verified list of parts that was last read from a blob. A very large file is read range by range, and its list of
+/// parts should not be read again for each range.
 #[derive(Debug, Default)]
 struct LongList(Mutex<Option<(Address, Arc<[Part]>)>>);
 
@@ -68,7 +70,7 @@ impl LongList {
     }
 }
 
-/// Content whose blobs are in place; its rows are still to be put down by [`ContentStore::record`].
+/// Content whose blobs are stored; [`ContentStore::record`] writes its rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) address: Address,
@@ -77,24 +79,24 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Content that the depot has already, rows and all.
+    /// Returns content that the depot has already, with its rows.
     pub(crate) fn stored(address: Address, size: u64) -> Self {
         let rows = Vec::new();
         Self { address, size, rows }
     }
 
-    /// Whether the depot has it already, rows and all.
+    /// Returns whether the depot has the content already, with its rows.
     pub(crate) fn is_stored(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many bytes of it wait in memory for their rows.
+    /// Returns the number of bytes of the content that wait in memory for their rows.
     pub(crate) fn inline_bytes(&self) -> u64 {
         let inline = self.rows.iter().filter(|row| matches!(row.place, Place::Inline(_)));
         inline.map(|row| row.stored).sum()
     }
 
-    /// Whether all of it goes into the database, so that recording it touches no blob.
+    /// Returns whether all of the content goes into the database, so that recording it touches no blob.
     pub(crate) fn is_inline(&self) -> bool {
         self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
     }
@@ -115,12 +117,12 @@ enum Place {
     Inline(Vec<u8>),
     /// The blob was just written.
     Written { is_synced: bool },
-    /// The blob is there already, says the database, and it is whole.
+    /// The database has a row of the blob, and the blob was verified: it is not written again.
     ReliedOn,
 }
 
 impl ContentStore {
-    /// Content with its blobs in the directory `blobs`, which exists.
+    /// Opens a store with its blobs in the directory `blobs`, which must exist.
     pub(crate) fn in_directory(blobs: &Path, inline: usize, clock: Arc<dyn Clock>) -> Result<Self> {
         let store = LocalFileSystem::new_with_prefix(blobs).map_err(blob_not_read)?;
         Ok(Self {
@@ -133,7 +135,7 @@ impl ContentStore {
         })
     }
 
-    /// Content in memory.
+    /// Creates a store in memory.
     pub(crate) fn in_memory(inline: usize, clock: Arc<dyn Clock>) -> Self {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         Self {
@@ -146,8 +148,8 @@ impl ContentStore {
         }
     }
 
-    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it. Content from a source is cut and stored
-    /// as it is read.
+    /// Stores the blobs of `content`, before the transaction that will refer to it. Content from a source is cut and
+    /// stored while it is read.
     pub(crate) async fn prepare(
         &self,
         database: &Database,
@@ -155,6 +157,7 @@ impl ContentStore {
         durability: Durability,
     ) -> Result<Prepared> {
         let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
+        // Content that is in memory already gains nothing from being stored while it is read.
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
             return self.place_source(content, &is_relied_on, durability).await;
         }
@@ -162,7 +165,7 @@ impl ContentStore {
         self.place(planned, &is_relied_on, durability).await
     }
 
-    /// The address that `content` has or would have.
+    /// Returns the address of `content`, whether it is stored or not.
     pub(crate) fn address_of(&self, content: &Content) -> Result<Address> {
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
             let parts = Pieces::of(content)?.map(|piece| piece.map(|piece| piece.as_part()));
@@ -171,14 +174,15 @@ impl ContentStore {
         Ok(plan(&[], &content.to_bytes()?, self.inline).address)
     }
 
-    /// The same inside the writer's transaction.
+    /// Stores the blobs of small `content` inside the writer's transaction.
     pub(crate) fn prepare_in(&self, session: Session<'_>, content: &Bytes, durability: Durability) -> Result<Prepared> {
         let is_relied_on = |address| self.is_relied_on(session, address);
         block_on(self.place(plan(&[], content, self.inline), &is_relied_on, durability))
     }
 
-    /// Content that is what is at `address` followed by `added`. Called inside the writer's transaction, since only there the content
-    /// before is known; it stores the last part of the file again and nothing else.
+    /// Stores the content at `address` followed by `added`; of the existing content, only the last part is stored
+    /// again. Called inside the writer's transaction, since only there the content at the end of the file cannot
+    /// change.
     pub(crate) fn append(
         &self,
         session: Session<'_>,
@@ -199,12 +203,13 @@ impl ContentStore {
         block_on(self.place(plan(&before, &joined, self.inline), &is_relied_on, durability))
     }
 
-    /// Puts down the rows of `prepared` in the transaction that refers to it, and re-dates what was there.
+    /// Writes the rows of `prepared` in the transaction that refers to it, and re-dates the rows that exist already.
     pub(crate) fn record(&self, session: Session<'_>, prepared: &Prepared) -> Result<()> {
         self.record_numbered(session, prepared).map(|_| ())
     }
 
-    /// The same; gives the number of the piece that the content is found by, where that was put down.
+    /// Writes the rows of `prepared` in the transaction that refers to it, and re-dates the rows that exist already.
+    /// Returns the row number of the piece at the content's own address, if its row was written.
     pub(crate) fn record_numbered(&self, session: Session<'_>, prepared: &Prepared) -> Result<Option<i64>> {
         let now = self.now();
         let mut number = None;
@@ -213,6 +218,7 @@ impl ContentStore {
                 Place::Inline(data) => Some(data.as_slice()),
                 _ => None,
             };
+            // A sweep may have removed the row since, and the bytes are no longer in memory to write the blob again.
             if row.place == Place::ReliedOn && session.content_touched(row.address)?.is_none() {
                 return Err(swept());
             }
@@ -224,26 +230,27 @@ impl ContentStore {
             };
             number = Some(session.put_content(row.address, &piece, now)?).filter(|_| row.address == prepared.address);
             if let Place::Written { is_synced } = row.place {
-                // A sweep removes blobs inside a transaction of its own, so what is there now stays.
+                // A sweep removes blobs inside a transaction of its own, so a blob that exists now stays.
                 if !block_on(self.has_blob(row.address)) {
                     return Err(swept());
                 }
-                match is_synced {
-                    true => session.remove_unsynced(row.address)?,
-                    false => session.add_unsynced(row.address)?,
+                if is_synced {
+                    session.remove_unsynced(row.address)?;
+                } else {
+                    session.add_unsynced(row.address)?;
                 }
             }
         }
         Ok(number)
     }
 
-    /// Re-dates content that a change refers to again; tells whether the depot has it.
+    /// Re-dates content that a change refers to again. Returns whether the depot has it.
     pub(crate) fn refer(&self, session: Session<'_>, address: Address) -> Result<bool> {
         session.touch_content(address, self.now())
     }
 
-    /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it, and `size`
-    /// what the caller takes for its size, which the range is within.
+    /// Returns the verified bytes of `range` of the content at `address`. `first` is the row of that address. `size` is
+    /// the size that the caller expects, and the range must be within it; content of another size is `corrupt`.
     pub(crate) async fn read(
         &self,
         database: &Database,
@@ -254,6 +261,7 @@ impl ContentStore {
     ) -> Result<Bytes> {
         let row = |address| database.read(|session| session.content(address));
         let is_blob = first.data.is_none();
+        // A list in the database came with its row, and needs no cache.
         if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
             check_size(size_of(&parts), size)?;
             return self.read_parts(&row, &parts, range).await;
@@ -286,9 +294,10 @@ impl ContentStore {
             _ => Err(damaged("one of its parts has the wrong size or kind")),
         };
         let bytes = joined(side_by_side(found, unpacked).await?);
-        match bytes.len() as u64 == length {
-            true => Ok(bytes),
-            false => Err(damaged("its parts do not add up to its size")),
+        if bytes.len() as u64 == length {
+            Ok(bytes)
+        } else {
+            Err(damaged("its parts do not add up to its size"))
         }
     }
 
@@ -299,6 +308,7 @@ impl ContentStore {
     async fn found<R: RowOf>(&self, row: &R, address: Address) -> Result<Found> {
         let row = row(address)?.ok_or_else(|| damaged("the content is missing from the home"))?;
         let place = match (row.data, &self.folder) {
+            // The file is read later, by the thread that unpacks it.
             (None, Some(folder)) => FoundIn::Folder(folder.clone()),
             (data, _) => FoundIn::Memory(self.encoded(address, data).await?),
         };
@@ -316,8 +326,9 @@ impl ContentStore {
         }
     }
 
-    /// Writes the blobs of a plan that the depot lacks.
+    /// Writes the blobs of a plan that the depot does not have yet.
     async fn place<I: IsReliedOn>(&self, planned: Plan, is_relied_on: &I, durability: Durability) -> Result<Prepared> {
+        // `buffered` keeps the order: the last row must be that of the content's own address (see `record_numbered`).
         let rows = stream::iter(planned.pieces)
             .map(|piece| self.place_piece(piece, is_relied_on, durability))
             .buffered(AT_ONCE)
@@ -330,7 +341,7 @@ impl ContentStore {
         })
     }
 
-    /// Writes the blobs of a source, which is longer than one part, while it is read.
+    /// Writes the blobs of a source while it is read. The source must be longer than one part.
     async fn place_source<I: IsReliedOn>(
         &self,
         content: &Content,
@@ -339,7 +350,7 @@ impl ContentStore {
     ) -> Result<Prepared> {
         let mut parts = Vec::new();
         let mut met = HashSet::new();
-        // What the same file holds twice is stored once.
+        // A part that occurs twice in the file is stored once.
         let new = Pieces::of(content)?.filter_map(|piece| match piece {
             Ok(piece) => {
                 parts.push(piece.as_part());
@@ -385,8 +396,7 @@ impl ContentStore {
         Ok(row(stored, Place::Written { is_synced }))
     }
 
-    /// Writes a blob; tells whether it is synced. One that is there may be what a durable change relies on, so it is only ever replaced by
-    /// a synced one.
+    /// Writes a blob; returns whether it is synced.
     async fn put(&self, address: Address, encoded: PutPayload, durability: Durability) -> Result<bool> {
         let path = blob_path(address);
         if durability == Durability::Relaxed {
@@ -395,6 +405,7 @@ impl ContentStore {
                 .put_opts(&path, encoded.clone(), PutMode::Create.into())
                 .await
             {
+                // A durable change may rely on the existing blob, so only a synced one may replace it.
                 Err(object_store::Error::AlreadyExists { .. }) => {}
                 written => return written.map(|_| false).map_err(blob_not_written),
             }
@@ -403,11 +414,12 @@ impl ContentStore {
         written.map(|_| true).map_err(blob_not_written)
     }
 
-    /// Whether a blob need not be written again: it is not about to be swept, and known to have reached the disk.
+    /// Returns whether a blob need not be written again: no sweep is about to remove it, and it is known to have
+    /// reached the disk.
     fn is_relied_on(&self, session: Session<'_>, address: Address) -> Result<bool> {
         let touched = session.content_touched(address)?;
         let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
-        // One that a loss of power may have taken is written again, and is whole then.
+        // A blob that a power failure may have damaged is written again.
         Ok(is_young && !session.is_unsynced(address)?)
     }
 
@@ -422,7 +434,8 @@ impl ContentStore {
         }
     }
 
-    /// Whether the blob of a piece of `size` bytes is there and not damaged: whoever has its bytes writes it again where it is.
+    /// Returns whether the blob of a piece of `size` bytes exists and is sound. A caller that has the bytes repairs a
+    /// damaged blob by writing it again.
     async fn has_whole_blob(&self, address: Address, size: u64) -> Result<bool> {
         if self.folder.as_ref().is_some_and(|folder| folder.was_whole(address)) {
             return Ok(true);
@@ -437,7 +450,8 @@ impl ContentStore {
         apart(move || Found { size, place }.decoded(address).is_ok()).await
     }
 
-    /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
+    /// Removes the blob at `address` and returns its size. Must be called inside a transaction in which the address has
+    /// no row.
     pub(crate) fn remove_blob(&self, address: Address) -> Result<u64> {
         let path = blob_path(address);
         let Ok(found) = block_on(self.synced.head(&path)) else {
@@ -447,7 +461,7 @@ impl ContentStore {
         Ok(found.size)
     }
 
-    /// The blobs written before `before`, in milliseconds, each with its size.
+    /// Returns the blobs written before `before`, in milliseconds, each with its size.
     pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         if let Some(folder) = self.folder.clone() {
             return apart(move || folder.old_blobs(before)).await?;
@@ -463,7 +477,7 @@ impl ContentStore {
         Ok(old)
     }
 
-    /// The parts of the content at `address`; none where it is one piece.
+    /// Returns the parts of the content at `address`; none if it is one piece.
     pub(crate) async fn parts(&self, database: &Database, address: Address) -> Result<Vec<Address>> {
         let row = |address| database.read(|session| session.content(address));
         match self.decoded(&row, address).await? {
@@ -472,7 +486,8 @@ impl ContentStore {
         }
     }
 
-    /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
+    /// Verifies a stored piece of content, and for a list, that its parts have rows of the right size. Returns the
+    /// fault, if there is one.
     pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
         let row = |address| database.read(|session| session.content(address));
         match self.decoded(&row, address).await {
@@ -490,7 +505,7 @@ impl ContentStore {
     }
 }
 
-/// A piece whose row was found; it is unpacked and verified when it is asked for.
+/// A piece whose row was found; [`Found::decoded`] unpacks and verifies it.
 #[derive(Debug)]
 struct Found {
     size: u64,
@@ -500,7 +515,7 @@ struct Found {
 #[derive(Debug)]
 enum FoundIn {
     Memory(Bytes),
-    /// A file, which is still to be read.
+    /// A file of this directory, which is not read yet.
     Folder(Arc<Folder>),
 }
 
@@ -517,11 +532,11 @@ impl Found {
     }
 }
 
-/// Finds the row of an address: by a look of its own, or inside the writer's transaction.
+/// A function that finds the row of an address, in a read transaction of its own or inside the writer's transaction.
 trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
 impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 
-/// Tells whether a blob need not be written again.
+/// A function that returns whether a blob need not be written again.
 trait IsReliedOn: Fn(Address) -> Result<bool> {}
 impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
 
@@ -530,7 +545,7 @@ pub(super) fn blob_path(address: Address) -> object_store::path::Path {
     object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
 }
 
-/// The address of the blob at `path`; `None` for a file that is no blob.
+/// Returns the address of the blob at `path`; `None` for a file that is no blob.
 fn address_of(path: &str) -> Option<Address> {
     let (folder, name) = path.split_once('/')?;
     Address::from_hex(&format!("{folder}{name}"))
@@ -557,18 +572,20 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
 }
 
 fn size_of(parts: &[Part]) -> u64 {
+    // Saturating: the sizes come from a stored list, which may be damaged.
     parts.iter().map(|part| part.size).fold(0, u64::saturating_add)
 }
 
-/// What the tree says of a file is damaged as easily as its bytes.
+/// Checks that the size of the content is the one recorded in the tree.
 fn check_size(found: u64, said: u64) -> Result<()> {
-    match found == said {
-        true => Ok(()),
-        false => Err(damaged(&format!("it has {found} bytes, but {said} bytes are recorded"))),
+    if found == said {
+        Ok(())
+    } else {
+        Err(damaged(&format!("it has {found} bytes, but {said} bytes are recorded")))
     }
 }
 
-/// The parts that `range` touches, each with what is wanted of it.
+/// Returns the parts that `range` overlaps, each with the overlapping range within the part.
 fn overlapping(parts: &[Part], range: Range<u64>) -> Vec<(Part, Range<usize>)> {
     let mut start = 0;
     let mut wanted = Vec::new();

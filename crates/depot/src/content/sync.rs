@@ -1,4 +1,4 @@
-//! Making relaxed blobs durable, before a durable change relies on them.
+//! Syncs blobs that were written under relaxed durability, before a durable change relies on them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,17 +19,19 @@ use super::{Address, ContentStore};
 use crate::error::{blob_not_written, home};
 use crate::metadata::Session;
 
-/// The folders of a blob store, one for each beginning of an address.
+/// Returns the names of the folders of a blob store, one for each first byte of an address.
 pub(crate) fn folders() -> impl Iterator<Item = String> {
     (0..=u8::MAX).map(|first| format!("{first:02x}"))
 }
 
 impl ContentStore {
-    /// Syncs every blob that is listed as unsynced, and takes it off the list. Called inside the transaction of a durable change: what it
-    /// builds upon is then as durable as itself. A blob that is lost stays listed; reading it is `corrupt`.
+    /// Syncs every blob that is listed as unsynced, and removes it from the list. Called inside the transaction of a
+    /// durable change, so that the content which the change builds upon is as durable as the change. A blob that is
+    /// lost stays listed; reading it is `corrupt`.
     pub(crate) fn sync_listed(&self, session: Session<'_>) -> Result<()> {
         let listed = session.unsynced()?;
         let Some(blobs) = self.folder.as_ref().filter(|_| !listed.is_empty()) else {
+            // Blobs in memory need no sync.
             return listed
                 .into_iter()
                 .try_for_each(|address| session.remove_unsynced(address));
@@ -40,6 +42,7 @@ impl ContentStore {
                 synced.push(address);
             }
         }
+        // A new file survives a power failure only if its directory is synced, too; once for each directory is enough.
         let mut touched: Vec<_> = synced.iter().map(|address| address.to_hex()[..2].to_owned()).collect();
         touched.sort();
         touched.dedup();
@@ -51,12 +54,13 @@ impl ContentStore {
             .try_for_each(|address| session.remove_unsynced(address))
     }
 
-    /// Tells whether the blob is there and synced.
+    /// Syncs a blob; returns whether it exists and is synced.
     fn sync_blob(&self, session: Session<'_>, blobs: &Folder, address: Address) -> Result<bool> {
         match sync(&blobs.file(address)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            // After a sync that failed, the kernel may call the next one a success without the data: it is written anew.
+            // After a failed sync, the kernel may report the next sync as a success without the data: so the blob is
+            // written again.
             Err(_) => self.write_anew(session, address),
         }
     }
@@ -72,12 +76,14 @@ impl ContentStore {
         written.map(|_| true).map_err(blob_not_written)
     }
 
-    /// Whether the content at `address` is whole, as the open transaction sees it; of a list, the list.
+    /// Returns whether the piece at `address` is sound, as the open transaction sees it. The parts of a list are not
+    /// checked.
     pub(crate) fn is_whole(&self, session: Session<'_>, address: Address) -> Result<bool> {
         self.piece_in(session, address).map(|piece| piece.is_some())
     }
 
-    /// The parts of the content at `address`, as the open transaction sees it; none where it is one piece, or damaged.
+    /// Returns the parts of the content at `address`, as the open transaction sees it; none if it is one piece or
+    /// damaged.
     pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
         match self.piece_in(session, address)? {
             Some(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
@@ -85,8 +91,8 @@ impl ContentStore {
         }
     }
 
-    /// A piece of content; `None` where it is lost or damaged. What the database itself says is an error: a disk that cannot be read
-    /// must not look like content that is gone.
+    /// Returns the decoded piece at `address`; `None` if it is lost or damaged. A failure of the database or of the
+    /// disk is an error: a disk that cannot be read must not look like lost content.
     fn piece_in(&self, session: Session<'_>, address: Address) -> Result<Option<Decoded>> {
         let Some(row) = session.content(address)? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Which blobs were found whole, and have not been touched since.
+//! Remembers which blobs were verified, as long as their files do not change.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use super::Address;
 
-/// How many are remembered.
+/// The maximum number of remembered blobs.
 const REMEMBERED: usize = 1024;
-/// A file that was changed within this time may be changed again without its time telling.
+/// A file that was changed within this time may be changed again without a change of its timestamp.
 const YOUNG: Duration = Duration::from_millis(100);
 
-/// The blobs that were last read, and verified. Whoever edits a large file has just read it, and need not read again what stays of it to
-/// know that it can be relied on.
+/// The blobs that were read and verified last. An edit of a large file follows a read of it, so the parts that stay
+/// need not be read again to verify them.
 #[derive(Debug, Default)]
 pub(super) struct FoundWhole(Mutex<HashMap<Address, Mark>>);
 
-/// What changes with a file's content.
+/// The metadata of a file by which a change of its content is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     inode: u64,
@@ -42,20 +42,21 @@ impl Mark {
 }
 
 impl FoundWhole {
-    /// Remembers that the blob was whole when its file was this.
+    /// Remembers that the blob was sound when its file had the metadata `file`.
     pub(super) fn note(&self, address: Address, file: &Metadata) {
         let age = file.modified().ok().and_then(|modified| modified.elapsed().ok());
         if age.is_none_or(|age| age < YOUNG) {
             return;
         }
         let mut found = self.0.lock().expect("no holder panics");
+        // Cleared as a whole: forgetting costs only another read, so an order of use is not worth keeping.
         if found.len() >= REMEMBERED {
             found.clear();
         }
         found.insert(address, Mark::of(file));
     }
 
-    /// Whether the blob was found whole, and its file is still the same.
+    /// Returns whether the blob was found sound and its file still has the same metadata.
     pub(super) fn has(&self, address: Address, file: &Metadata) -> bool {
         let found = self.0.lock().expect("no holder panics");
         found.get(&address) == Some(&Mark::of(file))

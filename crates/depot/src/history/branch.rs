@@ -1,7 +1,8 @@
 //! Branches: a workspace that begins at a point of another and shares its content, in constant time.
 //!
-//! A look at a branch goes through its lineage, so a lineage that gets long is flattened: the newest branch gets its own rows for
-//! everything it inherits. Rows only; content is shared for ever. Nothing depends on when that happens, or whether.
+//! A lookup in a branch goes through its lineage, so a long lineage is flattened: the newest branch gets its own rows
+//! for everything it inherits. Only rows are copied; content stays shared. No result depends on when a branch is
+//! flattened, or whether it is.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,13 +17,13 @@ use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
-/// Entries copied in one transaction, so that other writers wait only for that.
+/// Entries copied in one transaction; other writers wait for one such transaction at most.
 const SLICE: usize = 2_000;
-/// A lineage this many times deeper than it should be is flattened before the branch is handed out.
+/// A lineage this many times deeper than the limit is flattened before the branch is returned.
 const PATIENCE: usize = 4;
 
 impl DepotWorkspace {
-    /// Makes a workspace that begins at `point` of this one. Neither ever disturbs the other.
+    /// Creates a workspace that begins at `point` of this one. Later changes of either never affect the other.
     pub async fn branch(&self, new: NewWorkspace, point: &Point) -> Result<DepotWorkspace> {
         let fork = self.shared().database.read(|session| self.level_of(session, point))?;
         let branch = self.depot().add(new, Some(fork)).await?;
@@ -30,8 +31,8 @@ impl DepotWorkspace {
         Ok(branch)
     }
 
-    /// Hands out the branch `name`, by name or id, of this workspace; what is no branch of it is `not_found`. A depot in memory, which
-    /// nobody else reaches, gives its files along.
+    /// Returns the branch `name`, by name or id, of this workspace; a workspace that is no branch of this one is
+    /// `not_found`. A depot in memory also returns the open files of the branch, since no other handle reaches them.
     pub async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
         let (row, info) = self.shared().database.read(|session| {
             let row = find_open(session, name).ok();
@@ -55,7 +56,7 @@ impl DepotWorkspace {
         })
     }
 
-    /// How many workspaces a look at this one may go through.
+    /// Returns the number of workspaces that a lookup in this one may go through.
     pub async fn depth(&self) -> Result<usize> {
         self.shared()
             .database
@@ -74,7 +75,7 @@ impl DepotWorkspace {
         }
     }
 
-    /// Flattens on a thread of its own, unless one does so already; the next branch tries again.
+    /// Flattens the branch on a thread of its own, unless such a thread runs already; then the next branch tries again.
     fn flatten_later(&self) {
         let flattening = &self.shared().is_flattening;
         if flattening.swap(true, Ordering::AcqRel) {
@@ -82,7 +83,7 @@ impl DepotWorkspace {
         }
         let branch = self.clone();
         let work = move || {
-            // A failure leaves the lineage as long as it was, and everything as right.
+            // A failure leaves the lineage as long as it was; lookups stay correct, only slower.
             let _ = block_on(branch.flatten());
             branch.shared().is_flattening.store(false, Ordering::Release);
         };
@@ -95,13 +96,14 @@ impl DepotWorkspace {
         }
     }
 
-    /// Gives this branch its own rows for everything it inherits, so that a look at it no longer goes through its lineage. What it
-    /// shows, now and at every point, stays the same.
+    /// Copies all inherited rows into this branch, so that lookups no longer go through its lineage. The files of the
+    /// branch, now and at every point, stay the same.
     pub async fn flatten(&self) -> Result<()> {
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let number = self.number;
             let copy = move |session: Session<'_>| copy_slice(session, number, start);
+            // Relaxed: a power failure may take the copied rows away, which changes no result.
             from = self.shared().writer.write(Durability::Relaxed, copy).await?;
         }
         Ok(())
@@ -113,7 +115,7 @@ fn no_branch(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message).hint("list its branches to see their names")
 }
 
-/// A branch as it is told.
+/// Returns a branch in the form of the history contract.
 pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
     Branch {
         id: info.id,
@@ -125,12 +127,14 @@ pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
     }
 }
 
-/// Copies the inherited entries from `start` on; gives where to go on, or `None` when the branch is flat.
+/// Copies a slice of the inherited entries from `start` on; returns the path to continue from, or `None` when the
+/// branch is flat.
 fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
     let row = session.workspace(workspace)?;
     let Some(fork) = row.filter(|row| !row.is_flat).and_then(|row| row.fork) else {
         return Ok(None);
     };
+    // Rows that were added to a workspace while it is removed would be left over.
     if session.is_hidden(workspace)? {
         return Ok(None);
     }
@@ -142,7 +146,8 @@ fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Op
             session.set_flat(workspace)?;
             return Ok(None);
         };
-        // Until the branch's own first word on the path; 0 where an earlier flattening was here.
+        // The copied row is valid until the branch's own first row for the path, which begins at 0 if an earlier
+        // flattening copied it.
         let until = session.first_since(workspace, &path)?.unwrap_or(i64::MAX);
         if until > 0 {
             session.insert_entry(workspace, &path, (0, until), &Held::Node(node))?;

@@ -1,4 +1,4 @@
-//! The contract of a history, on a workspace whose files live in the depot.
+//! The history contract, implemented for a workspace whose files live in the depot.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl History for DepotWorkspace {
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
-        // The depot holds every file, so nothing is ever left out.
+        // The depot holds every file, so a snapshot never leaves a file out.
         let options = SnapshotOptions {
             is_lazy: false,
             ..options

@@ -1,4 +1,5 @@
-//! The difference of two points: the paths that the changes between them touched, and what they were at each.
+//! The difference of two points: the paths that the changes between them touched, with the state of each path at both
+//! points.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::metadata::{Held, Level, Node, Session};
 use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
 
-/// A path that differs, with what was at it at each point.
+/// A path that differs between two points, with its entry at each.
 pub(crate) struct Differing {
     pub(crate) path: Vec<u8>,
     pub(crate) before: Option<Node>,
@@ -18,7 +19,7 @@ pub(crate) struct Differing {
 }
 
 impl Differing {
-    /// The difference, where it is one.
+    /// Returns the difference; `None` if both entries are the same.
     fn of(path: Vec<u8>, before: Option<Node>, after: Option<Node>) -> Option<Self> {
         let is_other = !is_same(before.as_ref(), after.as_ref());
         is_other.then_some(Self { path, before, after })
@@ -26,7 +27,8 @@ impl Differing {
 }
 
 impl DepotWorkspace {
-    /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
+    /// Returns the differences between two points at `path` and below it, in the order of paths. Times do not count as
+    /// a difference.
     pub async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         self.shared().database.read(|session| {
             let from = level_of(session, self.number, from)?;
@@ -35,8 +37,8 @@ impl DepotWorkspace {
         })
     }
 
-    /// What differs between the newest state of this workspace and that of `other`, of the same depot; quick where they are branches
-    /// of one another or of a third.
+    /// Returns the differences between the newest states of this workspace and `other`, which must be in the same
+    /// depot. Fast if both have a common ancestor.
     pub async fn diff_with(&self, other: &DepotWorkspace, path: &WsPath) -> Result<Vec<PathChange>> {
         self.shared().database.read(|session| {
             let from = level_of(session, self.number, &Point::Now)?;
@@ -51,7 +53,7 @@ fn path_changes(session: Session<'_>, from: Level, to: Level, path: &WsPath) -> 
     Ok(differing(session, from, to, path)?.into_iter().map(shown).collect())
 }
 
-/// What differs between two states, of one workspace or of two, at `within` and below.
+/// Returns the differences between two states, of one workspace or of two, at `within` and below.
 pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &WsPath) -> Result<Vec<Differing>> {
     let (before, after) = (Past::at(session, from)?, Past::at(session, to)?);
     let mut found = Vec::new();
@@ -64,10 +66,12 @@ pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &W
     Ok(found)
 }
 
-/// What differs between what the depot itself had of each state: a path that a state had not met counts as nothing there.
+/// Returns the differences between the entries that the depot itself has of two states: a path that a state had not
+/// captured yet counts as missing.
 ///
-/// For a merge, that is. Of two that parted at such a state, one met the path and the other never saw it, so what the one met is no base
-/// that the other began with: what only one has is new to the other, and what each has otherwise is a conflict.
+/// A merge needs this. If two workspaces parted at such a state, and only one of them captured a path later, then the
+/// captured entry is no common base: a path that only one side has is new to the other, and a path on which both differ
+/// is a conflict.
 pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) -> Result<Vec<Differing>> {
     let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
     let mut found = Vec::new();
@@ -78,13 +82,13 @@ pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) ->
     Ok(found)
 }
 
-/// A state of which the depot may not know everything: of files that live elsewhere, some are met only later.
+/// A state that the depot may know only in part: files that live elsewhere may be captured later.
 ///
-/// Of a path that was met later for the first time, it is taken that it was then what it had been: a difference does not show it, and a
-/// restore leaves it alone, rather than take it for one that was not there.
+/// A path that was first captured after the state is assumed to have had the captured entry before: a difference does
+/// not report it, and a restore leaves it alone, instead of treating it as missing.
 struct Past<'c> {
     tree: Tree<'c>,
-    /// Where not every file was met by then.
+    /// The state itself, if not every file had been captured by then.
     partial: Option<Level>,
 }
 
@@ -107,7 +111,8 @@ impl<'c> Past<'c> {
     }
 }
 
-/// What was at `path` when it was met for the first time, where that was after `level`, and the change by which it was.
+/// Returns the entry of `path` when it was first captured, and the number of that change, if the capture came after
+/// `level`.
 pub(crate) fn captured_later(session: Session<'_>, level: Level, path: &[u8]) -> Result<Option<(i64, Node)>> {
     let first = session.first_since(level.workspace, path)?;
     let Some(since) = first.filter(|since| *since > level.at) else {
@@ -121,7 +126,7 @@ pub(crate) fn captured_later(session: Session<'_>, level: Level, path: &[u8]) ->
     Ok(held.and_then(Held::node).map(|node| (since, node)))
 }
 
-/// Whether the two are the same to a user.
+/// Returns whether two entries are the same to a user.
 pub(crate) fn is_same(one: Option<&Node>, other: Option<&Node>) -> bool {
     match (one, other) {
         (None, None) => true,
@@ -135,7 +140,8 @@ fn is_within(path: &[u8], directory: &[u8]) -> bool {
     directory.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// The paths that may differ: those touched since the two lineages parted, or every path where they never met.
+/// Returns the paths that may differ: those touched since the two lineages parted, or all paths if they have no common
+/// ancestor.
 fn candidates(session: Session<'_>, from: Level, to: Level) -> Result<BTreeSet<Vec<u8>>> {
     let (ours, theirs) = (lineage(session, from)?, lineage(session, to)?);
     let meeting = ours.iter().enumerate().find_map(|(index, level)| {
@@ -150,6 +156,7 @@ fn candidates(session: Session<'_>, from: Level, to: Level) -> Result<BTreeSet<V
         }
         return Ok(paths);
     };
+    // Below the common workspace, all own changes of both sides count; in it, only those between the two points.
     for level in ours[..our_index].iter().chain(&theirs[..their_index]) {
         paths.extend(session.touched(level.workspace, 0, level.at)?);
     }

@@ -9,8 +9,8 @@ use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
-    /// Its changes, newest first: at most `limit`, older than the number `before` where one is given. The changes of a branch begin
-    /// at its fork.
+    /// Returns at most `limit` changes, newest first; with `before`, only those with a smaller number. The changes of a
+    /// branch begin at its fork.
     pub async fn changes(&self, before: Option<u64>, limit: usize) -> Result<Vec<Change>> {
         let before = before.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
         self.shared().database.read(|session| {
@@ -19,7 +19,7 @@ impl DepotWorkspace {
         })
     }
 
-    /// The change that `point` names, with what each path was before and after it.
+    /// Returns the change at `point`, with the state of each path before and after it.
     pub async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)> {
         self.shared().database.read(|session| {
             let level = level_of(session, self.number, point)?;
@@ -31,12 +31,13 @@ impl DepotWorkspace {
         })
     }
 
-    /// Its changes as `options` select them, newest first.
+    /// Returns the changes that `options` select, newest first.
     pub(crate) async fn selected_changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
         let before = options.before.and_then(|number| i64::try_from(number).ok());
         self.shared().database.read(|session| {
             let mut lineage = lineage(session, now(session, self.number)?)?;
             lineage.truncate(if options.inherited { usize::MAX } else { 1 });
+            // `before` is a number of the workspace itself, so it does not limit the inherited changes.
             lineage[0].at = lineage[0].at.min(before.unwrap_or(i64::MAX) - 1);
             let mut changes = Vec::new();
             for level in lineage {
@@ -54,7 +55,8 @@ impl DepotWorkspace {
     }
 }
 
-/// A state that is kept has no change where it is the first of its journal, or where only a snapshot or a branch holds it.
+/// Returns the error for a kept state without a change: the first of its journal, or one that only a snapshot or a
+/// branch keeps.
 fn why_no_change(session: Session<'_>, level: Level) -> Result<Error> {
     match session.oldest(level.workspace)?.seq {
         0 => Ok(
@@ -65,13 +67,13 @@ fn why_no_change(session: Session<'_>, level: Level) -> Result<Error> {
     }
 }
 
-/// What each path was before and after the change at `level`.
+/// Returns the state of each path that the change at `level` touched, before and after it.
 fn paths_of(session: Session<'_>, level: Level) -> Result<Vec<PathChange>> {
     let paths = session.touched(level.workspace, level.at - 1, level.at)?;
     images_of(session, level, paths)
 }
 
-/// What the given paths were before and after the change at `level`.
+/// Returns the states of the given paths before and after the change at `level`.
 pub(crate) fn images_of(session: Session<'_>, level: Level, paths: Vec<Vec<u8>>) -> Result<Vec<PathChange>> {
     let earlier = Level {
         at: level.at - 1,

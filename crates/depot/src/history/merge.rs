@@ -1,8 +1,10 @@
-//! What a merge has to bring together: the point that both sides last had in common, and what each did since.
+//! The inputs of a merge: the base, which is the newest point that both sides contain, and the changes of each side
+//! since.
 //!
-//! A state knows the changes of its own workspace, those of the points it was forked from, and those of the points it has merged; and,
-//! through each of them, theirs. Each workspace has one line of changes, so all that a state knows is one number for each workspace.
-//! What two states have in common is the smaller number of each, and the newest of those points is the base of a merge.
+//! A state contains the changes of its own workspace, of the points it was forked from, and of the points it has
+//! merged; and, through each of them, the changes that those contain. Each workspace has one line of changes, so one
+//! number for each workspace describes all changes that a state contains. Two states have the smaller number of each
+//! workspace in common, and the newest of those points is the base.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +19,11 @@ use crate::depot::{check_open, find, find_open};
 use crate::metadata::{Level, MoveRow, Session, WorkspaceRow};
 use crate::workspace::DepotWorkspace;
 
-/// Of every workspace that a state knows something of, its newest change that it knows.
+/// For every workspace of which a state contains changes, the number of the newest such change.
 type Known = BTreeMap<i64, i64>;
 
 impl DepotWorkspace {
-    /// What a merge of the workspace `other` (by name or id) into this one has to bring together.
+    /// Returns the inputs of a merge of the workspace `other` (by name or id) into this one.
     pub async fn merging(&self, other: &str) -> Result<Merging> {
         self.shared().database.read(|session| {
             let own = find_open(session, self.id())?;
@@ -33,6 +35,7 @@ impl DepotWorkspace {
             }
             let (ours, theirs) = (now(session, own.id)?, now(session, other.id)?);
             let base = base(session, ours, theirs)?.ok_or_else(|| stranger(asked))?;
+            // After `base`: an unrelated workspace is a stranger, whether it is deleted or not.
             check_open(&other, asked)?;
             Ok(Merging {
                 base: Arc::new(self.view(base)),
@@ -62,7 +65,8 @@ fn name_of(row: &WorkspaceRow) -> &str {
     row.name.as_deref().unwrap_or(&row.uid)
 }
 
-/// The error for a workspace that is not there, and for one that is none of this one's business: nobody learns here which of the two.
+/// Returns the error for a workspace that does not exist or shares no history. One error for both, so that it does not
+/// reveal which workspaces exist.
 fn stranger(asked: &str) -> Error {
     let message = format!("no workspace {} shares history with this one", quote(asked));
     Error::new(ErrorKind::NotFound, message).hint(
@@ -70,7 +74,7 @@ fn stranger(asked: &str) -> Error {
     )
 }
 
-/// Everything that the state at `point` knows.
+/// Returns the newest change of each workspace that the state at `point` contains.
 fn known(session: Session<'_>, point: Level) -> Result<Known> {
     let mut known = Known::new();
     let mut todo = vec![point];
@@ -78,7 +82,7 @@ fn known(session: Session<'_>, point: Level) -> Result<Known> {
         if known.get(&level.workspace).is_some_and(|at| *at >= level.at) {
             continue;
         }
-        // A workspace that the garbage took is known to nobody.
+        // A workspace that was collected as garbage has no changes any more.
         let Some(row) = session.workspace(level.workspace)? else {
             continue;
         };
@@ -89,7 +93,8 @@ fn known(session: Session<'_>, point: Level) -> Result<Known> {
     Ok(known)
 }
 
-/// The newest point that both states know; of several that do not know each other, the one whose change is the latest.
+/// Returns the newest point that both states contain. If there are several, none of which contains another, the one
+/// with the latest change.
 fn base(session: Session<'_>, ours: Level, theirs: Level) -> Result<Option<Level>> {
     let (our_known, their_known) = (known(session, ours)?, known(session, theirs)?);
     let common = our_known.iter().filter_map(|(workspace, at)| {
@@ -117,14 +122,14 @@ fn has(known: &Known, point: Level) -> bool {
     known.get(&point.workspace).is_some_and(|at| *at >= point.at)
 }
 
-/// When the state came to be: with its change, or with its workspace.
+/// Returns the time of the state: that of its change, or of the creation of its workspace.
 fn time_of(session: Session<'_>, level: Level) -> Result<i64> {
     let change = session.change(level.workspace, level.at)?.map(|row| row.at);
     let workspace = session.workspace(level.workspace)?.map(|row| row.created);
     Ok(change.or(workspace).unwrap_or_default())
 }
 
-/// What was moved on the way from `base` to `point`, in the order of time.
+/// Returns the moves of the changes from `base` to `point`, in the order of time.
 fn moves(session: Session<'_>, base: Level, point: Level) -> Result<Vec<(EntryPath, EntryPath)>> {
     let (before, after) = (known(session, base)?, known(session, point)?);
     let mut moves: Vec<MoveRow> = Vec::new();
@@ -132,6 +137,7 @@ fn moves(session: Session<'_>, base: Level, point: Level) -> Result<Vec<(EntryPa
         let since = before.get(&workspace).copied().unwrap_or(0);
         moves.extend(session.moves_between(workspace, since, upto)?);
     }
+    // The moves come from several workspaces. Ids decide between changes of the same time.
     moves.sort_by(|one, other| (one.at, &one.change).cmp(&(other.at, &other.change)));
     let path = EntryPath::from_bytes;
     Ok(moves

@@ -1,4 +1,4 @@
-//! Naming a point: what a user may write after `@`, and which state of which workspace that is.
+//! Resolves a point, such as a user writes after `@`, to a state of a workspace.
 
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Point, Result, Timestamp};
@@ -8,7 +8,7 @@ use crate::storage::DepotView;
 use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
-    /// The files at `point`, for reading. The view stays what it is whatever is changed afterwards.
+    /// Returns a read-only view of the files at `point`. Later changes do not affect the view.
     pub async fn at(&self, point: &Point) -> Result<DepotView> {
         let level = self.shared().database.read(|session| self.level_of(session, point))?;
         Ok(self.view(level))
@@ -19,7 +19,8 @@ impl DepotWorkspace {
     }
 }
 
-/// The state that `point` means to the workspace `number`; always that of a numbered change, so that it never moves.
+/// Resolves `point` in the workspace `number`. The result is always the state of a numbered change, so that it never
+/// moves.
 pub(crate) fn level_of(session: Session<'_>, number: i64, point: &Point) -> Result<Level> {
     let lineage = lineage(session, now(session, number)?)?;
     let found = match point {
@@ -38,25 +39,27 @@ pub(crate) fn level_of(session: Session<'_>, number: i64, point: &Point) -> Resu
     Ok(level)
 }
 
-/// Checks that the state at `level` is still kept; one that is not is `not_found`.
+/// Checks that the state at `level` is still kept; a dropped state is `not_found`.
 pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
     if session.is_hidden(level.workspace)? {
         return Err(Error::new(ErrorKind::NotFound, "this workspace no longer exists"));
     }
-    match session.is_kept(level)? {
-        true => Ok(()),
-        false => Err(no_longer_kept(session.oldest(level.workspace)?.seq)),
+    if session.is_kept(level)? {
+        Ok(())
+    } else {
+        Err(no_longer_kept(session.oldest(level.workspace)?.seq))
     }
 }
 
-/// The error for a point that retention dropped.
+/// Returns the error for a point that retention dropped.
 pub(crate) fn no_longer_kept(oldest: i64) -> Error {
     let message = format!("the point is older than the history, which now begins after change {oldest}");
     Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 
-/// Whether every file of the state is known. A branch has of the files before its fork only those that were known there.
+/// Returns whether the depot knows every file of the state.
 pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
+    // The whole lineage counts: a branch inherits only the files that the depot knew at its fork.
     for level in lineage(session, level)? {
         if !has_met_all(session, level)? {
             return Ok(false);
@@ -65,20 +68,21 @@ pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the workspace itself had met all its files by then: of those that live elsewhere, some are met only later.
+/// Returns whether the workspace itself had captured all its files by then; files that live elsewhere may be captured
+/// later.
 pub(crate) fn has_met_all(session: Session<'_>, level: Level) -> Result<bool> {
     let journal = session.journal(level.workspace)?;
     Ok(journal.is_none_or(|row| row.whole.is_some_and(|whole| whole <= level.at)))
 }
 
-/// The newest numbered state of a workspace.
+/// Returns the newest numbered state of a workspace.
 pub(crate) fn now(session: Session<'_>, workspace: i64) -> Result<Level> {
     let row = session.workspace(workspace)?;
     let at = row.map_or(0, |row| row.head);
     Ok(Level { workspace, at })
 }
 
-/// `level` and the points that it goes back to, flat or not.
+/// Returns `level` and the forks that it descends from, nearest first; flattened branches do not end the lineage.
 pub(crate) fn lineage(session: Session<'_>, level: Level) -> Result<Vec<Level>> {
     let mut lineage = vec![level];
     let mut next = session.workspace(level.workspace)?.and_then(|row| row.fork);
@@ -100,6 +104,7 @@ fn changed(session: Session<'_>, lineage: &[Level], id: &str) -> Result<Option<L
     let Some(row) = session.change_by_id(id)? else {
         return Ok(None);
     };
+    // A change that the parent made after the fork is not part of this lineage.
     let is_seen = |level: &&Level| level.workspace == row.workspace && row.seq <= level.at;
     Ok(lineage
         .iter()
@@ -107,19 +112,22 @@ fn changed(session: Session<'_>, lineage: &[Level], id: &str) -> Result<Option<L
         .map(|level| Level { at: row.seq, ..*level }))
 }
 
-/// The newest change up to the time, in the nearest workspace that has one; before all of them, the beginning.
+/// Returns the newest change up to `time`, in the nearest workspace that has one; for a time before all changes, the
+/// beginning.
 fn timed(session: Session<'_>, lineage: &[Level], time: Timestamp) -> Result<Option<Level>> {
     for level in lineage {
         if let Some(at) = session.change_at(level.workspace, level.at, stored_time(time))? {
             return Ok(Some(Level { at, ..*level }));
         }
         let oldest = session.oldest(level.workspace)?;
+        // The changes up to `oldest` are dropped, but the state after them is kept.
         if oldest.seq > 0 && stored_time(time) >= oldest.at {
             return Ok(Some(Level {
                 at: oldest.seq.min(level.at),
                 ..*level
             }));
         }
+        // A time between the creation and `oldest` lies in the dropped part of the history.
         let created = session.workspace(level.workspace)?.map_or(0, |row| row.created);
         if oldest.seq > 0 && stored_time(time) >= created {
             return Err(no_longer_kept(oldest.seq));
@@ -133,6 +141,7 @@ fn named(session: Session<'_>, lineage: &[Level], text: &str) -> Result<Option<L
     if text == Point::NOW {
         return Ok(Some(*newest));
     }
+    // The order decides which meaning of the text wins: a label, then the id of a change, its number, and last a time.
     if let Some(row) = session.snapshot(newest.workspace, text)? {
         return Ok(Some(row.point));
     }
@@ -161,9 +170,10 @@ fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Err
     for level in lineage {
         is_cut |= session.oldest(level.workspace)?.seq > 0;
     }
-    let what = match is_cut {
-        true => format!("{what}, or it is no longer kept"),
-        false => what,
+    let what = if is_cut {
+        format!("{what}, or it is no longer kept")
+    } else {
+        what
     };
     Ok(Error::new(ErrorKind::NotFound, what).hint("list the snapshots and the changes to see the available points"))
 }

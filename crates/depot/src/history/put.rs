@@ -1,4 +1,5 @@
-//! Putting given things at paths, as one change: what a merge comes to, and whatever else is worked out outside the depot.
+//! Puts given entries at paths, as one change. Merges, and other operations that are planned outside the depot, end in
+//! such a put.
 
 use garret_core::path::quote;
 use garret_core::{
@@ -14,18 +15,19 @@ use crate::error::damaged;
 use crate::metadata::{Level, Node, Session};
 use crate::workspace::DepotWorkspace;
 
-/// The most bytes of small content that wait in memory for the change. What is more goes into the database ahead of it.
+/// The maximum number of bytes of small content that wait in memory for the change. More is written to the database
+/// before the change.
 const WAITING_BYTES: u64 = 32 * 1024 * 1024;
 
-/// A put whose new content is in place.
+/// A put whose new content is stored.
 struct Ready {
     put: Put,
     content: Option<Prepared>,
 }
 
 impl DepotWorkspace {
-    /// Puts the given things at their paths as one change; `None` where nothing differs. A path that is not what a put expects is a
-    /// `conflict`, and then nothing is touched.
+    /// Puts the given entries at their paths as one change; returns `None` if nothing differs. A path that is not in
+    /// the state that its put expects is a `conflict`, and then nothing is changed.
     pub async fn put(&self, puts: Puts, making: impl Into<Making>) -> Result<Option<Change>> {
         let making = making.into();
         let ready = self.ready(puts.puts).await?;
@@ -36,6 +38,7 @@ impl DepotWorkspace {
             for one in &ready {
                 changing.put(one)?;
             }
+            // After all puts: only together they must leave every entry in a directory.
             ready.iter().try_for_each(|one| changing.check_place(&one.put))?;
             for (from, to) in &moves {
                 changing.note_move(from.as_bytes(), to.as_bytes())?;
@@ -48,6 +51,7 @@ impl DepotWorkspace {
             let making = described(making, word, summary_of(word, &ready));
             let change = finish(session, &shared, changing, kind, making)?;
             if let Some(point) = &merged {
+                // A merge that changes no file makes no change, but the next merge must begin at its point, too.
                 let at = change.as_ref().map_or(head, |change| change.number.cast_signed());
                 note_merge(session, Level { workspace: number, at }, point)?;
             }
@@ -56,12 +60,13 @@ impl DepotWorkspace {
         self.write(work).await
     }
 
-    /// The same puts with their new content in the depot, ahead of the change that will refer to it. A change that never comes leaves it
-    /// to the next sweep.
+    /// Stores the new content of `puts` in the depot, before the change that will refer to it, and returns the puts
+    /// with references to that content. If the change never comes, garbage collection removes the content.
     pub(crate) async fn held(&self, puts: Puts) -> Result<Puts> {
         let (mut held, mut contents) = (Vec::with_capacity(puts.puts.len()), Vec::new());
         for Ready { mut put, content } in self.ready(puts.puts).await? {
             if let (Placed::File { mode, .. }, Some(content)) = (&put.placed, content) {
+                // The time 0 does not matter, since an image has no times.
                 put.placed = Placed::Image(image_of(&file_of(&content, *mode, 0)));
                 contents.push(content);
             }
@@ -100,7 +105,8 @@ impl DepotWorkspace {
         Ok(ready)
     }
 
-    /// Puts content into the database ahead of the change that will refer to it, so that it need not be held in memory until then.
+    /// Writes content to the database before the change that will refer to it, so that it does not stay in memory until
+    /// then.
     async fn record_ahead(&self, ready: &mut [Ready]) -> Result<()> {
         let contents = ready.iter_mut().filter_map(|one| one.content.as_mut());
         let contents: Vec<_> = contents
@@ -118,7 +124,7 @@ impl DepotWorkspace {
     }
 }
 
-/// Words for puts of which nobody says what they are.
+/// Returns the default summary of puts whose caller gave none.
 fn summary_of(word: &str, puts: &[Ready]) -> String {
     match puts {
         [one] => format!("{word} {}", quote(&one.put.path.shown())),
@@ -126,7 +132,7 @@ fn summary_of(word: &str, puts: &[Ready]) -> String {
     }
 }
 
-/// Notes what `into` has taken in, so that the next merge begins there.
+/// Records that `into` has merged `point`, so that the next merge begins there.
 fn note_merge(session: Session<'_>, into: Level, point: &MergePoint) -> Result<()> {
     let source = session.workspace_by_uid(&point.workspace)?;
     let source = source.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to merge no longer exists"))?;
@@ -185,8 +191,8 @@ impl Changing<'_> {
         }
     }
 
-    /// Whether somebody worked on the path after the change of this number. What other programs did does not count here: whoever looks
-    /// at their files tells when that was.
+    /// Returns whether a change of Garret touched the path after the change `since`. Changes by other programs do not
+    /// count: the caller, which reads their files, knows the time of those.
     fn was_worked_on(&self, path: &[u8], since: u64) -> Result<bool> {
         let since = i64::try_from(since).unwrap_or(i64::MAX);
         let session = self.tree.session();
@@ -202,7 +208,7 @@ impl Changing<'_> {
         Ok(false)
     }
 
-    /// The entry for an image of the past, whose content the depot must still have.
+    /// Returns the entry for an earlier image, whose content the depot must still have.
     fn held(&self, image: &Image) -> Result<Node> {
         let node = node_of(image, self.now());
         match node.content {
@@ -212,7 +218,7 @@ impl Changing<'_> {
         }
     }
 
-    /// Checks that what was put has a directory above it, and that nothing was left without one.
+    /// Checks that the entry of a put has a directory above it, and that no entry below it has lost its directory.
     fn check_place(&self, put: &Put) -> Result<()> {
         let path = put.path.as_bytes();
         let node = self.tree.node(path)?;
@@ -225,9 +231,10 @@ impl Changing<'_> {
             }
         }
         let is_directory = node.is_some_and(|node| node.kind == EntryKind::Directory);
-        match is_directory || self.tree.below(path).next()?.is_none() {
-            true => Ok(()),
-            false => Err(changed(put).hint("another program created files below it")),
+        if is_directory || self.tree.below(path).next()?.is_none() {
+            Ok(())
+        } else {
+            Err(changed(put).hint("another program created files below it"))
         }
     }
 }
@@ -244,7 +251,7 @@ fn file_of(content: &Prepared, mode: u32, now: i64) -> Node {
     }
 }
 
-/// The error for a path that is not what a put expects.
+/// Returns the error for a path that is not in the state that its put expects.
 pub(crate) fn changed(put: &Put) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,

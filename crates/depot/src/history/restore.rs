@@ -1,4 +1,4 @@
-//! Putting files back to what they were at a point, as one change that can be undone.
+//! Restores files to their state at a point, as one change that can be undone.
 
 use garret_core::{Change, ChangeKind, Error, ErrorKind, Making, Point, Result, WsPath};
 
@@ -12,13 +12,15 @@ use crate::tree::bytes;
 use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
-    /// Makes `path`, and everything below it, what it was at `point`; the root for the whole workspace. `None` where nothing differs.
+    /// Restores `path`, and everything below it, to its state at `point`; the root stands for the whole workspace.
+    /// Returns `None` if nothing differs.
     pub async fn restore(&self, point: Point, path: &WsPath, making: impl Into<Making>) -> Result<Option<Change>> {
         let path = path.clone();
         self.restoring(making.into(), move |session, changing| {
             let to = level_of(session, changing.workspace(), &point)?;
             let from = now(session, changing.workspace())?;
             let differing = differing(session, from, to, &path)?;
+            // The directories above the path may have been removed since.
             if differing.iter().any(|one| one.after.is_some()) && !path.is_root() {
                 changing.make_parents(&path, true)?;
             }
@@ -31,8 +33,8 @@ impl DepotWorkspace {
         .await
     }
 
-    /// Makes the file at `path` what it was in `version`, one of [`DepotWorkspace::versions`] by its token or by the id of its change,
-    /// whatever the file was called then.
+    /// Restores the file at `path` to `version`, one of [`DepotWorkspace::versions`] by its token or by the id of its
+    /// change, whatever name the file had then.
     pub async fn restore_version(
         &self,
         path: &WsPath,
@@ -83,7 +85,7 @@ impl DepotWorkspace {
     }
 }
 
-/// Closes the change and gives it, where it touched anything.
+/// Closes the change and returns it; `None` if it touched no path.
 pub(crate) fn finish(
     session: Session<'_>,
     shared: &Shared,
@@ -99,19 +101,19 @@ pub(crate) fn finish(
     row.map(|row| change_of(session, row)).transpose()
 }
 
-/// `making` with words for what it leaves unsaid.
+/// Returns `making` with the given operation and summary, unless it has its own.
 pub(crate) fn described(mut making: Making, operation: &'static str, summary: String) -> Making {
     let origin = &mut making.origin;
     if origin.summary.is_empty() {
         origin.summary = summary;
     }
     if origin.operation.is_empty() {
-        origin.operation = operation;
+        origin.operation = operation.into();
     }
     making
 }
 
-/// `node` as it comes back: where the content changes by it, that happens now.
+/// Returns `node` with the time of modification `now` if its content differs from `before`.
 pub(super) fn redated(node: Node, before: Option<&Node>, now: i64) -> Node {
     let is_other = before.is_none_or(|before| before.content != node.content);
     Node {

@@ -1,4 +1,4 @@
-//! Snapshots: a label on a point, in constant time.
+//! Snapshots: labels of points, made in constant time.
 
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions, Timestamp};
@@ -9,13 +9,13 @@ use crate::workspace::DepotWorkspace;
 use crate::writer::Weight;
 
 impl DepotWorkspace {
-    /// Names a point. A label that is taken is `already_exists`.
+    /// Labels a point. A label that is taken is `already_exists`.
     pub async fn snapshot(&self, label: &str, point: Point) -> Result<Snapshot> {
         let options = SnapshotOptions { point, is_lazy: false };
         self.take_snapshot(label, options).await
     }
 
-    /// Names a point, and whether everything that was there is known.
+    /// Labels a point, and records whether the depot knows every file of it.
     pub(crate) async fn take_snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         check_label(label)?;
         let SnapshotOptions { point, is_lazy } = options;
@@ -26,7 +26,7 @@ impl DepotWorkspace {
                 let message = format!("the snapshot {} exists already", quote(&label));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
-            // A label counts before an id: whoever names the change must not be led elsewhere.
+            // A label wins over an id when a point is resolved, so a label that is an id would hide that change.
             if session.change_by_id(&label)?.is_some() {
                 return Err(no_label(&label));
             }
@@ -46,7 +46,7 @@ impl DepotWorkspace {
             .await
     }
 
-    /// Its snapshots, oldest first.
+    /// Returns the snapshots of the workspace, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         self.shared().database.read(|session| {
             let rows = session.snapshots(self.number)?;
@@ -54,15 +54,15 @@ impl DepotWorkspace {
         })
     }
 
-    /// Forgets the label; the changes stay as long as retention keeps them.
+    /// Deletes the label; the changes stay as long as retention keeps them.
     pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
         let (number, label) = (self.number, label.to_owned());
-        let remove = move |session: Session<'_>| match session.remove_snapshot(number, &label)? {
-            true => Ok(()),
-            false => Err(
-                Error::new(ErrorKind::NotFound, format!("there is no snapshot {}", quote(&label)))
-                    .hint("list the snapshots to see their labels"),
-            ),
+        let remove = move |session: Session<'_>| {
+            if session.remove_snapshot(number, &label)? {
+                return Ok(());
+            }
+            let message = format!("there is no snapshot {}", quote(&label));
+            Err(Error::new(ErrorKind::NotFound, message).hint("list the snapshots to see their labels"))
         };
         self.shared().writer.write(self.durability, remove).await
     }
@@ -79,7 +79,7 @@ fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
     })
 }
 
-/// A label must not be mistaken for another way to name a point.
+/// Checks that a label is valid and cannot be mistaken for another form of a point.
 pub(crate) fn check_label(label: &str) -> Result<()> {
     let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
     let is_other = is_number || label == Point::NOW || label.parse::<Timestamp>().is_ok();

@@ -1,4 +1,4 @@
-//! What the history tells, from what the metadata has.
+//! Converts rows of the metadata to the types of the history contract.
 
 use garret_core::{Change, ChangeActor, ChangeKind, ContentAddress, EntryPath, Image, PathChange, Result};
 
@@ -6,7 +6,7 @@ use crate::content::Address;
 use crate::metadata::{ChangeRow, Node, Session, time_of};
 use crate::tree::version_of;
 
-/// What is at a path, as a user sees it.
+/// Returns the image of an entry, as a user sees it.
 pub(crate) fn image_of(node: &Node) -> Image {
     Image {
         kind: node.kind,
@@ -18,7 +18,7 @@ pub(crate) fn image_of(node: &Node) -> Image {
     }
 }
 
-/// The entry that brings `image` back, made at the time `now`.
+/// Returns the entry that restores `image`, created at the time `now`.
 pub(crate) fn node_of(image: &Image, now: i64) -> Node {
     Node {
         kind: image.kind,
@@ -31,7 +31,7 @@ pub(crate) fn node_of(image: &Image, now: i64) -> Node {
     }
 }
 
-/// What a path was before and after.
+/// Returns the change of a path from `before` to `after`.
 pub(crate) fn path_change(path: Vec<u8>, before: Option<&Node>, after: Option<&Node>) -> PathChange {
     PathChange {
         path: EntryPath::from_bytes(path),
@@ -40,7 +40,7 @@ pub(crate) fn path_change(path: Vec<u8>, before: Option<&Node>, after: Option<&N
     }
 }
 
-/// A change with the first of its paths.
+/// Returns a change with the first of its paths.
 pub(crate) fn change_of(session: Session<'_>, row: ChangeRow) -> Result<Change> {
     let kind = ChangeKind::parse(&row.kind).unwrap_or(ChangeKind::Change);
     let reverses = match kind {

@@ -1,8 +1,9 @@
 //! Undo and redo: the reversal of changes, as a change of its own.
 //!
-//! A change is reversed path by path: where a path is still what the change left, it becomes what it was before. Where it is not, the
-//! path clashes, and then nothing is touched at all. Several changes are reversed newest first, each seeing what the ones before gave
-//! back, so that the last five can be undone together although they touch the same file.
+//! A change is reversed path by path: if a path is still in the state that the change left, it returns to the state
+//! before the change. If it is not, the path clashes, and then nothing is changed at all. Several changes are reversed
+//! newest first, and each sees the states that the reversals before it restored, so that the last five can be undone
+//! together although they touch the same file.
 
 mod plan;
 
@@ -18,7 +19,7 @@ use crate::workspace::DepotWorkspace;
 use plan::{Plan, plan};
 
 impl DepotWorkspace {
-    /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
+    /// Reverses the selected changes as one change. An empty selection is `not_found`.
     pub async fn undo(&self, selection: Selection, making: impl Into<Making>) -> Result<Reversed> {
         self.reverse(making.into(), move |session, workspace| {
             selected(session, workspace, &selection)
@@ -26,7 +27,7 @@ impl DepotWorkspace {
         .await
     }
 
-    /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
+    /// Reverses the newest undo, unless new changes were made since. If there is no such undo, that is `not_found`.
     pub async fn redo(&self, making: impl Into<Making>) -> Result<Reversed> {
         self.reverse(making.into(), |session, workspace| {
             Ok(session.redoable(workspace)?.into_iter().collect())
@@ -75,7 +76,7 @@ fn selected(session: Session<'_>, workspace: i64, selection: &Selection) -> Resu
     }
 }
 
-/// The change with the id `id`, or its number, which must stand.
+/// Returns the change with the id or the number `id`, which must not be undone.
 fn undoable(session: Session<'_>, workspace: i64, id: &str) -> Result<ChangeRow> {
     let found = match id.parse() {
         Ok(number) => session.change(workspace, number)?,
@@ -118,7 +119,8 @@ fn reverse(
         }
     }
     let seq = changing.seq();
-    // It is kept even where no path differs: what is undone must be seen to be undone.
+    // A change of the journal even if no path differs: the undo itself must be visible, and the targets must count as
+    // undone.
     changing.touch();
     let making = Making {
         origin: described(targets, making.origin),
@@ -135,7 +137,8 @@ fn reverse(
     Ok(Reversed::Done(Box::new(change_of(session, row)?)))
 }
 
-/// The reversal of an undo is a redo; that of anything else, a redo included, is an undo.
+/// Returns the kind of a reversal: the reversal of an undo is a redo; that of anything else, a redo included, is an
+/// undo.
 fn kind_of(targets: &[ChangeRow]) -> ChangeKind {
     let is_undo = |row: &ChangeRow| row.kind == ChangeKind::Undo.as_str();
     if targets.iter().all(is_undo) {
@@ -149,12 +152,13 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     let verb = kind_of(targets).as_str();
     let summary = match targets {
         _ if !origin.summary.is_empty() => origin.summary,
-        // A redo tells what comes back, not that its undo is undone; so does the undo of a redo, and the words never pile up.
+        // The summary names the original change, without the words of earlier reversals: "undo: redo: undo: …" would
+        // grow without end.
         [one] => format!("{verb}: {}", plain(&one.summary)),
         many => format!("{verb} {} changes", many.len()),
     };
     let operation = if origin.operation.is_empty() {
-        verb
+        verb.into()
     } else {
         origin.operation
     };
@@ -165,7 +169,7 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     }
 }
 
-/// The words of the change that a row of reversals began with.
+/// Returns the summary of the original change, without the prefixes of its reversals.
 fn plain(mut summary: &str) -> &str {
     while let Some(rest) = summary
         .strip_prefix("undo: ")
@@ -176,17 +180,18 @@ fn plain(mut summary: &str) -> &str {
     summary
 }
 
-/// What is left to say of a change after another was reversed.
+/// An update of a change's mark, after another change was reversed.
 enum Step {
-    /// `by` holds `seq` reversed. Where `seq` stood until now, what it held reversed itself is let go.
+    /// Marks `seq` as undone by `by`. If `seq` was in effect until now, the changes that it reverses are released.
     Hold { seq: i64, by: i64 },
-    /// `seq` is let go: it stands, unless another change that stands reverses it too. Where it stands, it holds again what it reverses.
+    /// Releases `seq`: it is in effect again, unless another change that is in effect reverses it, too. If it is in
+    /// effect, it holds again the changes that it reverses.
     Release(i64),
 }
 
-/// Says that `by` holds `seq` reversed, and what follows from that. Step by step and not by calls in calls: who undoes an undo of an undo
-/// can go on for as long as there is a journal.
+/// Marks `seq` as undone by `by`, and updates the marks of the changes that this affects.
 fn hold(session: Session<'_>, workspace: i64, seq: i64, by: i64) -> Result<()> {
+    // A stack instead of recursion: undos of undos can form a chain as long as the journal.
     let mut steps = vec![Step::Hold { seq, by }];
     while let Some(step) = steps.pop() {
         let following = follow(session, workspace, &step)?;

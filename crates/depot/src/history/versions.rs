@@ -1,4 +1,4 @@
-//! The versions of one path, followed back across renames and forks.
+//! Finds the versions of one path, back across renames and forks.
 
 use garret_core::{EntryPath, PathVersion, Result, WsPath};
 
@@ -8,7 +8,7 @@ use crate::metadata::{ChangeRow, Held, Level, Node, Session};
 use crate::tree::{bytes, version_of};
 use crate::workspace::DepotWorkspace;
 
-/// A version as the metadata has it.
+/// A version of a path, from the rows of the metadata.
 pub(super) struct Found {
     pub(super) row: ChangeRow,
     path: Vec<u8>,
@@ -16,15 +16,15 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Whether `wanted` names it: the version of its content, or the id of its change.
+    /// Returns whether `wanted` names this version: by the version of its content, or by the id of its change.
     pub(super) fn is(&self, wanted: &str) -> bool {
         self.row.id == wanted || version_of(&self.node).is_some_and(|version| version.as_str() == wanted)
     }
 }
 
 impl DepotWorkspace {
-    /// What was at `path` over time, newest first, at most `limit`: across renames, and from before the fork of a branch. A path that
-    /// is gone still has its versions.
+    /// Returns at most `limit` versions of `path`, newest first: across renames, and from before the fork of a branch.
+    /// A path that was removed still has its versions.
     pub async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
         self.shared().database.read(|session| {
             let found = history(session, self.number, bytes(path), limit)?;
@@ -40,7 +40,7 @@ impl DepotWorkspace {
     }
 }
 
-/// The versions of `path`, newest first.
+/// Returns the versions of `path`, newest first.
 pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: usize) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut path = path.to_vec();
@@ -53,8 +53,8 @@ pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: 
     Ok(found)
 }
 
-/// Adds the versions that one level has; gives what the path was called before its first change, or `None` where retention dropped the
-/// change that would tell.
+/// Adds the versions of one level to `found`. Returns the name that the path had before its first change there, or
+/// `None` if retention dropped the change that would tell.
 fn level_history(
     session: Session<'_>,
     level: Level,
@@ -65,7 +65,7 @@ fn level_history(
     let mut upto = level.at;
     'renamed: loop {
         for (since, _, held) in session.entry_history(level.workspace, &path, upto)? {
-            // What begins at 0 is a copy of what the lineage has, and is found there.
+            // A row that begins at 0 was copied by flattening; the original is found in the lineage.
             if found.len() >= limit || since == 0 {
                 return Ok(Some(path));
             }
@@ -85,7 +85,7 @@ fn level_history(
     }
 }
 
-/// What the entry at `path` was called before `moves`, which are in the order in which they were made.
+/// Returns the name that the entry at `path` had before `moves`, which are in the order in which they were made.
 fn name_before(moves: &[(Vec<u8>, Vec<u8>)], path: &[u8]) -> Vec<u8> {
     let mut name = path.to_vec();
     for (source, place) in moves.iter().rev() {

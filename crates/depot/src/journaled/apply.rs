@@ -1,4 +1,4 @@
-//! A batch of mutations, journaled.
+//! Applies a batch of mutations to the storage and records it in the journal.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,12 +14,12 @@ use super::turn::Turn;
 use crate::change::summary_of;
 use crate::error::is_failure;
 
-/// How often a batch is begun again because other programs changed its paths just then.
+/// Number of times that a batch is started again because other programs changed its paths in the meantime.
 const TRIES: usize = 5;
-/// How often what a batch touches is worked out again.
+/// Number of times that the set of paths which a batch touches is computed again.
 const ROUNDS: usize = 40;
 
-/// Whether a link in the last place of a path is followed.
+/// Says whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Followed,
@@ -36,7 +36,7 @@ impl Turn<'_> {
         if let Some(guarded) = self.quick(&batch, &made)? {
             match self.apply_quickly(guarded, made).await {
                 Ok(applied) => return Ok(applied),
-                // Something is not as it was known: the long way finds out what, or gives the error that is due.
+                // An entry is not in its recorded state. The full attempt finds out why, or returns the proper error.
                 Err(error) if is_surprise(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -51,11 +51,11 @@ impl Turn<'_> {
         self.attempt(&batch, false).await.map_err(Refusal::into_error)
     }
 
-    /// Puts the intent of `batch` into the log.
+    /// Writes the intent of `batch` to the log.
     pub(super) fn begin(&mut self, batch: &Batch, follow: Follow, contents: Vec<Option<Held>>) -> Result<()> {
         let intent = Intent {
             id: self.next_id(),
-            // Its id comes with its entry into the journal: nobody asks for it before.
+            // The change gets its id when it enters the journal; nobody asks for it earlier.
             by: Authorship::new(String::new(), self.now(), batch.origin.clone()),
             work: Work::Batch {
                 follow,
@@ -65,7 +65,7 @@ impl Turn<'_> {
         self.open_intent(intent)
     }
 
-    /// One try of the long way.
+    /// Makes one full attempt: compares the paths, logs the intent, applies the batch and closes the intent.
     async fn attempt(&mut self, batch: &Batch, is_guarded: bool) -> Result<Vec<Applied>, Refusal> {
         let Some(mut concerns) = self.concerns(batch).await? else {
             return self.expect_refusal(batch, &[]).await;
@@ -85,10 +85,12 @@ impl Turn<'_> {
         self.add_missing_above(&mut touched)?;
         let goes_far = batch.mutations.len() > 1 || touched.len() > concerns.len();
         let below = self.known_below(&concerns)?;
-        let planned = match is_intricate(batch) {
-            true => batch.clone(),
-            // Where the links led is written down and done, so that nobody who exchanges one just now leads it elsewhere.
-            false => at_real_paths(batch, &concerns),
+        let planned = if is_intricate(batch) {
+            batch.clone()
+        } else {
+            // The resolved paths are logged and applied, so that a program that exchanges a link at this moment cannot
+            // redirect the change.
+            at_real_paths(batch, &concerns)
         };
         let sent = if is_guarded {
             self.guarded(&planned, &concerns)?
@@ -96,6 +98,7 @@ impl Turn<'_> {
             planned.clone()
         };
         self.begin(&planned, planned.follow, contents)?;
+        // A change of one path is atomic in the storage. Readers need to wait only if several paths change.
         if goes_far {
             self.lock.begin()?;
         }
@@ -109,15 +112,17 @@ impl Turn<'_> {
                 if is_overtaken || is_led_astray {
                     return Err(Refusal::Raced);
                 }
-                return match planned.mutations == batch.mutations {
-                    true => Err(Refusal::Error(error)),
-                    // In the words of the paths that were given.
-                    false => self.expect_refusal(batch, &concerns).await,
+                return if planned.mutations == batch.mutations {
+                    Err(Refusal::Error(error))
+                } else {
+                    // The caller must see the error with the paths that it gave, not with the resolved ones.
+                    self.expect_refusal(batch, &concerns).await
                 };
             }
         };
         touched.extend(moved(batch, &concerns, &below));
         if self.journaled.reach.is_far {
+            // On a remote storage the answer to the batch tells which of the entries below are gone.
             touched.extend(below.iter().filter_map(|path| path_of(path)));
         }
         let mut left = self.left(&sent, &applied, touched).await?;
@@ -128,14 +133,15 @@ impl Turn<'_> {
         self.close(seen).await?;
         self.lock.end()?;
         if !doubtful.is_empty() {
-            // It is done, whatever others made of it; where this fails, a later look finds it.
+            // The change is made, whatever other programs did to it. If this comparison fails, a later one finds the
+            // difference.
             let _ = self.look_again(&doubtful).await;
         }
         Ok(applied)
     }
 
-    /// The files whose content nobody vouches for, because others changed them, or what they were made of, in the middle of the batch
-    /// that was sent. No version of them is remembered, so that a look reads them.
+    /// Returns the files whose content is uncertain, because other programs changed them, or their source, while the
+    /// batch ran. Their version is dropped from `seen`, so that the next comparison reads them.
     pub(super) async fn doubtful(
         &mut self,
         sent: &Batch,
@@ -158,14 +164,14 @@ impl Turn<'_> {
         Ok(doubtful)
     }
 
-    /// Whether the batch tells what is in a file that it left with the version `token`.
+    /// Returns whether the batch determines the content of a file that it left with the version `token`.
     async fn vouches(&mut self, sent: &Batch, applied: &[Applied], path: &WsPath, token: &str) -> Result<bool> {
         let mut both = sent.mutations.iter().zip(applied).enumerate().rev();
         let Some((index, (last, applied))) = both.find(|(_, (mutation, _))| meets(mutation, path)) else {
             return Ok(false);
         };
         match last {
-            // What it was appended to is known only where the storage was asked to check it.
+            // The content that was appended to is certain only if the storage was asked to check its version.
             Mutation::Append {
                 precondition: Precondition::Any,
                 ..
@@ -177,7 +183,7 @@ impl Turn<'_> {
                 let earlier = &sent.mutations[..index];
                 Ok(earlier.iter().any(|earlier| meets(earlier, from)) || self.is_still_known(from).await?)
             }
-            // What a file becomes when it is moved, or gets another mode, does not tell what it was.
+            // A rename or a new mode keeps the content of the file, so the recorded content still holds.
             Mutation::Rename { .. } | Mutation::SetMode { .. } => Ok(true),
             _ => Ok(false),
         }
@@ -191,7 +197,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a file is still what it was at the look.
+    /// Returns whether a file still has the version that the comparison recorded.
     async fn is_still_known(&mut self, path: &WsPath) -> Result<bool> {
         match self.known(path.as_str().as_bytes())?.and_then(|known| known.token) {
             Some(token) => self.holds(path, &token).await,
@@ -199,7 +205,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What is at the paths of the steps, before any of them; `None` where a path leads nowhere it may.
+    /// Returns the resolved paths of all mutations, before any of them is applied; `None` if a path cannot be resolved
+    /// within the workspace.
     async fn concerns(&self, batch: &Batch) -> Result<Option<Vec<Concern>>> {
         let mut concerns = Vec::new();
         for mutation in &batch.mutations {
@@ -221,7 +228,7 @@ impl Turn<'_> {
         Ok(Some(concerns))
     }
 
-    /// The links that a path passes, so that the depot's tree can follow them too.
+    /// Returns the links on the way to a path, so that the depot's tree has them and can follow them too.
     async fn links_on(&self, path: &WsPath) -> Result<Vec<Concern>> {
         let mut todo: Vec<String> = path.components().rev().map(str::to_owned).collect();
         let (mut real, mut links) = (WsPath::root(), Vec::new());
@@ -271,7 +278,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether what the caller demands holds, as far as the steps before do not change it.
+    /// Returns whether the caller's preconditions hold. A path that an earlier mutation of the batch changes is not
+    /// checked.
     async fn preconditions_hold(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<bool> {
         let mut concerned = concerns.iter();
         let mut met = BTreeSet::new();
@@ -297,8 +305,9 @@ impl Turn<'_> {
         Ok(true)
     }
 
-    /// Whether everything that a step begins with was there at the look, or comes by a step before. Otherwise the storage will refuse it;
-    /// or others put it there just now, and then the journal could not tell what was done with it.
+    /// Returns whether each entry that a mutation needs was there at the comparison, or is made by an earlier mutation.
+    /// If not, the storage refuses the batch, or another program has just created the entry and the journal could not
+    /// record the change.
     fn has_what_it_needs(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<bool> {
         let mut concerned = concerns.iter();
         let mut made = BTreeSet::new();
@@ -309,16 +318,17 @@ impl Turn<'_> {
                 continue;
             };
             if needs(mutation) && !made.contains(*first) && self.known(first.as_str().as_bytes())?.is_none() {
+                // Renames and links can bring the entry to this path; only the depot's tree can tell.
                 return Ok(is_intricate(batch));
             }
-            // What is written brings the directories above it along.
+            // A write also creates the missing directories above it.
             made.extend(last.ancestry());
         }
         Ok(true)
     }
 
-    /// Lets the storage say why it refuses. Where it does not, because other programs were at work just then, what it did is recorded
-    /// as found.
+    /// Lets the storage report why it refuses the batch. If it accepts it, because other programs changed the paths in
+    /// the meantime, the result is recorded as a change by others.
     async fn expect_refusal(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<Vec<Applied>, Refusal> {
         self.lock.begin()?;
         let applied = self.journaled.files.apply(batch.clone()).await;
@@ -346,8 +356,8 @@ impl Turn<'_> {
         Ok(contents)
     }
 
-    /// What an intricate batch touches, worked out on the depot's tree, once everything it touches was looked at; `None` where the
-    /// tree refuses it.
+    /// Returns the paths that an intricate batch touches, computed on the depot's tree after all of them were compared
+    /// with the storage; `None` if the tree refuses the batch.
     async fn foresee(
         &mut self,
         batch: &Batch,
@@ -356,6 +366,8 @@ impl Turn<'_> {
     ) -> Result<Option<Vec<WsPath>>> {
         for _ in 0..ROUNDS {
             self.drain().await?;
+            // Each round can find new paths, and comparing those can change the tree, so the result is computed until
+            // it is stable.
             let steps = steps(&batch.mutations, contents.to_vec());
             let paths = match foreseen(self.room, steps, batch.follow).await {
                 Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
@@ -382,7 +394,7 @@ impl Turn<'_> {
         Ok(None)
     }
 
-    /// Adds the directories above that are not there yet.
+    /// Adds the missing directories above the paths.
     fn add_missing_above(&mut self, touched: &mut BTreeSet<WsPath>) -> Result<()> {
         let mut missing = Vec::new();
         for path in &*touched {
@@ -399,7 +411,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is known below the directories that go or move.
+    /// Returns the recorded paths below the directories that are removed or moved.
     fn known_below(&self, concerns: &[Concern]) -> Result<Vec<Vec<u8>>> {
         let mut below = Vec::new();
         for concern in concerns.iter().filter(|concern| concern.is_deep) {
@@ -412,7 +424,7 @@ impl Turn<'_> {
         Ok(below)
     }
 
-    /// Those of the known paths that are no longer there.
+    /// Returns the state of the recorded paths below a removed or moved directory that `left` does not cover.
     async fn gone(&self, below: &[Vec<u8>], left: &Left) -> Result<Vec<Seen>> {
         let seen = left.told.iter().chain(&left.looked);
         let told: BTreeSet<_> = seen.map(|seen| seen.path.as_slice()).collect();
@@ -428,7 +440,8 @@ impl Turn<'_> {
         Ok(gone)
     }
 
-    /// The batch, bound to what is known of the files that it changes, so that what others do just now is not overwritten unseen.
+    /// Returns the batch with preconditions on the recorded versions of its files, so that a concurrent change by
+    /// another program is not overwritten unseen.
     fn guarded(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<Batch> {
         let mut guarded = batch.clone();
         if is_intricate(batch) {
@@ -445,6 +458,8 @@ impl Turn<'_> {
                 continue;
             };
             let known = self.known(place.path.as_str().as_bytes())?;
+            // Only the first mutation of a path could meet the recorded version, so paths that occur twice stay
+            // unbound.
             if places.get(&place.path) != Some(&1) {
                 continue;
             }
@@ -465,7 +480,7 @@ impl Turn<'_> {
         Ok(guarded)
     }
 
-    /// Remembers the mode that the system gives new files.
+    /// Remembers the mode that the system gives to new files.
     fn learn_file_mode(&mut self, batch: &Batch, applied: &[Applied], seen: &[Seen]) {
         let [Mutation::Write { path, mode: None, .. }] = batch.mutations.as_slice() else {
             return;
@@ -479,10 +494,10 @@ impl Turn<'_> {
     }
 }
 
-/// Why a try ended.
+/// Why an attempt ended.
 enum Refusal {
     Error(Error),
-    /// Other programs changed a path just then.
+    /// Other programs changed a path during the attempt.
     Raced,
 }
 
@@ -501,7 +516,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Whether a quick write failed because something was not as it was known.
+/// Returns whether a conditional write failed because an entry was not in its recorded state.
 fn is_surprise(error: &Error) -> bool {
     !matches!(
         error.kind(),
@@ -509,7 +524,7 @@ fn is_surprise(error: &Error) -> bool {
     )
 }
 
-/// Whether the steps can change where later ones lead.
+/// Returns whether the mutations can change the target of later paths in the batch.
 fn is_intricate(batch: &Batch) -> bool {
     let leads = |mutation: &Mutation| {
         matches!(
@@ -520,7 +535,8 @@ fn is_intricate(batch: &Batch) -> bool {
     batch.mutations.len() > 1 && batch.mutations.iter().any(leads)
 }
 
-/// The paths of a mutation, how a link in the last place is treated, and whether what lies below counts.
+/// Returns the paths of a mutation, how a link in the last component is treated, and whether entries below the path are
+/// affected.
 fn paths_of(mutation: &Mutation) -> [Option<(&WsPath, Last, bool)>; 2] {
     match mutation {
         Mutation::Write { path, .. }
@@ -534,7 +550,7 @@ fn paths_of(mutation: &Mutation) -> [Option<(&WsPath, Last, bool)>; 2] {
     }
 }
 
-/// Whether nothing can be done where nothing is at its first path.
+/// Returns whether the mutation fails if nothing is at its first path.
 fn needs(mutation: &Mutation) -> bool {
     match mutation {
         Mutation::Copy { .. } | Mutation::Rename { .. } | Mutation::Remove { .. } | Mutation::SetMode { .. } => true,
@@ -552,7 +568,7 @@ fn precondition_of(mutation: &Mutation) -> Option<&Precondition> {
     }
 }
 
-/// Gives a mutation that demands nothing a demand.
+/// Adds a precondition to a mutation that has none.
 fn bind(mutation: &mut Mutation, binding: Precondition) {
     match mutation {
         Mutation::Write { precondition, .. }
@@ -570,13 +586,13 @@ fn path_of(bytes: &[u8]) -> Option<WsPath> {
     WsPath::parse(std::str::from_utf8(bytes).ok()?).ok()
 }
 
-/// Whether a mutation has to do with what is at `path`.
+/// Returns whether a mutation affects the entry at `path`.
 fn meets(mutation: &Mutation, path: &WsPath) -> bool {
     let paths = paths_of(mutation).into_iter().flatten();
     paths.into_iter().any(|(met, ..)| path.is_within(met))
 }
 
-/// The batch with each path where its links lead, and none to be followed.
+/// Returns the batch with resolved paths and with links no longer followed.
 fn at_real_paths(batch: &Batch, concerns: &[Concern]) -> Batch {
     let mut batch = Batch {
         follow: Follow::Never,
@@ -605,7 +621,7 @@ fn at_real_paths(batch: &Batch, concerns: &[Concern]) -> Batch {
     batch
 }
 
-/// The mutations as they are logged: without demands, and with their content apart.
+/// Returns the mutations as the log stores them: without preconditions, and with their content apart.
 fn steps(mutations: &[Mutation], contents: Vec<Option<Held>>) -> Vec<LoggedStep> {
     let logged = |(mutation, content): (&Mutation, Option<Held>)| {
         let mut mutation = mutation.clone();
@@ -626,7 +642,7 @@ fn steps(mutations: &[Mutation], contents: Vec<Option<Held>>) -> Vec<LoggedStep>
     mutations.iter().zip(contents).map(logged).collect()
 }
 
-/// Where what is known below a moved directory comes to be.
+/// Returns the new paths of the recorded entries below a moved directory.
 fn moved(batch: &Batch, concerns: &[Concern], below: &[Vec<u8>]) -> Vec<WsPath> {
     let [Mutation::Rename { .. }] = batch.mutations.as_slice() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Bringing the storage to given images: the mutations that make each path what it should be.
+//! Materializes images in the storage: computes the mutations that give each path its target state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::error::damaged;
 use crate::stored::Stored;
 use crate::workspace::DepotWorkspace;
 
-/// Content up to this size is read at once.
+/// Content up to this size is read in one piece.
 const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A path, what is there, and what should be.
+/// A path with its present and its target state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Goal {
     pub(super) path: EntryPath,
@@ -27,7 +27,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// The goal that makes `change` true.
+    /// Returns the goal that carries out `change`.
     pub(super) fn forward(change: &PathChange) -> Self {
         Self {
             path: change.path.clone(),
@@ -36,7 +36,7 @@ impl Goal {
         }
     }
 
-    /// The goal that takes `change` back.
+    /// Returns the goal that reverts `change`.
     pub(super) fn back(change: &PathChange) -> Self {
         Self {
             path: change.path.clone(),
@@ -45,7 +45,8 @@ impl Goal {
         }
     }
 
-    /// Whether what is seen is what should be, as far as that can be told without reading it.
+    /// Returns whether the observed entry matches the target state, as far as that can be told without reading its
+    /// content.
     pub(super) fn is_reached_by(&self, known: Option<&Known>) -> bool {
         let (Some(image), Some(known)) = (&self.to, known) else {
             return self.to.is_none() && known.is_none();
@@ -58,12 +59,12 @@ impl Goal {
             }
     }
 
-    /// Whether what is there has to go before what should be can come.
+    /// Returns whether the present entry must be removed before the target entry can be created.
     pub(super) fn is_remade(&self) -> bool {
         kind(self.from.as_ref()) != kind(self.to.as_ref()) || kind(self.to.as_ref()) == Some(EntryKind::Symlink)
     }
 
-    /// Whether the file that is there has the content of `image`, so that its mode is all that changes.
+    /// Returns whether the present file already has the content of `image`, so that only its mode changes.
     pub(super) fn has_same_content(&self, image: &Image) -> bool {
         !self.is_remade() && self.from.as_ref().is_some_and(|from| from.content == image.content)
     }
@@ -74,9 +75,9 @@ fn kind(image: Option<&Image>) -> Option<EntryKind> {
 }
 
 impl Turn<'_> {
-    /// The batch that reaches the goals: what goes first, the deepest first; then what comes, the highest first; then the modes of
-    /// directories, so that one that may not be written to gets its files before. What no path can spell is left to
-    /// [`Turn::bring_raw`].
+    /// Returns the batch that reaches the goals. Removals come first, the deepest path first; then new entries, the
+    /// highest path first; then the modes of directories, so that a directory without write permission gets its files
+    /// before its mode. Raw names are not in the batch; they are materialized after it.
     pub(super) async fn bringing(&mut self, goals: &[Goal]) -> Result<Batch> {
         let ordered: BTreeMap<_, _> = goals
             .iter()
@@ -95,12 +96,14 @@ impl Turn<'_> {
             }
             let is_directory = kind(goal.from.as_ref()) == Some(EntryKind::Directory);
             if is_directory && goal.to.is_none() && self.holds_excluded(path, &staying).await? {
+                // Removing the directory would delete files that the history cannot bring back.
                 staying.insert(path.clone());
                 continue;
             }
             mutations.push(Mutation::Remove {
                 path: path.clone(),
-                // What no path can spell goes with the directory that it is in; it was looked at and is in the plan.
+                // Raw names cannot be in the batch; they are removed with their directory. They were compared and are
+                // in the plan.
                 recursive: is_directory && has_raw_below(&raw, path),
                 precondition: self.binding(goal)?,
             });
@@ -118,7 +121,8 @@ impl Turn<'_> {
         })
     }
 
-    /// Whether something in a directory is kept out of history, or is a directory that stays for that reason: then it stays too.
+    /// Returns whether a directory holds an entry that is kept out of history, or a directory that stays for that
+    /// reason. Such a directory stays too.
     async fn holds_excluded(&self, directory: &WsPath, staying: &BTreeSet<WsPath>) -> Result<bool> {
         let exclusions = &self.journaled.exclusions;
         if exclusions.is_empty() {
@@ -131,7 +135,8 @@ impl Turn<'_> {
         Ok(self.entries_of(directory).await?.iter().any(stays))
     }
 
-    /// Whether a directory has nothing in it but what is kept out of history, and that: for the journal it is not there.
+    /// Returns whether a directory holds entries that are kept out of history and no others. The journal treats it as
+    /// absent.
     pub(super) async fn is_only_excluded(&self, directory: &WsPath) -> Result<bool> {
         let exclusions = &self.journaled.exclusions;
         if exclusions.is_empty() {
@@ -178,7 +183,8 @@ impl Turn<'_> {
                 if goal.is_remade() {
                     mutations.push(Mutation::MakeDir {
                         path: path.clone(),
-                        // One that only holds what is kept out of history stayed when it went.
+                        // A directory with only excluded entries stayed when it was removed from the history, so it may
+                        // exist already.
                         parents: self.is_only_excluded(&path).await?,
                     });
                 }
@@ -194,9 +200,10 @@ impl Turn<'_> {
                     return Ok(());
                 }
                 let content = stored(self.room, image).await.map_err(|error| error.at(&path))?;
-                let precondition = match goal.is_remade() {
-                    true => Precondition::Absent,
-                    false => self.binding(goal)?,
+                let precondition = if goal.is_remade() {
+                    Precondition::Absent
+                } else {
+                    self.binding(goal)?
                 };
                 mutations.push(Mutation::Write {
                     path,
@@ -211,7 +218,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Binds a mutation to the file that was seen there.
+    /// Returns the precondition that binds a mutation to the recorded version of the file at its path.
     fn binding(&mut self, goal: &Goal) -> Result<Precondition> {
         if kind(goal.from.as_ref()) != Some(EntryKind::File) {
             return Ok(Precondition::Any);
@@ -228,12 +235,13 @@ fn has_raw_below(raw: &BTreeSet<&[u8]>, directory: &WsPath) -> bool {
     first.is_some_and(|path| path.starts_with(&start))
 }
 
-/// The content of an image, large content to be read as it is written.
+/// Returns the content of an image. Large content is read only while it is written.
 pub(super) async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
     let stored = stored_at(room, image)?;
-    match image.size <= WHOLE_BYTES {
-        true => stored.range(0..image.size).await.map(Content::from),
-        false => Ok(Content::from_source(stored)),
+    if image.size <= WHOLE_BYTES {
+        stored.range(0..image.size).await.map(Content::from)
+    } else {
+        Ok(Content::from_source(stored))
     }
 }
 
@@ -246,12 +254,12 @@ fn stored_at(room: &DepotWorkspace, image: &Image) -> Result<Stored> {
     })
 }
 
-/// Whether the depot can give the content of every image.
+/// Returns whether the depot has the content of the image.
 pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Result<bool> {
     let Some(image) = image.filter(|image| image.kind == EntryKind::File) else {
         return Ok(true);
     };
-    // A look at the end reads the list of parts and one of them, not all of a large file.
+    // Reading the last byte fetches the list of parts and one part, not the whole of a large file.
     let end = image.size.saturating_sub(1)..image.size;
     let read = async { stored_at(room, image)?.range(end).await };
     match read.await {

@@ -1,4 +1,4 @@
-//! A branch put into a directory, as a workspace whose files live there and that can be merged back.
+//! Checks a branch out into a directory, as a workspace whose files live there and that can be merged back.
 
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
 
 impl Journaled {
-    /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is: from then on they live there, with the
-    /// same name, history and lineage, and `config` opens them. A directory that is not empty is `not_empty`. Until every file is there,
-    /// the workspace is what it was: whatever ends this in its middle leaves some files in a directory that belongs to nobody.
+    /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is. From then on the
+    /// files live in that directory, with the same name, history and lineage, and `config` opens them. A directory that
+    /// is not empty is `not_empty`. Until every file is in place, the workspace is unchanged: an interruption leaves
+    /// some files in a directory that belongs to no workspace.
     pub async fn move_out(
         workspace: &DepotWorkspace,
         opened: Opened,
@@ -24,7 +25,7 @@ impl Journaled {
         config: &serde_json::Value,
     ) -> Result<Arc<Self>> {
         check_empty(&opened).await?;
-        // Every entry gets a row of its own: the journal looks at no other level.
+        // A branch inherits entries from other levels; the journal reads only the rows of its own workspace.
         workspace.flatten().await?;
         let journaled = Self::open(opened, depot, durability).await?;
         let database = &workspace.shared().database;
@@ -37,7 +38,7 @@ impl Journaled {
     }
 }
 
-/// Refuses a directory in which something is, and one that does not stay.
+/// Refuses a directory that is not empty, and a storage that does not outlive the program.
 async fn check_empty(opened: &Opened) -> Result<()> {
     let list = ListOptions {
         limit: 1,
@@ -56,7 +57,7 @@ async fn check_empty(opened: &Opened) -> Result<()> {
 }
 
 impl super::turn::Turn<'_> {
-    /// Puts every file of the workspace into the storage, and says that they live there.
+    /// Writes every file of the workspace into the storage, and records that the files live there.
     async fn fill(&mut self, room: &DepotWorkspace, config: String) -> Result<()> {
         let all = room.shared().database.read(|session| {
             let tree = Tree::at(session, room.head())?;
@@ -70,7 +71,7 @@ impl super::turn::Turn<'_> {
                 to: Some(image_of(node)),
             })
             .collect();
-        // In slices, so that a large branch is not one batch.
+        // Written in slices, so that a large branch is not one batch in memory.
         let mut made = Vec::new();
         for slice in goals.chunks(500) {
             let batch = Batch {
@@ -87,6 +88,7 @@ impl super::turn::Turn<'_> {
         let note = move |session: Session<'_>| {
             move_in(session, number, &site, &config)?;
             super::ingest::note_seen(session, number, &seen)?;
+            // All files were just written from the journal, so no file is unknown to it.
             session.set_whole(number, 0)
         };
         room.shared().writer.write(self.journaled.durability, note).await

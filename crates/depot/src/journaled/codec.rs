@@ -1,4 +1,4 @@
-//! Bytes in and out: numbers little-endian, everything else with its length before it.
+//! Encodes and decodes the fields of a log record: numbers are little-endian, everything else has its length before it.
 
 use bytes::Bytes;
 use garret_core::Result;
@@ -31,7 +31,7 @@ impl Sink {
         self.bytes(text.as_bytes());
     }
 
-    /// Whether there is something, and then that.
+    /// Writes a flag for presence, then the value if there is one.
     pub(super) fn maybe<T>(&mut self, value: Option<T>, put: impl FnOnce(&mut Self, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
@@ -39,14 +39,15 @@ impl Sink {
         }
     }
 
-    /// How many there are, and then each.
+    /// Writes the number of values, then each of them.
     pub(super) fn each<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Self, T)) {
         self.number(values.len() as u64);
         values.for_each(|value| put(self, value));
     }
 }
 
-/// Takes a record apart again. What does not fit is damage: the checksum has held, so it comes from nowhere else.
+/// Reads the fields of a record. A field that does not fit is damage: the checksum matched, so no crash cut the record
+/// off.
 #[derive(Debug)]
 pub(super) struct Source {
     rest: Bytes,
@@ -88,10 +89,7 @@ impl Source {
     }
 
     pub(super) fn maybe<T>(&mut self, take: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        match self.flag()? {
-            true => take(self).map(Some),
-            false => Ok(None),
-        }
+        if self.flag()? { take(self).map(Some) } else { Ok(None) }
     }
 
     pub(super) fn each<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
@@ -100,7 +98,7 @@ impl Source {
     }
 }
 
-/// A record that says something this program does not know.
+/// Returns the error for a record with a value that this program does not know.
 pub(super) fn odd() -> garret_core::Error {
     damaged("a record of the journal is not valid")
 }

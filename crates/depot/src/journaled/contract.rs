@@ -1,5 +1,5 @@
-//! The contract of a history, on files that live elsewhere: what is in the log enters the journal first, what others did is looked for
-//! where it matters, and the rest is the depot's.
+//! Implements `History` for files that live outside the depot. The log enters the journal first, the files are compared
+//! if the request depends on changes by other programs, and the depot does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::history::shown;
 use crate::workspace::DepotWorkspace;
 
 impl Journaled {
-    /// The journal with everything in it that was done so far; `None` where nothing ever was.
+    /// Returns the journal after the log has entered it; `None` if nothing was ever recorded.
     async fn drained(&self) -> Result<Option<&DepotWorkspace>> {
         let Some(room) = self.known_room().await? else {
             return Ok(None);
@@ -33,7 +33,7 @@ impl Journaled {
         Ok(Some(room))
     }
 
-    /// The journal, for a question that has no answer without one.
+    /// Returns the journal after the log has entered it; `not_found` if nothing was ever recorded.
     async fn required(&self) -> Result<&DepotWorkspace> {
         self.drained().await?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "there is no history yet: no change was recorded")
@@ -41,7 +41,7 @@ impl Journaled {
         })
     }
 
-    /// The same after a look at everything at `path`.
+    /// Returns the journal after a scan of all files at `path` and below.
     async fn looked_at(&self, path: &WsPath) -> Result<&DepotWorkspace> {
         self.turn().await?.look_everywhere(path).await?;
         self.room().await
@@ -61,7 +61,8 @@ impl Journaled {
     }
 }
 
-/// The files among puts that have other names, each with the path that tells which file it is. Content of the depot has no names.
+/// Returns the files among the puts that have several names (hard links), each with the path that identifies the file.
+/// Content that is already in the depot carries no such path.
 fn names_in(puts: &Puts) -> BTreeMap<WsPath, WsPath> {
     let name = |put: &Put| match (&put.placed, put.path.as_path()) {
         (Placed::File { content, .. }, Some(path)) => Some((path.clone(), content.other_name()?.clone())),
@@ -70,7 +71,7 @@ fn names_in(puts: &Puts) -> BTreeMap<WsPath, WsPath> {
     puts.puts.iter().filter_map(name).collect()
 }
 
-/// The change of an operation that is no reversal.
+/// Returns the change of an operation that cannot clash.
 fn done(outcome: Outcome) -> Result<Option<Change>> {
     match outcome {
         Outcome::Done(change) => Ok(change.map(|change| *change)),
@@ -103,10 +104,11 @@ impl History for Journaled {
     }
 
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
-        let room = match point.is_now() {
-            // As it is now, with what the journal has not met yet.
-            true => self.looked_at(&WsPath::root()).await?,
-            false => self.required().await?,
+        let room = if point.is_now() {
+            // The view includes files that the journal has not recorded yet, so a scan comes first.
+            self.looked_at(&WsPath::root()).await?
+        } else {
+            self.required().await?
         };
         let level = room.shared().database.read(|session| room.level_of(session, point))?;
         Ok(Arc::new(PastView {
@@ -118,9 +120,10 @@ impl History for Journaled {
     }
 
     async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
-        let room = match point.is_now() {
-            true => self.looked_at(&WsPath::root()).await?,
-            false => self.required().await?,
+        let room = if point.is_now() {
+            self.looked_at(&WsPath::root()).await?
+        } else {
+            self.required().await?
         };
         History::directory(room, point).await
     }
@@ -157,7 +160,9 @@ impl History for Journaled {
     }
 
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
-        // What is only in the record of the plan would be gone when the plan is taken back.
+        // The plan runs in a transaction that is rolled back, which would drop content that is only in its record. So
+        // content enters the depot first, and hard links are noted before that, because content in the depot does not
+        // carry them.
         let names = names_in(&puts);
         let puts = self.room().await?.held(puts).await?;
         self.required().await?;
@@ -174,12 +179,11 @@ impl History for Journaled {
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         let is_past = !options.point.is_now();
-        let room = match options.is_lazy || is_past {
-            true => {
-                self.room().await?;
-                self.required().await?
-            }
-            false => self.looked_at(&WsPath::root()).await?,
+        let room = if options.is_lazy || is_past {
+            self.room().await?;
+            self.required().await?
+        } else {
+            self.looked_at(&WsPath::root()).await?
         };
         room.take_snapshot(label, options).await
     }
@@ -203,9 +207,10 @@ impl History for Journaled {
     }
 
     async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
-        let room = match point.is_now() {
-            true => self.looked_at(&WsPath::root()).await?,
-            false => self.required().await?,
+        let room = if point.is_now() {
+            self.looked_at(&WsPath::root()).await?
+        } else {
+            self.required().await?
         };
         let bare = NewWorkspace::named(&new.name);
         let new = NewWorkspace {
@@ -224,7 +229,7 @@ impl History for Journaled {
     }
 
     async fn set_keep(&self, keep: &Keep) -> Result<()> {
-        // A directory that is only looked at makes no home: whoever makes the first change says it there.
+        // Opening a directory only to read it must not create a home. The first change passes the setting to the depot.
         *self.keep.lock().expect("no holder panics") = Some(*keep);
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Logs with damage in them. What a crash cut off is no damage: it is the end of a log, and nobody was promised anything of it. A record
-//! that is there to its last byte and does not match, or that others follow, was written whole and spoiled later, and the changes
-//! behind it are lost to the history. The files themselves are not: what the history lacks is met as a change by others.
+//! Finds and keeps damaged logs. A record that a crash cut off is not damage: it is the end of the log, and nothing was
+//! promised for it. A complete record with a wrong checksum, or one that is followed by other records, was written
+//! whole and damaged later; the changes after it are lost to the history. The files themselves are not lost: the
+//! journal records the missing changes as changes by other programs.
 //!
-//! Such a log is kept beside the others as it was, so that a check can tell of it, until a repair removes it.
+//! A damaged log is kept beside the others, so that a check can report it, until a repair removes it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,15 +24,16 @@ use crate::error;
 use crate::places::Site;
 
 const KEPT: &str = "damaged";
-/// How far behind a record that does not fit another is looked for.
+/// Number of bytes after a damaged record that are searched for another record.
 const SEARCHED: usize = 1024 * 1024;
-/// So many zeros at the end of a record, or a whole sector of them anywhere, are what a crash leaves of bytes that never reached the disk.
+/// Number of zero bytes at the end of a record that show a crash. A crash leaves zeros, or a whole sector of them, in
+/// place of bytes that never reached the disk.
 const ZEROS: usize = 64;
 const SECTOR: usize = 512;
 
 const WHAT: &str = "a log of its changes is damaged: changes after the damage are missing from its history";
 
-/// Whether what follows the last whole record, which ends at `end`, was spoiled rather than cut off.
+/// Returns whether the bytes after the last whole record, which ends at `end`, are damaged rather than cut off.
 pub(super) fn is_damaged(bytes: &Bytes, end: usize) -> bool {
     let rest = &bytes[end..];
     if rest.len() < HEAD_BYTES || is_zero(rest) {
@@ -40,12 +42,12 @@ pub(super) fn is_damaged(bytes: &Bytes, end: usize) -> bool {
     let length = u32::from_le_bytes(rest[..4].try_into().expect("it has four bytes")) as usize;
     match rest[HEAD_BYTES..].get(..length) {
         Some(payload) => !has_hole(payload),
-        // Its length may be what is spoiled: then another record is somewhere behind.
+        // The length itself may be damaged; then a valid record follows somewhere.
         None => (end + 1..bytes.len().min(end + SEARCHED)).any(|at| may_begin(bytes, at) && whole(bytes, at).is_some()),
     }
 }
 
-/// Whether the record at `at` would have a tag that there is; cheaper than its checksum.
+/// Returns whether the record at `at` would begin with a known tag. This is cheaper than its checksum.
 fn may_begin(bytes: &Bytes, at: usize) -> bool {
     bytes.get(at + HEAD_BYTES).is_some_and(|tag| (1..=4).contains(tag))
 }
@@ -59,7 +61,7 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Keeps what is in `log` now under a name of its own.
+/// Copies `log` to a free name for damaged logs.
 pub(super) fn keep_copy(log: &Path) -> io::Result<()> {
     let free = (0_u32..).map(|number| kept_as(log, number)).find(|path| !path.exists());
     std::fs::copy(log, free.expect("there are more numbers than files")).map(|_| ())
@@ -69,7 +71,7 @@ fn kept_as(log: &Path, number: u32) -> PathBuf {
     log.with_added_extension(format!("{number}.{KEPT}"))
 }
 
-/// The damaged logs that were kept, by whatever place.
+/// Returns the damaged logs that were kept, of all sites.
 fn kept(home: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = home.join("journals");
     if !folder.is_dir() {
@@ -93,7 +95,7 @@ fn belongs_to(path: &Path, files: &Files) -> bool {
 }
 
 impl Depot {
-    /// The logs with damage in them, those that were kept included.
+    /// Returns the damaged logs, including those that were kept.
     pub(crate) async fn damaged_logs(&self) -> Result<Vec<Problem>> {
         let Some(home) = &self.shared.home else {
             return Ok(Vec::new());
@@ -117,7 +119,7 @@ impl Depot {
         Ok(problems)
     }
 
-    /// Has what is whole of the logs enter the journal, and removes the damaged ones that were kept.
+    /// Moves the undamaged records of all logs into the journal, and removes the damaged logs that were kept.
     pub(crate) async fn remove_damaged_logs(&self) -> Result<Vec<Problem>> {
         let Some(home) = &self.shared.home else {
             return Ok(Vec::new());
@@ -137,11 +139,12 @@ impl Depot {
     }
 }
 
-/// Whether the logs that are in use are damaged. Under the lock, so that nobody is in the middle of a record.
+/// Returns whether the logs in use are damaged.
 async fn is_live_damaged(files: &Files) -> Result<bool> {
     if !files.lock.exists() {
         return Ok(false);
     }
+    // Without the lock a writer may be in the middle of a record, which would look like damage.
     let _held = Gate::new(Some(files.clone())).wait().await?;
     Ok(has_damage(&files.log)? || has_damage(&files.old)?)
 }

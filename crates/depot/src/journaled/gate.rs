@@ -1,13 +1,16 @@
-//! Who may change the files, and whether readers must wait: one small file for each place, beside the log.
+//! The lock file of a site: it decides which process may change the files, and tells readers when to wait. There is one
+//! small file for each site, beside the log.
 //!
-//! Writers take an exclusive lock on it that the kernel frees when they die. It holds two numbers. The *owner* is the handle that last
-//! changed something: one that finds its own number there knows that nobody wrote in between, and its memory still holds. The *count*
-//! is odd while a change of several paths is under way and goes up at its begin and its end.
+//! Writers take an exclusive lock on it, which the kernel frees when they die. The file holds two numbers. The *owner*
+//! is the handle that changed something last: a handle that finds its own number there knows that nobody wrote in
+//! between, and its index is still valid. The *count* is odd while a change of several paths is in progress; it goes up
+//! at the start and at the end of the change.
 //!
-//! A reader takes no lock. After its read it looks at the count: where it is even and the same as after the read before, no change of
-//! several paths began or ended meanwhile, and what was read is not half of one. Otherwise it waits for the change to end and reads
-//! again. That is one `pread` of eight bytes for each read; a shared lock would be two system calls and would keep writers waiting.
-//! A change of one path needs no count: the storage shows it at once or not at all.
+//! A reader takes no lock. After its read it checks the count: if the count is even and equal to the count after the
+//! previous read, no change of several paths started or ended during the read, so the result is not half of one.
+//! Otherwise it waits for the change to end and reads again. The cost is one `pread` of eight bytes for each read; a
+//! shared lock would take two system calls and would make writers wait. A change of one path needs no count: the
+//! storage shows it completely or not at all.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,25 +33,25 @@ use crate::places::Site;
 use crate::private;
 use crate::writer::is_removed;
 
-/// How long a thread waits for a change to end, and how often: thirty seconds in all.
+/// The pause between two checks of a waiting thread, and the number of checks: thirty seconds in all.
 const PAUSE: Duration = Duration::from_millis(1);
 const PASSES: usize = 30_000;
 const OWNER_AT: u64 = 0;
 const COUNT_AT: u64 = 8;
 
-/// The files that belong to one place.
+/// The paths of the files that belong to one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Files {
     pub(super) folder: PathBuf,
     pub(super) lock: PathBuf,
-    /// The log that is written.
+    /// The log that is being written.
     pub(super) log: PathBuf,
-    /// A full log on its way into the journal.
+    /// A full log that is being moved into the journal.
     pub(super) old: PathBuf,
 }
 
 impl Files {
-    /// The files for `site` below `home`.
+    /// Returns the paths of the files for `site` below `home`; `None` for a site that does not outlive the program.
     pub(super) fn of(home: &Path, site: &Site) -> Option<Self> {
         let place = site.place.as_ref()?;
         let key = blake3::hash(format!("{}\0{place}", site.kind).as_bytes()).to_hex();
@@ -63,30 +66,30 @@ impl Files {
     }
 }
 
-/// Lets writers pass one at a time, and tells readers when to wait.
+/// Lets one writer in at a time, and tells readers when to wait.
 #[derive(Debug)]
 pub(super) struct Gate {
     files: Option<Files>,
     lock: OnceLock<File>,
-    /// The count where there is no file.
+    /// The count of a site without files.
     count: AtomicU64,
-    /// The count that a reader last met.
+    /// The count that a reader saw last.
     met: AtomicU64,
 }
 
-/// What a reader found out after its read.
+/// The result of a reader's check after its read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Nothing of several paths happened meanwhile.
+    /// No change of several paths started or ended during the read.
     Steady,
-    /// Something did; worth another read.
+    /// A change of several paths started or ended; the read should be repeated.
     Disturbed,
-    /// It is still under way.
+    /// A change of several paths is still in progress.
     UnderWay,
 }
 
 impl Gate {
-    /// The gate of a place; without files for one that only this handle knows.
+    /// Returns the lock of a site; without files for a site that only this handle knows.
     pub(super) fn new(files: Option<Files>) -> Self {
         let gate = Self {
             files,
@@ -102,25 +105,27 @@ impl Gate {
         self.files.as_ref()
     }
 
-    /// What became of a read that just ended and had begun at the count `before`.
+    /// Checks a read that has just ended and had started at the count `before`.
     pub(super) fn check(&self, before: u64) -> Reading {
         let count = self.count();
         if count % 2 == 1 {
             return Reading::UnderWay;
         }
         self.met.fetch_max(count, Ordering::AcqRel);
-        match count == before {
-            true => Reading::Steady,
-            false => Reading::Disturbed,
+        if count == before {
+            Reading::Steady
+        } else {
+            Reading::Disturbed
         }
     }
 
-    /// The count as a reader last met it, for [`Gate::check`]: at no cost, and at worst older than it is, so that a read is made again.
+    /// Returns the count that a reader saw last, for [`Gate::check`]. This costs nothing; an outdated count only makes
+    /// a read repeat.
     pub(super) fn met(&self) -> u64 {
         self.met.load(Ordering::Acquire)
     }
 
-    /// The count as it is, for [`Gate::check`].
+    /// Returns the present count, for [`Gate::check`].
     pub(super) fn now(&self) -> u64 {
         self.count()
     }
@@ -129,7 +134,8 @@ impl Gate {
         if self.files.is_none() {
             return self.count.load(Ordering::Acquire);
         }
-        // No file, no writer yet. One that cannot be read cannot be locked either, so no writer gets far.
+        // Without a file there was no writer yet. A file that cannot be read cannot be locked either, so no writer can
+        // be at work.
         self.existing()
             .and_then(|file| number_at(file, COUNT_AT).ok())
             .unwrap_or(0)
@@ -143,19 +149,20 @@ impl Gate {
         self.lock.get()
     }
 
-    /// Waits for the writer of now, in whatever process, without keeping others from writing for long.
+    /// Waits for the present writer, in any process, without keeping other writers out for long.
     pub(super) async fn wait(&self) -> Result<Shared> {
         let Some(files) = &self.files else {
             return Ok(Shared(None));
         };
-        // A handle of its own: a lock belongs to the opened file, and the gate's may be the writer's.
+        // A separate handle is needed: a lock belongs to the opened file, and a writer of this process may hold the one
+        // of `self.lock`.
         let file = open(&files.lock).map_err(|failure| error::home(&failure))?;
         let locked = elsewhere(move || file.lock_shared().map(|()| file)).await?;
         Ok(Shared(Some(locked)))
     }
 
-    /// Waits on this thread while a change of several paths is under way. One whose maker died is not waited for: whoever reads a file
-    /// or changes one next settles it.
+    /// Blocks this thread while a change of several paths is in progress. It does not wait for a change whose process
+    /// died: the next read or change of a file recovers that.
     pub(super) fn pass(&self) {
         for _ in 0..PASSES {
             if self.count().is_multiple_of(2) {
@@ -164,6 +171,7 @@ impl Gate {
             match self.files.as_ref().map(|files| open(&files.lock)) {
                 Some(Ok(file)) => {
                     let is_free = file.try_lock_shared().is_ok();
+                    // An odd count with a free lock means that the writer died.
                     if is_free && self.count() % 2 == 1 {
                         return;
                     }
@@ -176,7 +184,7 @@ impl Gate {
         }
     }
 
-    /// Takes the lock, waiting for whoever has it.
+    /// Takes the exclusive lock and waits for its present holder.
     pub(super) async fn enter(&self) -> Result<Exclusive<'_>> {
         let Some(files) = &self.files else {
             return Ok(Exclusive { gate: self, file: None });
@@ -187,6 +195,7 @@ impl Gate {
             let _ = self.lock.set(made.map_err(|failure| error::home(&failure))?);
         }
         let file = self.existing().expect("it was made above");
+        // Tried first, because a free lock needs no thread to wait for it.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -199,10 +208,12 @@ impl Gate {
             gate: self,
             file: Some(file),
         };
-        // Others lock the file of that name, and write the log of that name: this one keeps nobody out any more.
-        match is_removed(file) {
-            true => Err(error::home_is_gone()),
-            false => Ok(lock),
+        // If the file was removed, other processes lock and log to new files of the same names. This lock no longer
+        // excludes them.
+        if is_removed(file) {
+            Err(error::home_is_gone())
+        } else {
+            Ok(lock)
         }
     }
 }
@@ -219,14 +230,14 @@ pub(super) struct Exclusive<'g> {
 }
 
 impl Exclusive<'_> {
-    /// Whether `owner` was the last to write here and left nothing in its middle; from now on it is the last.
+    /// Returns whether `owner` was the last writer here and left no change unfinished, and makes it the last writer.
     pub(super) fn claim(&self, owner: u64) -> Result<bool> {
         let Some(file) = self.file else {
             return Ok(self.gate.count().is_multiple_of(2));
         };
         let (found, count) = numbers(file).map_err(|failure| error::home(&failure))?;
         if found != owner {
-            // Both, so that the file has its whole length and one look tells both.
+            // Both numbers are written, so that the file has its full length and one read returns both.
             let both = [owner.to_le_bytes(), count.to_le_bytes()].concat();
             let written = file.write_all_at(&both, OWNER_AT);
             written.map_err(|failure| error::home(&failure))?;
@@ -234,17 +245,17 @@ impl Exclusive<'_> {
         Ok(found == owner && count.is_multiple_of(2))
     }
 
-    /// Has readers wait from now on.
+    /// Makes readers wait from now on.
     pub(super) fn begin(&self) -> Result<()> {
         self.step(0)
     }
 
-    /// Lets readers go on.
+    /// Lets readers continue.
     pub(super) fn end(&self) -> Result<()> {
         self.step(1)
     }
 
-    /// Moves the count on, unless it is past the parity that it leaves.
+    /// Adds one to the count if its parity is `from`.
     fn step(&self, from: u64) -> Result<()> {
         let count = self.gate.count();
         if count % 2 != from {
@@ -281,12 +292,12 @@ fn number_at(file: &File, at: u64) -> io::Result<u64> {
     }
 }
 
-/// The owner and the count.
+/// Returns the owner and the count.
 fn numbers(file: &File) -> io::Result<(u64, u64)> {
     let mut bytes = [0; 16];
     match file.read_exact_at(&mut bytes, OWNER_AT) {
         Ok(()) => {}
-        // Nobody has had readers wait yet, so the count was never written.
+        // No change has made readers wait yet, so the count was never written.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok((number_at(file, OWNER_AT)?, 0)),
         Err(error) => return Err(error),
     }
@@ -300,7 +311,7 @@ fn put_number(file: &File, at: u64, number: u64) -> Result<()> {
     written.map_err(|failure| error::home(&failure))
 }
 
-/// Waits on a thread of its own, so that the caller's drives other futures.
+/// Waits on a separate thread, so that the caller's thread can run other futures.
 async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
     let (sender, done) = oneshot::channel();
     let started = std::thread::Builder::new()

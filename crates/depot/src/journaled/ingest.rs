@@ -1,10 +1,12 @@
-//! Records on their way from the log into the journal: many in one transaction, each at most once.
+//! Moves records from the log into the journal: many in one transaction, each at most once.
 //!
-//! A batch is done again on the depot's tree, which knows what the paths were before because that was recorded first. What the storage
-//! made of it (modes that the system chose, versions) comes from the record that closed it.
+//! A batch is applied again to the depot's tree, which holds the state before it, because that was recorded first. The
+//! results that only the storage knows (modes that the system chose, versions) come from the record that closed the
+//! intent.
 //!
-//! Where other programs were at work in the middle of a change, what it left is not what the tree says. Such paths are given back: whoever
-//! has the lock forgets what it remembers of them, looks again, and so records what others did as theirs.
+//! If other programs changed paths while a change ran, the state that it left differs from the tree. Such paths are
+//! returned to the caller: the lock holder drops them from its index, compares them again, and so records the changes
+//! as those of others.
 
 use std::sync::Arc;
 
@@ -20,18 +22,18 @@ use crate::metadata::{Node, Session};
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
-/// Records in one transaction, so that other writers wait only for that.
+/// Number of records in one transaction, so that other writers wait only for these.
 const CHUNK: usize = 256;
 
-/// Paths at which the journal is not what the storage was seen to be.
+/// Paths at which the journal differs from the observed storage.
 pub(super) type Misfits = Vec<Vec<u8>>;
 
-/// What is ready for the journal.
+/// A record that is ready for the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ready {
-    /// A change that was made, with what it left.
+    /// A change that was made, with the state that it left.
     Made(Intent, Vec<Seen>),
-    /// What was found.
+    /// Entries that other programs changed, or that the journal had not recorded.
     Found(Found),
 }
 
@@ -44,17 +46,17 @@ impl Ready {
     }
 }
 
-/// The records of a log, sorted out.
+/// The records of a log, sorted by their fate.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Sorted {
     pub(super) ready: Vec<Ready>,
-    /// An intent of which nobody knows what became.
+    /// An intent without a closing record.
     pub(super) open: Option<Intent>,
     /// The number of the newest record.
     pub(super) last: u64,
 }
 
-/// Brings intents and what became of them together.
+/// Matches intents with the records that close or abort them.
 pub(super) fn sorted(records: Vec<Record>) -> Sorted {
     let mut sorted = Sorted::default();
     for record in records {
@@ -80,13 +82,14 @@ pub(super) fn sorted(records: Vec<Record>) -> Sorted {
     sorted
 }
 
-/// The newest record that is in the journal.
+/// Returns the number of the newest record that is in the journal.
 pub(super) fn ingested(room: &DepotWorkspace) -> Result<u64> {
     let row = room.shared().database.read(|session| session.journal(room.number))?;
     Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
 }
 
-/// Puts what is ready into the journal, in order; what is there already is passed by. Gives what does not fit.
+/// Moves the records into the journal, in order, and skips those that are there already. Returns the paths at which the
+/// journal differs from the storage.
 pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
     let mut misfits = Misfits::new();
     if ready.is_empty() {
@@ -103,7 +106,7 @@ pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<M
     Ok(misfits)
 }
 
-/// The same for a thread that drives no futures.
+/// Moves the records into the journal, on a thread that runs no futures.
 pub(super) fn ingest_blocking(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
     block_on(ingest(room, ready))
 }
@@ -115,6 +118,7 @@ fn ingest_chunk(
     durability: Durability,
     chunk: Vec<Ready>,
 ) -> Result<Misfits> {
+    // Checked again inside the transaction: another process may have ingested the same log since.
     let row = session.journal(workspace)?;
     let ingested = row.map_or(0, |row| row.ingested.unsigned_abs());
     let mut last = ingested;
@@ -141,6 +145,7 @@ fn ingest_made(
     let Work::Batch { follow, steps } = intent.work else {
         return Err(damaged("an operation of the history was closed by a record"));
     };
+    // Most changes write one file; this path saves applying the batch to the tree.
     if let Some(written) = plain_write(&steps, seen)
         && is_in_directory(&changing, &written.0.path)?
     {
@@ -166,7 +171,8 @@ fn ingest_made(
     });
     match made {
         Err(error) if is_refusal(&error) => {
-            // The tree was not what the storage was: other programs raced the change, and what is there now is theirs as much as ours.
+            // The tree differed from the storage: other programs changed files at the same time. The present state is
+            // recorded as found by the next comparison, so no version may be kept for it.
             for one in seen {
                 session.set_seen(workspace, &one.path, None)?;
             }
@@ -184,7 +190,8 @@ fn is_in_directory(changing: &Changing<'_>, path: &[u8]) -> Result<bool> {
     Ok(above.is_some_and(|above| above.kind == EntryKind::Directory))
 }
 
-/// The one file that a change wrote and nothing else, with its content: what most changes are.
+/// Returns the one file that a change wrote, with its content; `None` if the change did anything else. Most changes are
+/// such writes.
 fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a Seen, &'a Known, &'a Held)> {
     let ([step], [seen]) = (steps, seen) else { return None };
     let (Mutation::Write { path, .. }, Some(held)) = (&step.mutation, &step.content) else {
@@ -194,7 +201,7 @@ fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a See
     (path.as_str().as_bytes() == seen.path).then_some((seen, known, held))
 }
 
-/// Puts down a file that was written where its directory was known, without walking the tree for it.
+/// Records a written file whose directory is in the tree, without applying the batch to the tree.
 fn ingest_write(
     session: Session<'_>,
     mut changing: Changing<'_>,
@@ -204,13 +211,14 @@ fn ingest_write(
 ) -> Result<()> {
     let node = changing.node_of(known, Some(held))?;
     let created = before.map_or(node.created, |before| before.created);
+    // A different size means that another program wrote the file; without a version the next comparison reads it.
     let token = known.token.as_deref().filter(|_| known.size == node.size);
     session.set_seen(changing.workspace(), &seen.path, token)?;
     changing.set(&seen.path, Some(Node { created, ..node }))?;
     changing.finish_as(ChangeKind::Change, by).map(|_| ())
 }
 
-/// Does the steps of a batch on the depot's tree; `hold` finds their content.
+/// Applies the mutations of a batch to the depot's tree; `hold` finds their content.
 fn run_steps<'c>(
     changing: &mut Changing<'c>,
     steps: &[LoggedStep],
@@ -225,7 +233,7 @@ fn run_steps<'c>(
     Ok(())
 }
 
-/// What a batch would do to each path, were it done.
+/// Returns the changes that a batch would make to each path.
 pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, follow: Follow) -> Result<Vec<PathChange>> {
     let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
     let paths = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -234,6 +242,7 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
         let mut changing = Changing::begin(session, &shared, number, durability)?;
         run_steps(&mut changing, &steps, follow, Changing::holding_or_lost)?;
         *told.lock().expect("no holder panics") = changing.paths()?;
+        // The error rolls the transaction back, so that nothing of the trial run stays.
         Err::<(), _>(only_looking())
     };
     match room.shared().writer.write(durability, work).await {
@@ -245,7 +254,7 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
 
 const ONLY_LOOKING: &str = "this was a trial run";
 
-/// The refusal of whoever only wants to know what a change would do.
+/// Returns the error that ends a trial run.
 pub(super) fn only_looking() -> Error {
     Error::new(ErrorKind::Internal, ONLY_LOOKING)
 }
@@ -254,7 +263,7 @@ pub(super) fn is_only_looking(error: &Error) -> bool {
     error.kind() == ErrorKind::Internal && error.message() == ONLY_LOOKING
 }
 
-/// Whether the tree refuses, rather than the disk.
+/// Returns whether the error comes from the tree, rather than from the disk.
 fn is_refusal(error: &Error) -> bool {
     !is_failure(error) && !matches!(error.kind(), ErrorKind::Internal | ErrorKind::Corrupt)
 }
@@ -268,7 +277,8 @@ fn author(by: Authorship, ids: &dyn Ids) -> Author {
     }
 }
 
-/// Takes over what the storage made of a path: the mode, and its own version. Tells whether the rest is as the tree has it.
+/// Records the mode and the version that the storage gave to a path. Returns whether the rest of the entry matches the
+/// tree.
 fn correct(changing: &mut Changing<'_>, seen: &Seen) -> Result<bool> {
     let session = changing.tree.session();
     let (workspace, path) = (changing.workspace(), seen.path.as_slice());
@@ -296,7 +306,7 @@ fn is_alike(known: &Known, node: &Node) -> bool {
         }
 }
 
-/// Notes what the storage says of the paths that an operation of the history touched.
+/// Records the versions of the paths that an operation of the history touched.
 pub(super) fn note_seen(session: Session<'_>, workspace: i64, seen: &[Seen]) -> Result<()> {
     seen.iter().try_for_each(|one| {
         let token = one.known.as_ref().and_then(|known| known.token.as_deref());
@@ -310,7 +320,7 @@ fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids:
     let mut misfits = Misfits::new();
     let mut above = None;
     for entry in &found.entries {
-        // They come in order, so most have the directory of the one before.
+        // The entries are sorted, so most are in the directory of the previous one.
         let directory = entry
             .path
             .iter()
@@ -339,18 +349,22 @@ fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids:
 }
 
 impl Changing<'_> {
-    /// The content of a record, ready to be referred to.
+    /// Returns the content of a record, prepared so that an entry can refer to it.
     fn holding(&self, held: &Held) -> Result<Prepared> {
         match held {
             Held::Inline(bytes) => self.prepare(bytes),
-            Held::Stored { address, size } => match self.refer(*address)? {
-                true => Ok(Prepared::stored(*address, *size)),
-                false => Err(damaged("the content is missing from the home")),
-            },
+            Held::Stored { address, size } => {
+                if self.refer(*address)? {
+                    Ok(Prepared::stored(*address, *size))
+                } else {
+                    Err(damaged("the content is missing from the home"))
+                }
+            }
         }
     }
 
-    /// The same for a look at what would be: content that is lost is found out by whoever needs it.
+    /// Returns the content of a record for a trial run. Content that is missing from the depot is not an error here;
+    /// the caller checks it before it needs it.
     fn holding_or_lost(&self, held: &Held) -> Result<Prepared> {
         match held {
             Held::Inline(bytes) => self.prepare(bytes),
@@ -358,7 +372,7 @@ impl Changing<'_> {
         }
     }
 
-    /// Puts down what was found at a path, unless it is what is known.
+    /// Records the entry that was found at a path, unless the tree has it already.
     fn found(&mut self, entry: &FoundEntry) -> Result<()> {
         let path = entry.path.as_slice();
         let before = self.tree.node(path)?;

@@ -1,5 +1,5 @@
-//! What the journal knows of the storage, kept in memory: it holds everything that is in the log and not yet in the depot, and
-//! whatever else was asked for since.
+//! The index: the recorded entries of the storage, in memory. It holds every entry that is in the log and not yet in
+//! the depot, and the entries that were looked up since.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,31 +10,32 @@ use crate::metadata::{HEAD, Held, Node, Session};
 use crate::tree::span_below;
 use crate::workspace::DepotWorkspace;
 
-/// A directory with more than this below it is not loaded as a whole.
+/// A directory with more entries below it than this is not loaded as a whole.
 const LOADED: usize = 5_000;
 
-/// What is known, by path.
+/// The recorded entries by path; `None` for a path at which nothing is.
 #[derive(Debug, Default)]
 pub(super) struct Knowledge {
     entries: HashMap<Vec<u8>, Option<Known>>,
-    /// Directories of which everything that is known below them is here.
+    /// Directories whose recorded entries are all in `entries`.
     loaded: HashSet<Vec<u8>>,
 }
 
 impl Knowledge {
-    /// Forgets everything; only right where the log is empty.
+    /// Drops all entries. Correct only if the log is empty, because the depot lacks the entries of the log.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.loaded.clear();
     }
 
-    /// How many paths it holds.
+    /// Returns the number of paths in the index.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Takes note of what is at a path.
+    /// Records the entry at a path.
     pub(super) fn set(&mut self, path: &[u8], known: Option<Known>) {
+        // Looked up first, so that the path is copied only for a new entry.
         match self.entries.get_mut(path) {
             Some(place) => *place = known,
             None => {
@@ -47,7 +48,7 @@ impl Knowledge {
         seen.iter().for_each(|seen| self.set(&seen.path, seen.known.clone()));
     }
 
-    /// What is known at `path`; the root is a directory.
+    /// Returns the recorded entry at `path`; the root is always a directory.
     pub(super) fn at(&mut self, room: &DepotWorkspace, path: &[u8]) -> Result<Option<Known>> {
         if path.is_empty() {
             return Ok(Some(root()));
@@ -56,6 +57,7 @@ impl Knowledge {
             return Ok(known.clone());
         }
         let above = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
+        // Everything below a loaded directory is in the index, so an absent path needs no query.
         if self.loaded.contains(above) {
             return Ok(None);
         }
@@ -69,7 +71,7 @@ impl Knowledge {
         Ok(self.entries.get(path).cloned().flatten())
     }
 
-    /// Loads what is known below `directory`; `false` where that is much.
+    /// Loads the recorded entries below `directory`; returns `false` without loading if there are too many.
     fn load(&mut self, room: &DepotWorkspace, directory: &[u8]) -> Result<bool> {
         let (start, end) = span_below(directory);
         let read = |session: Session<'_>| session.seen_entries(room.number, &start, end.as_deref(), LOADED + 1);
@@ -83,13 +85,13 @@ impl Knowledge {
             if node.kind == EntryKind::Directory {
                 self.loaded.insert(path.clone());
             }
-            // What is here already is newer.
+            // An entry that is in the index already may come from the log, so it is newer than the depot's.
             self.entries.entry(path).or_insert_with(|| Some(known_of(node, token)));
         }
         Ok(true)
     }
 
-    /// Everything known below `directory`, in order.
+    /// Returns all recorded entries below `directory`, sorted by path.
     pub(super) fn below(&self, room: &DepotWorkspace, directory: &[u8]) -> Result<Vec<(Vec<u8>, Known)>> {
         let (start, end) = span_below(directory);
         let read = |session: Session<'_>| session.seen_entries(room.number, &start, end.as_deref(), usize::MAX >> 1);
@@ -98,6 +100,7 @@ impl Knowledge {
             .into_iter()
             .filter_map(|(path, held, token)| Some((path, known_of(held.node()?, token))));
         let is_below = |path: &[u8]| path >= start.as_slice() && end.as_ref().is_none_or(|end| path < end.as_slice());
+        // Entries of the index win: they may come from a log that the depot does not have yet.
         let newer: BTreeMap<_, _> = self.entries.iter().filter(|(path, _)| is_below(path)).collect();
         if newer.is_empty() {
             return Ok(known.collect());

@@ -1,4 +1,4 @@
-//! A depot that is opened when it is first needed, so that merely reading a directory makes no home.
+//! A depot that is opened on first use, so that only reading a directory creates no home.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use garret_core::{HistoryMode, OpenContext, Result};
 use crate::depot::Depot;
 use crate::options::DepotOptions;
 
-/// A depot that is opened when it is first needed.
+/// A depot that is opened on first use.
 #[derive(Debug)]
 pub struct LazyDepot {
     home: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct LazyDepot {
 }
 
 impl LazyDepot {
-    /// The depot in the directory `home`.
+    /// Returns the depot in the directory `home`, not opened yet.
     pub fn new(home: &Path, options: DepotOptions, context: OpenContext) -> Self {
         Self {
             home: Some(home.to_owned()),
@@ -33,7 +33,7 @@ impl LazyDepot {
         }
     }
 
-    /// A depot that is open.
+    /// Wraps a depot that is open.
     pub fn opened(depot: Depot) -> Self {
         let shared = &depot.shared;
         Self {
@@ -48,7 +48,7 @@ impl LazyDepot {
         }
     }
 
-    /// The directory it is in; `None` in memory.
+    /// Returns the directory of the depot; `None` for a depot in memory.
     pub(crate) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
@@ -57,7 +57,7 @@ impl LazyDepot {
         &self.context
     }
 
-    /// The depot, made where it is missing.
+    /// Returns the depot, and creates it if it is missing.
     pub async fn get(&self) -> Result<Depot> {
         let mut opened = self.opened.lock().await;
         if let Some(depot) = &*opened {
@@ -71,9 +71,9 @@ impl LazyDepot {
         Ok(depot)
     }
 
-    /// The depot, unless its home is still to be made.
+    /// Returns the depot, unless its home does not exist yet.
     pub async fn existing(&self) -> Result<Option<Depot>> {
-        // The lock file tells of a home whose database is lost, which must not pass for one that is still to be made.
+        // A lock file without a database is a home that lost its database. It must not be taken for a new home.
         let is_missing = |home: &PathBuf| {
             ["depot.db", "depot.lock"]
                 .iter()
@@ -86,7 +86,8 @@ impl LazyDepot {
     }
 }
 
-/// Whether nothing is there. What may not be looked at is: whoever opens the home is told why that fails.
+/// Returns whether nothing is at `path`. A path that may not be accessed counts as present, so that opening the home
+/// reports the reason.
 fn is_absent(path: &Path) -> bool {
     match path.try_exists() {
         Ok(is_there) => !is_there,

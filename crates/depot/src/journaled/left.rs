@@ -1,4 +1,5 @@
-//! What a change left: seen by a look, or, where each look would be a request, told by what the storage answered.
+//! Collects the state that a change left: observed in the storage, or taken from the storage's answer if each
+//! observation would be a request.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,15 +8,15 @@ use garret_core::{Applied, Batch, EntryKind, Mutation, Result, WsPath};
 use super::record::{Known, Seen};
 use super::turn::Turn;
 
-/// The mode of a directory that nobody gave one.
+/// The mode of a directory for which none was given.
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
 
-/// What is now at paths that were changed.
+/// The present state of changed paths.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// What the storage's answer tells.
+    /// States that the storage's answer implies.
     pub(super) told: Vec<Seen>,
-    /// What was looked at afterwards.
+    /// States that were observed afterwards.
     pub(super) looked: Vec<Seen>,
 }
 
@@ -28,7 +29,7 @@ impl Left {
 }
 
 impl Turn<'_> {
-    /// What is now at paths that a batch changed.
+    /// Returns the present state of the paths that a batch changed.
     pub(super) async fn left(
         &mut self,
         sent: &Batch,
@@ -55,7 +56,7 @@ impl Turn<'_> {
         Ok(left)
     }
 
-    /// What the answer to a batch tells of a path; `None` where it tells nothing.
+    /// Returns the state of a path that the answer to a batch implies; `None` if the answer says nothing about it.
     fn told(
         &mut self,
         told: &Told<'_>,
@@ -65,6 +66,8 @@ impl Turn<'_> {
     ) -> Result<Option<Option<Known>>> {
         let last = told.last.get(path).copied();
         let taken = told.taking.iter().rev().find(|(_, from)| path.is_within(from));
+        // The last removal or rename of the path, or of a directory above it, decides unless a later mutation made it
+        // again.
         if let Some((index, _)) = taken
             && last.is_none_or(|last| last <= *index)
         {
@@ -83,23 +86,23 @@ impl Turn<'_> {
         }
     }
 
-    /// A directory that came with something in it.
+    /// Returns the state of a directory that was created along with an entry below it.
     fn told_above(&mut self, told: &Told<'_>, path: &WsPath) -> Result<Option<Option<Known>>> {
         let is_new = told.above.contains(path) && self.known(path.as_str().as_bytes())?.is_none();
         Ok(is_new.then(|| Some(directory(DIRECTORY_MODE))))
     }
 }
 
-/// A batch by its paths.
+/// The mutations of a batch, by path.
 #[derive(Debug, Default)]
 struct Told<'b> {
-    /// The last mutation at each path.
+    /// The index of the last mutation at each path.
     last: HashMap<&'b WsPath, usize>,
-    /// Those that take away what is at a path and below.
+    /// The mutations that remove a path and all entries below it.
     taking: Vec<(usize, &'b WsPath)>,
-    /// The directories that are made.
+    /// The directories that the batch creates.
     made: HashSet<&'b WsPath>,
-    /// The directories above what is written.
+    /// The directories above written entries.
     above: HashSet<WsPath>,
 }
 
@@ -129,7 +132,7 @@ impl<'b> Told<'b> {
     }
 }
 
-/// A directory as the journal knows it.
+/// Returns the recorded form of a directory.
 pub(super) fn directory(mode: u32) -> Known {
     Known {
         kind: EntryKind::Directory,

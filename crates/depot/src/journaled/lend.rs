@@ -1,8 +1,9 @@
-//! Bits of directories that keep their own owner out, lent for the time of a change and put back with it.
+//! Grants missing owner permissions of directories for the time of a change, and restores the modes with it.
 //!
-//! A command may leave a directory of mode 500, and undo has to reach what is in it. To root no bits matter; for anybody else a change that
-//! the system's permissions refuse is tried once more, with the bits of the directories above what it touches lent within the same batch. So
-//! nothing is lent where nothing needs it, and what fails takes the lending back.
+//! A command may leave a directory of mode 500, and undo must reach the entries in it. Permission bits do not restrict
+//! root. For any other user, a change that the system refuses for lack of permission is tried once more, with the bits
+//! of the directories above its paths granted within the same batch. So no mode is touched unless it must be, and a
+//! failed batch also reverts the granted bits.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +17,11 @@ use super::turn::Turn;
 
 pub(super) const OWNER_BITS: u32 = 0o700;
 
-/// A directory and the mode that it has.
+/// A directory and its original mode.
 type Lent = (WsPath, u32);
 
 impl Turn<'_> {
-    /// Applies the batch, with bits lent where its directories lack them.
+    /// Applies the batch, and grants missing bits of its directories if the system refuses it.
     pub(super) async fn apply_lending(&mut self, batch: Batch) -> Result<Vec<Applied>> {
         let denied = match self.journaled.files.apply(batch.clone()).await {
             Err(error) if error.kind() == ErrorKind::Denied => error,
@@ -45,7 +46,7 @@ impl Turn<'_> {
         Ok(own.into_iter().map(|(_, applied)| applied).collect())
     }
 
-    /// Adds the directories above `path` that lack bits of their owner and were not `met` yet.
+    /// Adds the directories above `path` that lack bits of their owner and are not in `met` yet.
     async fn lacking(&mut self, path: &WsPath, met: &mut BTreeSet<WsPath>, lent: &mut Vec<Lent>) -> Result<()> {
         let mut above = path.parent();
         while let Some(directory) = above.filter(|above| !above.is_root() && met.insert(above.clone())) {
@@ -59,7 +60,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The mode of a directory; the one that is known of it where another above keeps it from being looked at.
+    /// Returns the mode of a directory; the recorded mode if a directory above it denies access.
     async fn mode_of(&mut self, directory: &WsPath) -> Result<Option<u32>> {
         let options = StatOptions {
             follow: Follow::Never,
@@ -75,7 +76,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Puts back what a crash left lent: a directory above what was to be changed that has all the bits of its owner and should not.
+    /// Restores modes that a crash left granted: those of directories above the changed paths that have all bits of
+    /// their owner and lack some in the journal.
     pub(super) async fn give_back(&mut self, paths: &[PathChange]) -> Result<()> {
         let changed: BTreeSet<&EntryPath> = paths.iter().map(|change| &change.path).collect();
         let (mut met, mut mutations) = (BTreeSet::new(), Vec::new());
@@ -96,11 +98,12 @@ impl Turn<'_> {
         if mutations.is_empty() {
             return Ok(());
         }
+        // Deepest first: once a directory has its mode back, those below it may be out of reach.
         mutations.sort_by(|one, other| other.path().cmp(one.path()));
         self.journaled.files.apply(bare(mutations)).await.map(|_| ())
     }
 
-    /// Describes what is at `path` in a directory that keeps its owner out.
+    /// Returns the stat of `path` in a directory that denies access to its owner.
     pub(super) async fn stat_lending(&self, path: &WsPath, denied: Error) -> Result<Stat> {
         let mut lent = Vec::new();
         let opened = self.open_above(path, &mut lent).await;
@@ -115,7 +118,7 @@ impl Turn<'_> {
         stat
     }
 
-    /// Lends the bits of every directory above `path`, the highest first.
+    /// Grants the bits of every directory above `path`, the highest first.
     async fn open_above(&self, path: &WsPath, lent: &mut Vec<Lent>) -> Result<()> {
         let options = StatOptions {
             follow: Follow::Never,
@@ -147,8 +150,8 @@ fn bare(mutations: Vec<Mutation>) -> Batch {
     }
 }
 
-/// The mutations with the bits lent first, and put back among the modes that the batch itself sets last, from below: those may shut a
-/// directory. With each comes its place in the batch.
+/// Returns the mutations with the bits granted first. The original modes are restored among the modes that the batch
+/// itself sets last, from below, because they may close a directory. With each mutation comes its index in the batch.
 fn with_lent(batch: &Batch, lent: &[Lent]) -> Vec<(Option<usize>, Mutation)> {
     let goes = |path: &WsPath| {
         let removes =
@@ -160,6 +163,7 @@ fn with_lent(batch: &Batch, lent: &[Lent]) -> Vec<(Option<usize>, Mutation)> {
         batch.mutations.iter().any(sets)
     };
     let is_shape = |mutation: &Mutation| !matches!(mutation, Mutation::SetMode { .. });
+    // Only the modes after the last other mutation may be reordered; earlier ones must stay in place.
     let tail = batch.mutations.iter().rposition(is_shape).map_or(0, |last| last + 1);
     let own = |(place, mutation): (usize, &Mutation)| (Some(place), mutation.clone());
     let mut all: Vec<_> = batch.mutations.iter().enumerate().map(own).collect();

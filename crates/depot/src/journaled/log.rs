@@ -1,9 +1,10 @@
-//! The log of one place: records that are only ever added, each with its length and a checksum.
+//! The intent log of one site: an append-only file of records, each with its length and a checksum.
 //!
-//! A record that was cut off by a crash does not match its checksum, and it and what follows are as if never written: the storage is
-//! touched only after its intent is in the log whole. When the log has grown, it is put aside under another name and enters the
-//! journal in the background, while a new one is written. A record that does not match although nothing cut it off was damaged later:
-//! such a log is kept (see `damage`) when the rest of it is done with.
+//! A record that a crash cut off does not match its checksum, and it and all records after it count as never written:
+//! the storage is changed only after the whole intent is in the log. A log that has grown is set aside under another
+//! name and enters the journal in the background, while a new one is written. A record with a wrong checksum that no
+//! crash cut off was damaged later: a copy of such a log is kept (see `damaged_logs`) when the rest of it has entered
+//! the journal.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,7 +29,7 @@ use garret_core::Durability;
 pub(super) const HEAD_BYTES: usize = 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 16;
 
-/// A log that is written.
+/// The log that is being written.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -37,7 +38,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log of a place, with what it holds. Whoever does so has the lock.
+    /// Opens the log of a site, and returns the records in it. The caller holds the lock.
     pub(super) fn open(files: &Files) -> Result<(Self, Vec<Record>)> {
         let opened = private::make_file(&files.log);
         let mut file = opened.map_err(|failure| error::home(&failure))?;
@@ -58,7 +59,7 @@ impl Log {
         Ok((log, records))
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes in the log.
     pub(super) fn size(&self) -> u64 {
         self.end
     }
@@ -74,7 +75,8 @@ impl Log {
             Durability::Relaxed => Ok(()),
         });
         if let Err(failure) = synced {
-            // What is half there would be taken for the end of the log; if it cannot be cut off, the checksum says so.
+            // A partial record would be taken for the end of the log. If it cannot be cut off, its checksum shows that
+            // it is not whole.
             let _ = self.file.set_len(self.end);
             return Err(error::home(&failure));
         }
@@ -83,14 +85,14 @@ impl Log {
         Ok(())
     }
 
-    /// Takes back what was added since it had `size` bytes; this needs no room on the disk.
+    /// Cuts the log back to `size` bytes. This needs no space on the disk.
     pub(super) fn cut_back(&mut self, size: u64) -> Result<()> {
         self.file.set_len(size).map_err(|failure| error::home(&failure))?;
         self.end = size;
         Ok(())
     }
 
-    /// Empties it, once all of it is in the journal.
+    /// Empties the log. The caller has moved all of it into the journal.
     pub(super) fn clear(&mut self) -> Result<()> {
         if self.end > 0 {
             self.file.set_len(0).map_err(|failure| error::home(&failure))?;
@@ -99,13 +101,15 @@ impl Log {
         Ok(())
     }
 
-    /// Has it hold `record` and nothing else, once the rest is in the journal. A crash leaves it as it was, or as it is to be.
+    /// Replaces the log by `record` alone. The caller has moved the rest into the journal. A crash leaves the old log
+    /// or the new one.
     pub(super) fn keep_only(&mut self, files: &Files, record: &Record) -> Result<()> {
         let mut sink = Sink(Vec::new());
         frame(&mut sink, record);
         let new = files.log.with_extension("new");
         let written = private::make_file(&new).and_then(|mut file| {
             file.set_len(0)?;
+            // Synced before the rename, so that no power loss leaves an empty file under the final name.
             file.write_all(&sink.0)?;
             file.sync_data()
         });
@@ -115,7 +119,7 @@ impl Log {
         Ok(())
     }
 
-    /// Puts it aside and begins a new one; `false` where the one put aside before is still there.
+    /// Sets the log aside and starts a new one; returns `false` if a log set aside before still exists.
     pub(super) fn turn_over(&mut self, files: &Files) -> Result<bool> {
         if is_aside(files) {
             return Ok(false);
@@ -127,7 +131,7 @@ impl Log {
     }
 }
 
-/// The records of the log that was put aside; none where there is none.
+/// Returns the records of the log that was set aside; none if there is no such log.
 pub(super) fn put_aside(files: &Files) -> Result<Vec<Record>> {
     match read(&files.old) {
         Ok(bytes) => Ok(parse(&bytes.into())?.0),
@@ -136,11 +140,12 @@ pub(super) fn put_aside(files: &Files) -> Result<Vec<Record>> {
     }
 }
 
-/// Removes the log that was put aside, once it is in the journal. Whoever does so has the lock.
+/// Removes the log that was set aside. It has entered the journal, and the caller holds the lock.
 pub(super) fn forget(files: &Files) -> Result<()> {
-    let forgotten = match has_damage(&files.old)? {
-        true => damage::keep_copy(&files.old).and_then(|()| std::fs::remove_file(&files.old)),
-        false => std::fs::remove_file(&files.old),
+    let forgotten = if has_damage(&files.old)? {
+        damage::keep_copy(&files.old).and_then(|()| std::fs::remove_file(&files.old))
+    } else {
+        std::fs::remove_file(&files.old)
     };
     match forgotten {
         Err(failure) if failure.kind() != io::ErrorKind::NotFound => Err(error::home(&failure)),
@@ -148,14 +153,15 @@ pub(super) fn forget(files: &Files) -> Result<()> {
     }
 }
 
-/// Has the disk hold the logs as they are: one that was emptied or removed does not come back with a loss of power.
+/// Syncs the logs as they are to the disk, so that one that was emptied or removed does not come back after a power
+/// loss.
 pub(super) fn sync(files: &Files) -> Result<()> {
     let synced = File::open(&files.log).and_then(|log| log.sync_all());
     let synced = synced.and_then(|()| File::open(&files.folder)?.sync_all());
     synced.map_err(|failure| error::home(&failure))
 }
 
-/// Whether a log is damaged, and not merely cut off.
+/// Returns whether a log is damaged, and not merely cut off.
 pub(super) fn has_damage(path: &Path) -> Result<bool> {
     match read(path) {
         Ok(bytes) => {
@@ -167,18 +173,18 @@ pub(super) fn has_damage(path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether a log was put aside.
+/// Returns whether a log was set aside.
 pub(super) fn is_aside(files: &Files) -> bool {
     files.old.exists()
 }
 
-/// Whether a log of this place has anything in it.
+/// Returns whether a log of this site has any bytes.
 pub(super) fn is_there(files: &Files) -> bool {
     let has_bytes = |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.len() > 0);
     has_bytes(&files.log) || has_bytes(&files.old)
 }
 
-/// What a log holds, for a look at it beside its owner; none where it is gone meanwhile.
+/// Returns the records of a log without the lock; none if the log is gone by now.
 pub(super) fn records_in(path: &Path) -> Result<Vec<Record>> {
     match read(path) {
         Ok(bytes) => parse(&bytes.into()).map(|(records, _)| records),
@@ -207,7 +213,7 @@ fn checksum(payload: &[u8]) -> [u8; CHECK_BYTES] {
     hash.as_bytes()[..CHECK_BYTES].try_into().expect("a hash is longer")
 }
 
-/// The records up to the first that is not whole, and where they end.
+/// Parses the records up to the first that is not whole. Returns them with the offset of their end.
 fn parse(bytes: &Bytes) -> Result<(Vec<Record>, usize)> {
     let mut records = Vec::new();
     let mut at = 0;
@@ -224,7 +230,7 @@ pub(super) fn whole(bytes: &Bytes, at: usize) -> Option<Bytes> {
     let length = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
     let start = at + HEAD_BYTES;
     let payload = bytes.get(start..start.checked_add(length)?)?;
-    // A hole in a file that a crash left is all zeros: a record is never empty.
+    // A crash can leave a hole of zeros in the file; a record is never empty, so a length of zero is not a record.
     let holds = length > 0 && checksum(payload) == head[4..HEAD_BYTES];
     holds.then(|| bytes.slice(start..start + length))
 }

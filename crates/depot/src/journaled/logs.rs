@@ -1,4 +1,4 @@
-//! The logs of a home as a whole: whoever counts, sweeps or checks has them enter the journal first.
+//! All logs of a home. Counting, garbage collection and checks move them into the journal first.
 
 use garret_core::{Durability, Result};
 
@@ -10,12 +10,13 @@ use crate::depot::Depot;
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
 
-/// An owner that no handle is.
+/// An owner number that no handle has.
 const NOBODY: u64 = 0;
 
 impl Depot {
-    /// Brings into the journal what the logs of all places hold; what is under way, or was left open by a crash, stays for whoever
-    /// opens the place. Call it before garbage is collected: content that only a log refers to is not seen otherwise.
+    /// Moves the records in the logs of all sites into the journal. A change in progress, or one that a crash left
+    /// open, stays for the next opener of the site. Call it before garbage collection: content that only a log refers
+    /// to is not seen otherwise.
     pub async fn ingest_logs(&self) -> Result<()> {
         let Some(home) = &self.shared.home else {
             return Ok(());
@@ -37,8 +38,8 @@ impl Depot {
         Ok(())
     }
 
-    /// Does `work` on the workspace while nobody else changes its files, with everything in its journal that was done to them so far:
-    /// the log is that of the place, and whoever has the place next would take what is in it for its own.
+    /// Runs `work` on the workspace while nobody else changes its files, after its log has entered its journal. The log
+    /// belongs to the site, so the next workspace at this site would take the records in it for its own.
     pub(crate) async fn with_log_in_journal<T>(
         &self,
         workspace: &DepotWorkspace,
@@ -56,16 +57,17 @@ impl Depot {
         let lock = gate.enter().await?;
         enter_journal(workspace, &files, &lock).await?;
         if workspace.durability == Durability::Full {
+            // A power loss must not bring the emptied log back for the next workspace at this site.
             log::sync(&files)?;
         }
         work.await
     }
 }
 
-/// Brings what the log of a place holds into the journal of the workspace that has it.
+/// Moves the log of a site into the journal of its workspace.
 async fn enter_journal(room: &DepotWorkspace, files: &Files, lock: &Exclusive<'_>) -> Result<()> {
-    // Whoever wrote last is to read the log again: what it remembers of its length will be wrong. It then remembers nothing of what does
-    // not fit, either.
+    // The last writer must read the log again, because its idea of the log's length becomes wrong. It then also drops
+    // its index, and with it the entries that do not match the journal.
     lock.claim(NOBODY)?;
     ingest(room, sorted(log::put_aside(files)?).ready).await?;
     log::forget(files)?;
@@ -74,7 +76,8 @@ async fn enter_journal(room: &DepotWorkspace, files: &Files, lock: &Exclusive<'_
     ingest(room, left.ready).await?;
     match left.open {
         None => log.clear(),
-        // It stays for whoever opens the place. What is in the journal must not, since the next workspace there has a journal of its own.
+        // The open intent stays for the next opener of the site. The other records must go, because the next workspace
+        // there has a journal of its own.
         Some(open) => log.keep_only(files, &Record::Intent(open)),
     }
 }

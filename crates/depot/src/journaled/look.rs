@@ -1,7 +1,7 @@
-//! Comparing what is in the storage with what the journal knows, and recording what differs.
+//! Compares the storage with the index of recorded entries, and records the differences.
 //!
-//! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
-//! other programs, or was there before the journal began.
+//! A file with the recorded version is unchanged and is not read; only a file with another version is. A difference was
+//! made by other programs, or existed before the journal began.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -18,27 +18,28 @@ use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
 
-/// How often a file that changes while it is read is read again.
+/// Number of times that a file is read again because it changes while it is read.
 pub(super) const TRIES: usize = 5;
-/// A file up to this size is read at once.
+/// A file up to this size is read in one piece.
 pub(super) const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A place to look at.
+/// A path to compare.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Concern {
     pub(super) path: WsPath,
-    /// Whether everything below it counts too.
+    /// Whether all entries below it are compared too.
     pub(super) is_deep: bool,
 }
 
 impl Turn<'_> {
-    /// Looks at the places, and at the directories above them, and records what differs from what is known.
+    /// Compares the paths, and the directories above them, with the index, and records the differences.
     pub(super) async fn look_at(&mut self, concerns: &[Concern]) -> Result<()> {
         let found = self.differing(concerns).await?;
         self.record(found, false).await
     }
 
-    /// The same for entries of which no path can spell some. With each comes whether everything below it counts too.
+    /// Compares entries, raw names included, and the directories above them, with the index, and records the
+    /// differences. The flag of each entry says whether all entries below it are compared too.
     pub(super) async fn look_at_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
         let (mut concerns, mut raw) = (Vec::new(), Vec::new());
         for (path, is_deep) in entries {
@@ -69,7 +70,7 @@ impl Turn<'_> {
         self.record(found, false).await
     }
 
-    /// What differs at the places, and at the directories above them, from what is known.
+    /// Returns the differences between the storage and the index at the paths, and at the directories above them.
     async fn differing(&mut self, concerns: &[Concern]) -> Result<Vec<FoundEntry>> {
         let places = self.places(concerns)?;
         let paths: Vec<_> = places.iter().map(|place| place.path.clone()).collect();
@@ -86,8 +87,9 @@ impl Turn<'_> {
         Ok(found)
     }
 
-    /// The places to look at, each after the directories above it that are not known. Above one that is known, or was met before, all are;
-    /// so a deep tree costs its entries, and not the way to each.
+    /// Returns the paths to compare, each after those directories above it that are not in the index. Above a directory
+    /// that is in the index, or was met before, all directories are in it too; so a deep tree costs one comparison for
+    /// each entry, not one for each level.
     fn places(&mut self, concerns: &[Concern]) -> Result<Vec<Concern>> {
         let (mut met, mut places) = (HashSet::new(), Vec::new());
         for concern in concerns {
@@ -109,7 +111,7 @@ impl Turn<'_> {
         Ok(places)
     }
 
-    /// The same for one entry that no path can spell.
+    /// Returns a raw name to compare, after those directories above it that are not in the index.
     fn raw_places(&mut self, path: &EntryPath, met: &mut HashSet<Vec<u8>>) -> Result<Vec<EntryPath>> {
         let mut places = vec![path.clone()];
         met.insert(path.as_bytes().to_vec());
@@ -123,9 +125,10 @@ impl Turn<'_> {
     }
 
     async fn stat_at(&self, path: WsPath) -> Result<Option<Stat>> {
-        match path.is_root() {
-            true => Ok(None),
-            false => self.stat(&path).await,
+        if path.is_root() {
+            Ok(None)
+        } else {
+            self.stat(&path).await
         }
     }
 
@@ -134,12 +137,14 @@ impl Turn<'_> {
         Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
     }
 
-    /// Records what was found: what was known or would have been as done by others, the rest as met for the first time.
+    /// Records the differences: an entry that the journal has met before as a change by others, any other as met for
+    /// the first time.
     pub(super) async fn record(&mut self, mut found: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
         found.sort_by(|one, other| one.path.cmp(&other.path));
         found.dedup_by(|one, other| one.path == other.path);
         let count = found.len();
         let found = self.fitting(found)?;
+        // Entries were left out, so some file is not recorded yet.
         let is_whole = is_whole && found.len() == count;
         let shared = self.room.shared();
         let number = self.room.number;
@@ -152,7 +157,7 @@ impl Turn<'_> {
             }
             Ok(())
         })?;
-        // What is remembered may be newer than the depot: its log is not there yet.
+        // The index may be newer than the depot, because the log has not entered the depot yet.
         let mut outside = Vec::new();
         let mut new = Vec::new();
         for (entry, was_met) in found.into_iter().zip(met) {
@@ -177,8 +182,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Leaves out what was met in a directory that was none when that was looked at: others were at work between the two looks, and the
-    /// next one finds it.
+    /// Leaves out entries in a directory that was not a directory when it was compared itself: other programs changed
+    /// it between the two comparisons, and the next one finds the entries.
     fn fitting(&mut self, found: Vec<FoundEntry>) -> Result<Vec<FoundEntry>> {
         let mut fits = Vec::with_capacity(found.len());
         for entry in &found {
@@ -221,7 +226,7 @@ impl Turn<'_> {
         .await
     }
 
-    /// Compares what is at one path with what is known; adds what differs.
+    /// Compares the entry at one path with the index, and adds a difference to `found`.
     async fn look(&mut self, path: &WsPath, stat: Option<Stat>, found: &mut Vec<FoundEntry>) -> Result<()> {
         if path.is_root() {
             return Ok(());
@@ -235,6 +240,7 @@ impl Turn<'_> {
             return Ok(());
         }
         let is_new_directory = |thing: &Thing| known.is_none() && thing.known.kind == EntryKind::Directory;
+        // A directory with nothing but excluded entries does not exist for the journal.
         if thing.as_ref().is_some_and(is_new_directory) && self.is_only_excluded(path).await? {
             return Ok(());
         }
@@ -250,15 +256,15 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What was in a directory that is none any more is gone with it. Where others bring it back, it is met anew, and what was known
-    /// of it is not taken for what the journal has.
+    /// Adds the recorded entries below a directory that is no longer one, as gone. If other programs bring them back,
+    /// they are recorded as new, and their old state is not taken for the state in the journal.
     pub(super) fn lose_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
         let below = self.state.knowledge.below(self.room, directory)?;
         found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 
-    /// Looks at everything below a directory, names that no path can spell included, and for what is known there and gone.
+    /// Compares everything below a directory, raw names included, and adds recorded entries that are gone.
     async fn look_below(&mut self, directory: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
         let walked = self.walked(directory).await?;
         for (path, stat) in &walked {
@@ -267,9 +273,10 @@ impl Turn<'_> {
                 continue;
             }
             if let Some(path) = entry.as_path() {
-                let stat = match self.journaled.reach.is_far {
-                    true => Some(stat.clone()),
-                    false => self.stat(path).await?,
+                let stat = if self.journaled.reach.is_far {
+                    Some(stat.clone())
+                } else {
+                    self.stat(path).await?
                 };
                 self.look(path, stat, found).await?;
                 continue;
@@ -291,7 +298,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold. A file that may not be read has no version.
+    /// Returns the stat of `path`; `None` if nothing is there, or a kind of entry that no journal holds. A file that
+    /// may not be read has no version.
     pub(super) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
         let stat = match described(&*self.journaled.files, path).await {
             Err(error) if error.kind() == ErrorKind::Denied => self.stat_lending(path, error).await,
@@ -313,7 +321,7 @@ impl Turn<'_> {
         if (known.kind, &known.target) != (now.kind, &now.target) {
             return Ok(false);
         }
-        // A list of files that are far away tells no modes.
+        // A list of a remote storage does not include modes.
         let has_mode = stat.mode.is_some() || !self.journaled.reach.is_far;
         if known.kind != EntryKind::Symlink && has_mode && known.mode != now.mode {
             return Ok(false);
@@ -322,16 +330,18 @@ impl Turn<'_> {
             return Ok(true);
         }
         match (&known.token, &now.token) {
-            // One that may not be read, and could not be when the journal met it: its size is all that can be told.
+            // The file may not be read, neither now nor when it was recorded, so only its size can be compared.
             (None, None) => Ok(known.size == now.size),
+            // Two texts can name the same version, so the storage decides whether the recorded one still holds.
             (Some(token), Some(_)) if known.size == now.size => self.holds(path, token).await,
             _ => Ok(false),
         }
     }
 
-    /// Whether the storage says that `token` still holds.
+    /// Returns whether the storage confirms that `path` still has the version `token`.
     pub(super) async fn holds(&self, path: &WsPath, token: &str) -> Result<bool> {
         let options = ReadOptions {
+            // An empty range fetches no content; only the precondition matters.
             range: Some(0..0),
             follow: Follow::Never,
             precondition: Precondition::Version(Version::new(token)),
@@ -344,7 +354,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What is at `path`, with its content.
+    /// Returns the entry at `path`, with its content.
     pub(super) async fn capture(&self, path: &WsPath, stat: Option<Stat>) -> Result<Option<Thing>> {
         let Some(stat) = stat else { return Ok(None) };
         let mut known = known_of(&stat);
@@ -382,8 +392,8 @@ impl Turn<'_> {
         Err(unsteady(path))
     }
 
-    /// Captures a large file as it is read; `None` where the storage gives no handles. What is not the same file from the first byte
-    /// to the last is read again.
+    /// Captures a large file by handle, without holding it in memory; `None` if the storage has no handles. A file that
+    /// changes during the capture is read again.
     async fn capture_large(&self, path: &WsPath) -> Result<Option<Thing>> {
         for _ in 0..TRIES {
             let Some(before) = self.stat(path).await?.filter(|stat| stat.kind == EntryKind::File) else {
@@ -413,7 +423,7 @@ impl Turn<'_> {
         Ok(self.journaled.files.open_directory(&WsPath::root())?.is_some())
     }
 
-    /// The content of a file of `size` bytes in a storage with handles, read when it is needed.
+    /// Returns the content of a file of `size` bytes in a storage with handles; it is read on use.
     pub(super) fn by_handle(&self, path: &EntryPath, size: u64) -> Content {
         Content::from_source(HandleSource {
             files: self.journaled.files.clone(),
@@ -422,7 +432,8 @@ impl Turn<'_> {
         })
     }
 
-    /// The content of a file of about `size` bytes: that of a large one stays where it is, or passes through a file of the home.
+    /// Returns the content of a file of about `size` bytes. The content of a large file is read by handle on use, or
+    /// goes through a temporary file in the home.
     pub(super) async fn content_at(&self, path: &EntryPath, size: u64) -> Result<Content> {
         let Some(valid) = path.as_path() else {
             return Ok(self.by_handle(path, size));
@@ -443,7 +454,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Holds content for a record: small content in it, larger content in the depot.
+    /// Prepares content for a record: small content is held in the record, larger content in the depot.
     pub(super) async fn keep(&self, content: Content) -> Result<Held> {
         if content.len() <= self.room.shared().options.inline_bytes as u64 {
             return content.to_bytes().map(Held::Inline);
@@ -451,7 +462,7 @@ impl Turn<'_> {
         self.stock(content).await
     }
 
-    /// Puts content into the depot.
+    /// Stores content in the depot.
     pub(super) async fn stock(&self, content: Content) -> Result<Held> {
         let shared = self.room.shared().clone();
         let durability = self.journaled.durability;
@@ -465,7 +476,7 @@ impl Turn<'_> {
         Ok(Held::Stored { address, size })
     }
 
-    /// What is now at paths that were changed.
+    /// Observes the present entries at changed paths.
     pub(super) async fn seen(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<Seen>> {
         let paths = paths.into_iter().filter(|path| !path.is_root());
         let looks = paths.map(|path| self.seen_at(path));
@@ -483,7 +494,7 @@ impl Turn<'_> {
         })
     }
 
-    /// The same for entries of which no path can spell some.
+    /// Observes the present entries at changed paths, raw names included.
     pub(super) async fn seen_entries(&self, paths: Vec<EntryPath>) -> Result<Vec<Seen>> {
         let (raw, valid): (Vec<_>, Vec<_>) = paths.into_iter().partition(EntryPath::is_escaped);
         let valid: Vec<WsPath> = valid.iter().filter_map(|path| path.as_path().cloned()).collect();
@@ -500,7 +511,7 @@ impl Turn<'_> {
     }
 }
 
-/// Describes what is at `path`. A file that may not be read has no version.
+/// Returns the stat of `path`. A file that may not be read has no version.
 pub(super) async fn described(files: &dyn Storage, path: &WsPath) -> Result<Stat> {
     let options = |with_version| StatOptions {
         follow: Follow::Never,
@@ -516,7 +527,7 @@ pub(super) fn unsteady(path: &WsPath) -> Error {
     Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at(path)
 }
 
-/// A file of a storage with handles, read as often as it is asked for.
+/// A file of a storage with handles, opened anew for each read.
 #[derive(Debug)]
 struct HandleSource {
     files: Arc<dyn Storage>,
@@ -548,7 +559,7 @@ impl FoundEntry {
     }
 }
 
-/// What a stat tells, as the journal keeps it.
+/// Converts a stat to the recorded form of an entry.
 pub(super) fn known_of(stat: &Stat) -> Known {
     let usual = match stat.kind {
         EntryKind::Directory => 0o755,
@@ -568,7 +579,7 @@ pub(super) fn known_of(stat: &Stat) -> Known {
     }
 }
 
-/// The words for what a look found.
+/// Returns the summary of a change that a comparison found.
 fn summary_of_found(kind: ChangeKind, entries: &[FoundEntry]) -> String {
     let count = |number: usize, one: &str, more: &str| match number {
         1 => format!("1 {one}"),
@@ -586,7 +597,7 @@ fn summary_of_found(kind: ChangeKind, entries: &[FoundEntry]) -> String {
     }
 }
 
-/// Whether an error says that nothing is there that a journal could hold.
+/// Returns whether an error means that no entry which a journal could hold is at the path.
 pub(super) fn is_nothing(kind: ErrorKind) -> bool {
     matches!(
         kind,

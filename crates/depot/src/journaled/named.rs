@@ -1,4 +1,5 @@
-//! The content that logs name and the journal does not yet, so that a collection spares it however long a log waits.
+//! Finds the content that only logs refer to, so that garbage collection spares it, however long a log waits to enter
+//! the journal.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +15,7 @@ use super::record::{FoundEntry, Held, LoggedStep, Operation, Record, Work};
 use crate::content::Address;
 use crate::error;
 
-/// The addresses that the logs below `home` name.
+/// Returns the addresses that the logs below `home` refer to.
 pub(crate) fn named_by_logs(home: &Path) -> Result<Vec<Address>> {
     let folder = home.join("journals");
     if !folder.is_dir() {

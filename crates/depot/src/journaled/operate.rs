@@ -1,4 +1,5 @@
-//! Undo, redo, restore and put on files that live elsewhere: the depot plans, the storage is brought there, the depot does it for good.
+//! Undo, redo, restore and put on files that live outside the depot: the depot plans, the storage is changed to match
+//! the plan, and the depot records the change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,21 +17,21 @@ use super::turn::Turn;
 use crate::metadata::Session;
 use crate::workspace::DepotWorkspace;
 
-/// How often an operation is planned again because the look at its paths found something new.
+/// Number of times that an operation is planned again because the comparison of its paths found a difference.
 const ROUNDS: usize = 5;
 
-/// What an operation would do.
+/// The plan of an operation.
 #[derive(Debug)]
 pub(super) enum Planned {
-    /// Change these paths.
+    /// The operation changes these paths.
     Paths(Vec<PathChange>),
-    /// Nothing.
+    /// The operation changes nothing.
     Nothing,
-    /// It cannot be done.
+    /// The operation cannot be done.
     Clashed(Vec<Clash>),
 }
 
-/// What an operation did.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done(Option<Box<Change>>),
@@ -38,7 +39,7 @@ pub(super) enum Outcome {
 }
 
 impl Turn<'_> {
-    /// Does the operation as one change.
+    /// Carries out the operation as one change.
     pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
         self.drain().await?;
         if let Operation::Put(puts) = &operation
@@ -46,6 +47,7 @@ impl Turn<'_> {
         {
             self.look_at_puts(puts).await?;
         }
+        // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
         let mut looked = None;
         for _ in 0..ROUNDS {
             let planned = match self.plan(&operation).await? {
@@ -77,7 +79,7 @@ impl Turn<'_> {
         self.drain().await
     }
 
-    /// Looks at everything that the plan touches: a directory that goes counts with all that is in it.
+    /// Compares everything that the plan touches. A directory that is removed is compared with all entries in it.
     async fn look_at_plan(&mut self, operation: &Operation, planned: &[PathChange]) -> Result<()> {
         let is_directory = |image: &Option<garret_core::Image>| {
             image
@@ -101,15 +103,16 @@ impl Turn<'_> {
         self.drain().await
     }
 
-    /// Whether it needs no look because each file is written, or taken away, on the condition that it is what is known: then others cannot be
-    /// overwritten, and the storage says that they were there. What goes with all that is in it is looked at all the same.
+    /// Returns whether the operation needs no comparison, because each file is written or removed on the condition that
+    /// it has its recorded version. Then no change by others can be overwritten: the storage refuses instead. A
+    /// directory that is removed with its entries is compared all the same.
     fn is_bound(&self, operation: &Operation) -> bool {
         let is_unmet = |put: &Put| matches!(put.expected, Expected::UnchangedSince { .. });
         let is_command = matches!(operation, Operation::Put(puts) if puts.puts.iter().all(is_unmet));
         self.journaled.reach.is_far && is_command
     }
 
-    /// Looks at the paths of puts that were worked out from files which the journal may never have met.
+    /// Compares the paths of puts that were computed from files which the journal may never have recorded.
     async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
         let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
         let unmet = puts.puts.iter().filter(is_unmet);
@@ -135,6 +138,7 @@ impl Turn<'_> {
             review(&planned)?;
         }
         let goals: Vec<_> = planned.iter().map(Goal::forward).collect();
+        // Raw names are not in the batch, so the storage cannot check their versions.
         self.check_raw(&goals)?;
         let named = self.named_again(&goals);
         let mut batch = self.bringing(&goals).await?;
@@ -162,7 +166,7 @@ impl Turn<'_> {
             };
         }
         if let Err(error) = self.bring_raw(&goals).await {
-            // Where this fails as well, the next turn finds the intent open.
+            // If this fails too, the next write session finds the intent open and recovers it.
             self.take_back(&operation, &planned).await?;
             return Err(error);
         }
@@ -171,7 +175,7 @@ impl Turn<'_> {
             .map(|goal| goal.path.clone())
             .partition(EntryPath::is_escaped);
         let mut touched: BTreeSet<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
-        // A further name changes the version of one that stays.
+        // A new hard link changes the version of the file that it links to.
         touched.extend(named.into_values());
         let mut left = self.left(&batch, &applied, touched).await?;
         let mut misfits = self.doubtful(&batch, &applied, &mut left.looked).await?;
@@ -179,22 +183,24 @@ impl Turn<'_> {
         seen.extend(self.seen_entries(raw).await?);
         misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
-        // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
-        // everything done, and tells the depot.
+        // Every path has its target state, so readers may see them. If the depot failed, the next write session finds
+        // the intent open and everything done, and records the change.
         self.lock.end()?;
         let done = done?;
         self.state.knowledge.take(&seen);
-        // The transaction has said that the record is done; this saves the next turn from finding that out.
+        // The transaction has recorded that the intent is done. This record saves the next write session from finding
+        // that out.
         self.abort()?;
         if !misfits.is_empty() {
             self.doubt(misfits);
-            // It is done, whatever others made of it; where this fails, the next turn looks.
+            // The change is made, whatever other programs did to it. If this fails, the next write session compares the
+            // paths.
             let _ = self.drain().await;
         }
         Ok(done)
     }
 
-    /// Those of the goals that become another name of a file that is there by then, by path.
+    /// Returns the goals that become another name (hard link) of a file that is there by then, by path.
     fn named_again(&mut self, goals: &[Goal]) -> BTreeMap<WsPath, WsPath> {
         let names = std::mem::take(&mut self.names);
         let is_written = |goal: &&Goal| goal.to.as_ref().is_some_and(|image| !goal.has_same_content(image));
@@ -206,7 +212,8 @@ impl Turn<'_> {
         other_names(&names, |path| written.contains(path))
     }
 
-    /// The workspace, with an epilogue that says that the record `id` is in the journal.
+    /// Returns the workspace with an epilogue that records, in the same transaction, that the intent `id` is in the
+    /// journal.
     fn concluding(&self, id: u64, seen: Vec<Seen>) -> DepotWorkspace {
         let number = self.room.number;
         self.room.clone().with_epilogue(move |session: Session<'_>| {
@@ -215,7 +222,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Does for good what a crash left half done.
+    /// Records an operation that a crash interrupted, after recovery has finished it in the storage.
     pub(super) async fn conclude(
         &mut self,
         id: u64,
@@ -227,13 +234,14 @@ impl Turn<'_> {
         run(&self.concluding(id, seen), operation, making).await.map(|_| ())
     }
 
-    /// What the operation would do, as far as the journal knows.
+    /// Returns the plan of the operation, computed from the journal alone.
     pub(super) async fn plan(&self, operation: &Operation) -> Result<Planned> {
         let seen: Arc<Mutex<Option<Vec<PathChange>>>> = Arc::default();
         let told = seen.clone();
         let making = Making {
             review: Some(Arc::new(move |paths: &[PathChange]| {
                 *told.lock().expect("no holder panics") = Some(paths.to_vec());
+                // The error rolls the transaction back, so that planning changes nothing.
                 Err(only_looking())
             })),
             ..Making::default()
@@ -250,8 +258,8 @@ impl Turn<'_> {
     }
 }
 
-/// Leaves a look at everything below to the highest of directories that lie in each other: a deep tree costs its entries, and not as often as
-/// it is deep. Puts the entries in order.
+/// Clears the deep flag of directories that lie in another deep directory, so that a deep tree is scanned once and not
+/// once for each level. Sorts the entries.
 fn look_below_once(entries: &mut [(EntryPath, bool)]) {
     fn names(path: &EntryPath) -> impl Iterator<Item = &[u8]> {
         path.as_bytes().split(|byte| *byte == b'/')
@@ -263,14 +271,15 @@ fn look_below_once(entries: &mut [(EntryPath, bool)]) {
             Some([] | [b'/', ..]) => true,
             rest => above.as_bytes().is_empty() && rest.is_some(),
         };
-        match above.is_some_and(is_in) {
-            true => *is_deep = false,
-            false => above = Some(path),
+        if above.is_some_and(is_in) {
+            *is_deep = false;
+        } else {
+            above = Some(path);
         }
     }
 }
 
-/// Has a write say which file it is another name of.
+/// Marks the content of a write as another name of the file that `named` has for its path.
 fn tell_name(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
     if let Mutation::Write { path, content, .. } = mutation
         && let Some(there) = named.get(path)
@@ -279,7 +288,8 @@ fn tell_name(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
     }
 }
 
-/// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
+/// Returns the paths that do not have their target state, because other programs changed them too, and drops their
+/// recorded state from `seen`.
 fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
     let mut misfits = Vec::new();
     let goals: HashMap<&[u8], &Goal> = goals.iter().map(|goal| (goal.path.as_bytes(), goal)).collect();
@@ -293,7 +303,7 @@ fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
     misfits
 }
 
-/// Names what was never captured, so that the state it was in is not known.
+/// Names the paths that were never captured, for a summary that says that their earlier state is not known.
 fn unmet(new: &[Vec<u8>]) -> Option<String> {
     const NAMED: usize = 20;
     let shown = |path: &Vec<u8>| quote(&EntryPath::from_bytes(path.clone()).shown());
@@ -327,18 +337,16 @@ async fn run(room: &DepotWorkspace, operation: Operation, making: Making) -> Res
     }
 }
 
-/// An origin from what a record tells; the words that were fixed in the program are found by what they say.
+/// Returns the origin that a record tells.
 fn origin_of(by: Authorship) -> Origin {
-    const DOORS: [&str; 6] = ["api", "cli", "mcp", "http", "tool", "garret"];
-    let door = DOORS.into_iter().find(|door| *door == by.actor.door).unwrap_or("api");
     Origin {
-        operation: "",
+        operation: by.operation.into(),
         summary: by.summary,
         actor: Actor {
             agent: by.actor.agent,
             session: by.actor.session,
             tool_call: by.actor.tool_call,
-            door,
+            door: by.actor.door.into(),
         },
         command: by.actor.command,
     }

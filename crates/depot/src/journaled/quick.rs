@@ -1,6 +1,7 @@
-//! A change of one file that needs no look beforehand: it is made on the condition that the file is what is known.
+//! Changes one file without a comparison beforehand, on the condition that the file has its recorded version.
 //!
-//! Where that does not hold, the storage refuses and nothing happened; the long way then finds out what others did.
+//! If the condition does not hold, the storage refuses and nothing happened; the full attempt then finds out which
+//! changes other programs made.
 
 use garret_core::{Applied, Batch, EntryKind, Follow, Mutation, Precondition, Result, Version, WsPath};
 
@@ -9,8 +10,8 @@ use super::record::{Known, Seen};
 use super::turn::Turn;
 
 impl Turn<'_> {
-    /// The directories that a write of one file far away will make, the highest first; none where it makes none, or where a look has to
-    /// tell more. One question is enough: where nothing is at the highest, nothing is below it.
+    /// Returns the directories that a write of one remote file will create, the highest first; none if it creates none,
+    /// or if a comparison has to tell more.
     pub(super) async fn way_to(&mut self, batch: &Batch) -> Result<Vec<WsPath>> {
         let [
             Mutation::Write {
@@ -28,6 +29,7 @@ impl Turn<'_> {
                 Some(_) => return Ok(Vec::new()),
             }
         }
+        // One request is enough: if nothing is at the highest directory, nothing is below it.
         let highest = made.first().filter(|_| self.journaled.reach.is_far);
         match highest {
             Some(highest) if self.stat(highest).await?.is_none() => Ok(made),
@@ -35,7 +37,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The batch, bound to what is known of its one file; `None` for what is no such change. `made` are directories that it will make.
+    /// Returns the batch with a precondition on the recorded version of its one file; `None` if the batch does more, or
+    /// the version is not known. `made` are the directories that it will create.
     pub(super) fn quick(&mut self, batch: &Batch, made: &[WsPath]) -> Result<Option<Batch>> {
         let [mutation] = batch.mutations.as_slice() else {
             return Ok(None);
@@ -53,6 +56,7 @@ impl Turn<'_> {
             _ => true,
         };
         let binding = match &known {
+            // Without the mode of new files a stat would be needed afterwards to record the entry.
             None if may_make && self.new_file_mode().is_some() => Precondition::Absent,
             Some(Known {
                 kind: EntryKind::File,
@@ -65,7 +69,7 @@ impl Turn<'_> {
             return Ok(None);
         }
         let mut guarded = batch.clone();
-        // No link can lead it elsewhere than where it is recorded.
+        // No link may redirect the write to a path other than the recorded one.
         guarded.follow = Follow::Never;
         if let Mutation::Write { precondition, .. }
         | Mutation::Append { precondition, .. }
@@ -76,7 +80,8 @@ impl Turn<'_> {
         Ok(Some(guarded))
     }
 
-    /// The file of a mutation that can be made quickly, and what is demanded of it. Where a look costs little, only small writes are.
+    /// Returns the path and the precondition of a mutation that can be applied without a comparison. On a local storage
+    /// a comparison is cheap, so only small writes qualify there.
     fn quick_parts<'m>(&self, mutation: &'m Mutation) -> Option<(&'m WsPath, &'m Precondition)> {
         let is_far = self.journaled.reach.is_far;
         match mutation {
@@ -104,7 +109,7 @@ impl Turn<'_> {
         Ok(above.is_some_and(|above| above.kind == EntryKind::Directory))
     }
 
-    /// The mode that a new file gets.
+    /// Returns the mode that a new file gets, if it is known.
     pub(super) fn new_file_mode(&self) -> Option<u32> {
         self.state.file_mode.or_else(|| self.journaled.files.info().file_mode)
     }
@@ -133,7 +138,7 @@ impl Turn<'_> {
         Ok(applied)
     }
 
-    /// What is at the path of a write, an append or a removal that was done.
+    /// Returns the entry that a write, an append or a removal left at its path.
     pub(super) fn known_left(&mut self, mutation: &Mutation, applied: &Applied) -> Result<Option<Known>> {
         let mode = match mutation {
             Mutation::Write { mode, .. } => *mode,

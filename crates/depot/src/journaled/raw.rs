@@ -1,7 +1,9 @@
-//! Names that no path can spell, in the storage: reached by handle, one directory after the other.
+//! Raw names in the storage: names that a `WsPath` cannot express, because they are not UTF-8 or the path is too long.
+//! They are reached by handle, one directory after the other.
 //!
-//! A batch cannot name them, so what becomes of them is done beside it: after the batch, since everything above them can be spelled or is
-//! one of them, and before the journal is told. Whatever fails is taken back with the batch.
+//! A batch cannot contain raw names, so they are changed beside it: after the batch, because each directory above them
+//! is in the batch or is a raw name itself, and before the journal records the change. If a change of them fails, it is
+//! reverted together with the batch.
 
 use garret_core::{
     Alteration, Content, Directory, EntryKind, EntryPath, Error, ErrorKind, Image, NewEntry, Result, Stat, Storage,
@@ -14,13 +16,13 @@ use super::record::{FoundEntry, Known, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
 
-/// Handles kept on the way down; where there would be more, every second goes.
+/// The most handles that are kept on the way down; beyond it every second handle is closed.
 const MOST_HANDLES: usize = 128;
 
-/// The way from the root to the directory that was last asked for, so that its neighbours are near.
+/// Open handles from the root to the directory that was used last, so that its neighbours are opened quickly.
 pub(super) struct Way<'f> {
     files: &'f dyn Storage,
-    /// Directories opened on the way, the deepest last, each below the one before.
+    /// The open directories, the deepest last, each below the previous one.
     opened: Vec<(Vec<u8>, Box<dyn Directory>)>,
 }
 
@@ -30,7 +32,7 @@ impl<'f> Way<'f> {
         Self { files, opened }
     }
 
-    /// Opens the directory at `path`; where the storage has no handles, that is `unsupported`.
+    /// Opens the directory at `path`; `unsupported` if the storage has no handles.
     pub(super) fn directory(&mut self, path: &[u8]) -> Result<&dyn Directory> {
         let is_above = |above: &[u8]| match path.strip_prefix(above) {
             Some(rest) => above.is_empty() || rest.is_empty() || rest[0] == b'/',
@@ -49,9 +51,10 @@ impl<'f> Way<'f> {
             .filter(|name| !name.is_empty())
         {
             let (above, directory) = self.opened.last().expect("the root is there");
-            let below = match above.is_empty() {
-                true => name.to_vec(),
-                false => [above, b"/".as_slice(), name].concat(),
+            let below = if above.is_empty() {
+                name.to_vec()
+            } else {
+                [above, b"/".as_slice(), name].concat()
             };
             let opened = directory.open_directory(name)?;
             self.opened.push((below, opened));
@@ -64,13 +67,13 @@ impl<'f> Way<'f> {
         if self.opened.len() > MOST_HANDLES {
             let last = self.opened.len() - 1;
             let mut place = 0..;
-            // The root and the deepest stay.
+            // The root and the deepest directory stay open.
             self.opened
                 .retain(|_| place.next().is_some_and(|place| place % 2 == 0 || place == last));
         }
     }
 
-    /// Describes what is at `path`; `None` for nothing.
+    /// Returns the stat of `path`; `None` if nothing is there.
     pub(super) fn stat(&mut self, path: &[u8]) -> Result<Option<Stat>> {
         let (above, name) = split(path);
         let stat = self.directory(above).and_then(|directory| directory.stat(name));
@@ -87,7 +90,7 @@ impl<'f> Way<'f> {
     }
 }
 
-/// The directory that a path is in, and its name there.
+/// Splits a path into its directory and its last name.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -95,7 +98,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The directories above a path, the highest first, without the root.
+/// Returns the directories above a path, the highest first, without the root.
 pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.map(|(at, _)| &path[..at])
@@ -114,7 +117,7 @@ impl Turn<'_> {
         Way::new(&*self.journaled.files)
     }
 
-    /// Describes what is at an entry; `None` for nothing.
+    /// Returns the stat of an entry; `None` if nothing is there.
     pub(super) async fn stat_entry(&self, path: &EntryPath) -> Result<Option<Stat>> {
         match path.as_path() {
             Some(path) => self.stat(path).await,
@@ -122,7 +125,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Looks at a name that no path can spell; adds what differs from what is known.
+    /// Compares a raw name with the index, and adds a difference to `found`.
     pub(super) async fn look_raw(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
         let known = self.known(path.as_bytes())?;
         let stat = self.way().stat(path.as_bytes())?;
@@ -149,7 +152,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is at a path whose name is not UTF-8, read by handle. What changes while it is read is read again.
+    /// Captures the entry at a raw name by handle. A file that changes during the capture is read again.
     pub(super) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
         let mut stat = Some(stat.clone());
         for _ in 0..TRIES {
@@ -172,7 +175,7 @@ impl Turn<'_> {
         Err(unsteady(&shown(path)))
     }
 
-    /// Makes sure that what no path can spell is still what was last seen there, and can be changed at all.
+    /// Checks that the raw names still have their recorded state, and that the storage can change raw names at all.
     pub(super) fn check_raw(&mut self, goals: &[Goal]) -> Result<()> {
         let files = self.journaled.files.clone();
         let mut way = Way::new(&*files);
@@ -188,13 +191,13 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Brings what no path can spell to the goals, once everything else is there.
+    /// Gives the raw names their target state, after the batch is applied.
     pub(super) async fn bring_raw(&self, goals: &[Goal]) -> Result<()> {
         self.clear_raw(goals)?;
         self.fill_raw(goals).await
     }
 
-    /// Takes away what no path can spell and what the goals have go, the deepest first.
+    /// Removes the raw names that the goals remove, the deepest first.
     pub(super) fn clear_raw(&self, goals: &[Goal]) -> Result<()> {
         let mut way = self.way();
         for goal in raw(goals).iter().rev() {
@@ -205,7 +208,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Makes what no path can spell and what the goals have come, the highest first; then the modes of directories.
+    /// Creates and changes the raw names that the goals set, the highest first; then sets the modes of directories.
     pub(super) async fn fill_raw(&self, goals: &[Goal]) -> Result<()> {
         let (goals, mut way) = (raw(goals), self.way());
         for goal in &goals {
@@ -213,6 +216,7 @@ impl Turn<'_> {
                 self.make_raw(&mut way, goal, image).await?;
             }
         }
+        // Deepest first, and only after all files are written: a mode may close its directory.
         for goal in goals.iter().rev() {
             if let Some(image) = goal.to.as_ref().filter(|image| image.kind == EntryKind::Directory) {
                 way.alter(goal.path.as_bytes(), Alteration::SetMode(image.mode))?;
@@ -223,9 +227,9 @@ impl Turn<'_> {
 
     fn remove_raw(&self, way: &mut Way<'_>, goal: &Goal) -> Result<()> {
         match way.alter(goal.path.as_bytes(), Alteration::Remove) {
-            // It went with its directory.
+            // It was removed with its directory.
             Err(error) if is_nothing(error.kind()) => Ok(()),
-            // What is kept out of history is in it.
+            // The directory holds entries that are kept out of history.
             Err(error) if error.kind() == ErrorKind::NotEmpty && !self.journaled.exclusions.is_empty() => Ok(()),
             removed => removed,
         }
@@ -236,8 +240,10 @@ impl Turn<'_> {
         let mode = image.mode;
         match image.kind {
             EntryKind::Directory if is_new => {
+                // The owner's bits let the entries be created in it; the final mode is set afterwards.
                 let directory = NewEntry::Directory { mode: mode | 0o700 };
                 match way.alter(path, Alteration::Make(directory)) {
+                    // A directory stays if it holds entries that are kept out of history.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
                     made => made,
                 }
@@ -250,9 +256,10 @@ impl Turn<'_> {
             EntryKind::File if goal.has_same_content(image) => way.alter(path, Alteration::SetMode(mode)),
             EntryKind::File => {
                 let content: &Content = &stored(self.room, image).await?;
-                let alteration = match is_new {
-                    true => Alteration::Make(NewEntry::File { content, mode }),
-                    false => Alteration::Replace { content, mode },
+                let alteration = if is_new {
+                    Alteration::Make(NewEntry::File { content, mode })
+                } else {
+                    Alteration::Replace { content, mode }
                 };
                 way.alter(path, alteration)
             }
@@ -260,14 +267,14 @@ impl Turn<'_> {
     }
 }
 
-/// The goals that no path can spell, in the order of paths.
+/// Returns the goals with raw names, sorted by path.
 fn raw(goals: &[Goal]) -> Vec<&Goal> {
     let mut raw: Vec<_> = goals.iter().filter(|goal| goal.path.is_escaped()).collect();
     raw.sort_by(|one, other| one.path.cmp(&other.path));
     raw
 }
 
-/// A path for a message, escaped where no path can spell it.
+/// Returns a path for a message, with a raw name escaped.
 fn shown(path: &EntryPath) -> WsPath {
     WsPath::parse(&path.shown()).unwrap_or_else(|_| WsPath::root())
 }

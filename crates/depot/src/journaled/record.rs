@@ -1,4 +1,4 @@
-//! The records of a log: what is about to be done, what came of it, and what was found.
+//! The records of a log: intents, their outcome, and entries that other programs changed.
 
 mod coding;
 
@@ -7,20 +7,20 @@ use garret_core::{ChangeActor, ChangeKind, EntryKind, Follow, Mutation, Origin, 
 
 use crate::content::Address;
 
-/// One record.
+/// One record of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Record {
     /// A change that is about to be made.
     Intent(Intent),
-    /// The intent with this number was done.
+    /// The intent with this number was carried out.
     Closed {
         id: u64,
-        /// What is there now at the paths that it touched.
+        /// The present state of the paths that it touched.
         seen: Vec<Seen>,
     },
-    /// The intent with this number was refused, and nothing was touched.
+    /// The intent with this number was refused, and nothing was changed.
     Aborted { id: u64 },
-    /// What was found at paths, other than the journal knew.
+    /// Entries that differ from the journal.
     Found(Found),
 }
 
@@ -32,10 +32,10 @@ pub(super) struct Intent {
     pub(super) work: Work,
 }
 
-/// What an intent does.
+/// The work of an intent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// A batch of mutations. Preconditions are left out: they held.
+    /// A batch of mutations. Preconditions are left out, because they held.
     Batch { follow: Follow, steps: Vec<LoggedStep> },
     /// An operation of the history.
     Operation(Operation),
@@ -50,28 +50,28 @@ pub(super) enum Operation {
     Put(Puts),
 }
 
-/// A mutation whose content, where it has one, is with it or in the depot.
+/// A mutation whose content, if it has any, is beside it or in the depot.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LoggedStep {
     pub(super) mutation: Mutation,
     pub(super) content: Option<Held>,
 }
 
-/// Content of a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Held {
-    /// In the record itself.
+    /// The content is in the record itself.
     Inline(Bytes),
-    /// In the depot.
+    /// The content is in the depot.
     Stored { address: Address, size: u64 },
 }
 
-/// Who made a change, and when.
+/// The author and the time of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Authorship {
     /// The id of the change.
     pub(super) change: String,
-    /// As it is stored.
+    /// The time, in stored form.
     pub(super) at: i64,
     pub(super) operation: String,
     pub(super) summary: String,
@@ -84,20 +84,20 @@ impl Authorship {
         Self {
             change,
             at,
-            operation: origin.operation.to_owned(),
+            operation: origin.operation.into_owned(),
             summary: origin.summary,
             actor: ChangeActor {
                 agent: actor.agent,
                 session: actor.session,
                 tool_call: actor.tool_call,
-                door: actor.door.to_owned(),
+                door: actor.door.into_owned(),
                 command: origin.command,
             },
         }
     }
 }
 
-/// What was found at paths, other than the journal knew.
+/// Entries that differ from the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub(super) id: u64,
@@ -105,42 +105,42 @@ pub(super) struct Found {
     /// [`ChangeKind::Outside`] or [`ChangeKind::Capture`].
     pub(super) kind: ChangeKind,
     pub(super) entries: Vec<FoundEntry>,
-    /// Whether every file was looked at.
+    /// Whether every file was compared.
     pub(super) is_whole: bool,
 }
 
-/// What was found at a path.
+/// An entry that was found at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundEntry {
     pub(super) path: Vec<u8>,
-    /// `None` for nothing.
+    /// `None` if nothing is there.
     pub(super) thing: Option<Thing>,
 }
 
-/// Something in a storage, with its content.
+/// An entry of a storage, with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Thing {
     pub(super) known: Known,
-    /// The content of a file.
+    /// The content, if it is a file.
     pub(super) content: Option<Held>,
 }
 
-/// What a storage tells of an entry without its content.
+/// The metadata of an entry, as a storage reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) kind: EntryKind,
     pub(super) mode: u32,
     pub(super) size: u64,
-    /// Where a link points.
+    /// The target of a link.
     pub(super) target: Option<String>,
-    /// The storage's own version of a file; `None` where it must be read to be known.
+    /// The storage's own version of a file; `None` if the file must be read to compare it.
     pub(super) token: Option<String>,
 }
 
-/// What is there now at a path that a change touched.
+/// The present entry at a path that a change touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) path: Vec<u8>,
-    /// `None` for nothing.
+    /// `None` if nothing is there.
     pub(super) known: Option<Known>,
 }

@@ -1,8 +1,8 @@
-//! Settling what a crash left: an intent that is open and belongs to nobody.
+//! Recovery: finishes a change that a crash interrupted, that is, an open intent whose process is gone.
 //!
-//! Each of its paths is as it was before, or as it should be after, or neither. It is rolled forward: what is still as before becomes
-//! as after. Where content that this needs is lost, it is rolled back. What is neither was changed by others, is left alone, and is
-//! recorded as theirs.
+//! Each of its paths is in the state before the change, in the state after it, or in neither. The change is rolled
+//! forward: paths in the state before get the state after. If content that this needs is lost, the change is rolled
+//! back. A path in neither state was changed by other programs; it is left alone and recorded as their change.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -19,23 +19,23 @@ use super::record::{Held, Intent, LoggedStep, Operation, Work};
 use super::turn::Turn;
 use crate::error::is_failure;
 
-/// The most steps whose every state is worked out.
+/// The largest number of mutations for which every intermediate state is computed.
 const MAX_STAGES: usize = 200;
-/// What is compared at a time.
+/// Number of bytes that are compared at a time.
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// How a path stands to a change.
+/// The state of a path in relation to a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
     Before,
-    /// In a state that it passes on the way.
+    /// The path is in an intermediate state of the change.
     Between(Option<Image>),
     After,
     Neither,
 }
 
 impl Turn<'_> {
-    /// Settles `intent`. The log is in the journal by now, except for it.
+    /// Recovers `intent`. All other records of the log are in the journal by now.
     pub(super) async fn settle(&mut self, intent: Intent) -> Result<()> {
         let planned = match &intent.work {
             Work::Batch { follow, steps } => foreseen(self.room, steps.clone(), *follow).await,
@@ -48,16 +48,17 @@ impl Turn<'_> {
         let paths = match planned {
             Ok(paths) => paths,
             Err(error) if is_failure(&error) => return Err(error),
-            // The tree refuses it, as the storage did or would have: nothing was touched.
+            // The tree refuses the change, as the storage did or would have done: nothing was changed.
             Err(_) => return self.give_up(&intent).await,
         };
         if let Work::Batch { steps, .. } = &intent.work {
             self.restock(steps, &paths).await?;
         }
         let standings = self.standings(&intent.work, &paths).await?;
-        match self.can_go_forward(&paths, &standings).await? {
-            true => self.roll_forward(intent, &paths, &standings).await?,
-            false => self.roll_back(intent, &paths, &standings).await?,
+        if self.can_go_forward(&paths, &standings).await? {
+            self.roll_forward(intent, &paths, &standings).await?;
+        } else {
+            self.roll_back(intent, &paths, &standings).await?;
         }
         self.give_back(&paths).await
     }
@@ -74,7 +75,7 @@ impl Turn<'_> {
         Ok(standings)
     }
 
-    /// Takes back what an operation has done so far, and says that it was not done.
+    /// Reverts the part of an operation that was done, and records that it was not done.
     pub(super) async fn take_back(&mut self, operation: &Operation, paths: &[PathChange]) -> Result<()> {
         let work = Work::Operation(operation.clone());
         let standings = self.standings(&work, paths).await?;
@@ -83,8 +84,8 @@ impl Turn<'_> {
         self.lock.end()
     }
 
-    /// Puts the content that the record itself holds into the depot, where the images look for it: what the steps write, and what
-    /// they append with what it is appended to.
+    /// Stores the content that the record itself holds in the depot, because the images refer to it there: written
+    /// content, and appended content together with the content before it.
     async fn restock(&self, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
         let mut contents: HashMap<&WsPath, Content> = HashMap::new();
         for step in steps {
@@ -152,7 +153,7 @@ impl Turn<'_> {
         self.look_at_strangers(paths, standings).await
     }
 
-    /// Gives what was made its mode, where the crash came between the two and the work asked for that very mode.
+    /// Sets the mode of created entries if the crash came between the two steps and the work asked for that mode.
     async fn set_modes(&self, work: &Work, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
         let made = paths
             .iter()
@@ -190,14 +191,15 @@ impl Turn<'_> {
         self.look_at_entries(&entries).await
     }
 
-    /// Has the storage reach the goals.
+    /// Changes the storage to reach the goals.
     async fn bring(&mut self, goals: Vec<Goal>) -> Result<()> {
         if goals.is_empty() {
             return Ok(());
         }
-        // What is known is the state before; the storage may be anywhere, so nothing is bound to it.
+        // The index holds the state before the change, and the storage may be in any state, so no mutation is bound to
+        // a version.
         self.state.knowledge.clear();
-        // First, since what is not known to be in a directory does not go with it.
+        // Raw names go first: the batch removes only recorded entries together with a directory.
         self.clear_raw(&goals)?;
         let mut batch = self.bringing(&goals).await?;
         batch.mutations.iter_mut().for_each(unbind);
@@ -207,7 +209,7 @@ impl Turn<'_> {
         self.fill_raw(&goals).await
     }
 
-    /// Records what others made of the paths that were left alone.
+    /// Compares the paths that were left alone, and records the changes that other programs made to them.
     async fn look_at_strangers(&mut self, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
         self.state.knowledge.clear();
         let strangers = paths
@@ -233,26 +235,28 @@ impl Turn<'_> {
         {
             return Ok(Standing::Before);
         }
-        match self.is_cut_append(path, stat.as_ref(), change).await? {
-            true => Ok(Standing::Before),
-            false => Ok(Standing::Neither),
+        if self.is_cut_append(path, stat.as_ref(), change).await? {
+            Ok(Standing::Before)
+        } else {
+            Ok(Standing::Neither)
         }
     }
 
-    /// The state on the way that a path is in.
+    /// Returns the intermediate state that a path is in.
     async fn stage(&self, work: &Work, change: &PathChange) -> Result<Standing> {
         let path = &change.path;
         let stat = self.stat_entry(path).await?;
         let Work::Batch { follow, steps } = work else {
-            // What is made anew by an operation of the history is gone for a moment.
+            // An operation of the history removes an entry before it creates it anew, so the path is empty in between.
             let kinds = (
                 change.before.as_ref().map(|image| image.kind),
                 change.after.as_ref().map(|image| image.kind),
             );
             let is_remade = kinds.0 != kinds.1 || kinds.1 == Some(EntryKind::Symlink);
-            return Ok(match stat.is_none() && is_remade {
-                true => Standing::Between(None),
-                false => Standing::Neither,
+            return Ok(if stat.is_none() && is_remade {
+                Standing::Between(None)
+            } else {
+                Standing::Neither
             });
         };
         for count in 1..steps.len().min(MAX_STAGES) {
@@ -269,8 +273,8 @@ impl Turn<'_> {
         Ok(Standing::Neither)
     }
 
-    /// Whether the storage has `image` at `path`. The mode counts only where it is all that `other` differs in, since the system has
-    /// its say in the modes of what is made.
+    /// Returns whether the storage has `image` at `path`. The mode is compared only if `other` differs in nothing else,
+    /// because the system influences the modes of new entries.
     async fn matches(
         &self,
         path: &EntryPath,
@@ -306,7 +310,7 @@ impl Turn<'_> {
         Ok(address.is_ok_and(|address| image.content.is_some_and(|content| content.0 == address.0)))
     }
 
-    /// Whether the file is what it was and a first part of what was appended.
+    /// Returns whether the file has its old content and a first part of the appended content.
     async fn is_cut_append(&self, path: &EntryPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
         let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
             return Ok(false);
@@ -322,7 +326,7 @@ impl Turn<'_> {
     }
 }
 
-/// Some content and what follows it.
+/// Content followed by more bytes.
 #[derive(Debug)]
 struct Joined {
     start: Content,
@@ -340,7 +344,7 @@ impl ContentSource for Joined {
     }
 }
 
-/// Both one after the other: at hand where the first is.
+/// Joins content and bytes: in memory if the content is in memory.
 fn joined(start: Content, rest: Bytes) -> Content {
     match start.as_bytes() {
         Some(bytes) => [bytes.as_ref(), &rest].concat().into(),
@@ -348,7 +352,7 @@ fn joined(start: Content, rest: Bytes) -> Content {
     }
 }
 
-/// Whether `whole` begins with all of `start`.
+/// Returns whether `whole` begins with all of `start`.
 fn begins_with(whole: &Content, start: &Content) -> Result<bool> {
     let (mut whole, mut start) = (whole.open()?, start.open()?);
     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -363,7 +367,8 @@ fn begins_with(whole: &Content, start: &Content) -> Result<bool> {
     Ok(true)
 }
 
-/// An operation of the history brings back modes as they were; a batch sets those that it names.
+/// Returns whether the work sets this mode at this path. An operation of the history restores all modes; a batch sets
+/// only those that it names.
 fn asks_for_mode(work: &Work, wanted: &WsPath, asked: u32) -> bool {
     let names_it = |step: &LoggedStep| matches!(&step.mutation, Mutation::SetMode { path, mode } if path == wanted && *mode == asked);
     match work {
@@ -372,20 +377,24 @@ fn asks_for_mode(work: &Work, wanted: &WsPath, asked: u32) -> bool {
     }
 }
 
-/// What is seen of paths that were left alone says nothing of the change, and must not be taken for what it left.
+/// Clears the state of paths that were left alone: it was made by other programs, and must not be recorded as the
+/// result of the change.
 fn strictly(seen: Vec<super::record::Seen>, paths: &[PathChange], standings: &[Standing]) -> Vec<super::record::Seen> {
     let is_strange = |path: &[u8]| {
         let mut both = paths.iter().zip(standings);
         both.any(|(change, standing)| change.path.as_bytes() == path && *standing == Standing::Neither)
     };
-    let cleared = |seen: super::record::Seen| match is_strange(&seen.path) {
-        true => super::record::Seen { known: None, ..seen },
-        false => seen,
+    let cleared = |seen: super::record::Seen| {
+        if is_strange(&seen.path) {
+            super::record::Seen { known: None, ..seen }
+        } else {
+            seen
+        }
     };
     seen.into_iter().map(cleared).collect()
 }
 
-/// What takes back what was done.
+/// Returns the goals that revert the part that was done.
 fn goals_back(paths: &[PathChange], standings: &[Standing]) -> Vec<Goal> {
     let both = paths.iter().zip(standings);
     let goals = both.filter_map(|(change, standing)| match standing {

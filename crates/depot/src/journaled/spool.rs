@@ -1,4 +1,5 @@
-//! Large files of a storage without handles, captured in pieces: by way of a file in the home, so that memory holds a piece and no more.
+//! Captures large files of a storage without handles piece by piece, through a temporary file in the home, so that
+//! memory holds one piece at a time.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +22,7 @@ use crate::{error, private};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A file of the home that goes when this does.
+/// A temporary file in the home, removed on drop.
 #[derive(Debug)]
 struct Spool {
     path: PathBuf,
@@ -31,7 +32,7 @@ impl Spool {
     fn make(folder: &Path) -> Result<(Self, File)> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("fetch-{}-{number}", std::process::id()));
-        // What a process of the same number left behind.
+        // A file of this name was left by an earlier process with the same id.
         let _ = std::fs::remove_file(&path);
         let file = private::make_file(&path).map_err(|failure| error::home(&failure))?;
         Ok((Self { path }, file))
@@ -44,7 +45,7 @@ impl Drop for Spool {
     }
 }
 
-/// What is in a spool.
+/// The content of a spool.
 #[derive(Debug)]
 struct SpoolSource {
     spool: Spool,
@@ -63,7 +64,7 @@ impl ContentSource for SpoolSource {
 }
 
 impl Turn<'_> {
-    /// Captures a large file piece by piece; `None` where nothing is there any more, or where there is no home to put it.
+    /// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
     pub(super) async fn capture_in_pieces(&self, path: &WsPath, known: &Known) -> Result<Option<Thing>> {
         let Some(files) = self.journaled.gate.files() else {
             return Ok(None);
@@ -79,7 +80,7 @@ impl Turn<'_> {
                     return Ok(Some(Thing { known, content }));
                 }
                 Err(failure) if is_nothing(failure.kind()) => return Ok(None),
-                // Others wrote it between two pieces.
+                // Another program wrote the file between two pieces.
                 Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
                 Err(failure) => return Err(failure),
             }
@@ -87,7 +88,7 @@ impl Turn<'_> {
         Err(unsteady(path))
     }
 
-    /// The content of a file in a spool, and what the first piece told.
+    /// Returns the content of a file in a spool, and the result of the first read.
     pub(super) async fn spooled(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
         let (spool, mut file) = Spool::make(folder)?;
         let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| error::home(&failure));
@@ -95,8 +96,10 @@ impl Turn<'_> {
         put(&first.bytes)?;
         let mut at = first.bytes.len() as u64;
         while at < first.size {
+            // All pieces must come from one version, or the content would be a mixture.
             let same = Precondition::Version(first.version.clone());
             let piece = self.piece(path, at, same).await?;
+            // Without this check a file that became shorter would keep the loop running.
             if piece.bytes.is_empty() {
                 return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at(path));
             }

@@ -1,7 +1,7 @@
-//! Directories opened by handle whose readers wait while a change of several paths is under way.
+//! Directories opened by handle, whose readers wait while a change of several paths is in progress.
 //!
-//! A walk is many reads, and each of them sees the old state or the new. What a change makes new in one place it shows in no other as
-//! old afterwards: whoever has seen a part of it waits for the rest.
+//! A walk is many reads, and each of them sees the state before or after a change. A walk that has seen the new state
+//! at one path does not see the old state at another afterwards: it waits for the rest of the change.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! What others changed since a time. The journal does not tell: it knows what was there when it last looked. The storage dates its entries by a
-//! clock that no program sets, and that tells whether an entry is as it was.
+//! Finds the changes that other programs made since a time. The journal cannot tell: it knows the entries only as of
+//! its last comparison. The storage dates its entries by a clock that no program sets, and these dates show whether an
+//! entry is unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,30 +15,31 @@ use super::turn::Turn;
 use crate::history::changed;
 use crate::metadata::{ChangeRow, HEAD, Held, Session, stored_time};
 
-/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
+/// The precision of file systems that store whole seconds (some only even ones); their timestamps have no nanoseconds.
 const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 
-/// A state of the files.
+/// A past state of the files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Since {
-    /// The newest change then.
+    /// The newest change at that time.
     pub(super) change: u64,
-    /// The time then, by the clock that dates the entries.
+    /// The time, by the clock that dates the entries.
     pub(super) at: Timestamp,
 }
 
-/// What is known of directories, so that each is looked at once.
+/// Findings about directories, so that each is examined once.
 #[derive(Debug, Default)]
 struct Directories {
-    /// Whether others exchanged it or one above it.
+    /// Whether other programs exchanged the directory or one above it.
     exchanged: HashMap<Vec<u8>, bool>,
-    /// Whether entries came or went in it, or in the nearest one above it that is there.
+    /// Whether entries were added to or removed from the directory, or the nearest existing one above it.
     young: HashMap<Vec<u8>, bool>,
 }
 
 impl Turn<'_> {
-    /// Refuses puts whose paths other programs changed after the puts were planned. Earlier changes of other programs are part of the plan,
-    /// even if the journal has not recorded them. The caller has just compared the paths with the storage.
+    /// Refuses puts whose paths other programs changed after the puts were planned. Earlier changes of other programs
+    /// are part of the plan, even if the journal has not recorded them. The caller has just compared the paths with the
+    /// storage.
     pub(super) async fn check_untouched(&self, puts: &Puts) -> Result<()> {
         let mut directories = Directories::default();
         for put in &puts.puts {
@@ -55,7 +57,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Those of the paths that others touched.
+    /// Returns the paths that other programs touched.
     pub(super) async fn touched_since(&mut self, paths: &[EntryPath], since: Since) -> Result<BTreeSet<EntryPath>> {
         let entries: Vec<_> = paths.iter().map(|path| (path.clone(), false)).collect();
         self.look_at_entries(&entries).await?;
@@ -70,7 +72,8 @@ impl Turn<'_> {
         Ok(touched)
     }
 
-    /// Whether others than the journal touched a path, or exchanged a directory above it. Of a path that is gone, whether others removed it.
+    /// Returns whether other programs touched a path, or exchanged a directory above it. For a path that is gone,
+    /// returns whether other programs removed it.
     async fn is_touched(
         &self,
         path: &EntryPath,
@@ -93,7 +96,7 @@ impl Turn<'_> {
         Ok(is_touched || self.is_exchanged(above, since.at, &mut directories.exchanged).await?)
     }
 
-    /// Whether others put another directory in the place of one or of one above it, or gave it another mode.
+    /// Returns whether other programs replaced a directory or one above it, or changed its mode.
     async fn is_exchanged(&self, directory: &[u8], at: Timestamp, known: &mut HashMap<Vec<u8>, bool>) -> Result<bool> {
         let (mut unknown, mut place, mut is_exchanged) = (Vec::new(), directory, false);
         while !place.is_empty() && !is_exchanged {
@@ -110,7 +113,8 @@ impl Turn<'_> {
         Ok(is_exchanged)
     }
 
-    /// Whether entries came or went since in a directory, or in the nearest one above it that is there.
+    /// Returns whether entries were added or removed since then in a directory, or in the nearest existing one above
+    /// it.
     async fn is_place_young(
         &self,
         directory: &[u8],
@@ -133,7 +137,7 @@ impl Turn<'_> {
         Ok(is_place_young)
     }
 
-    /// Describes what is at a path, without a version: that would read a young file.
+    /// Returns the stat of a path without a version, because computing the version would read a recently changed file.
     async fn dated_stat(&self, path: &[u8]) -> Result<Option<Stat>> {
         let path = EntryPath::from_bytes(path.to_vec());
         let options = StatOptions {
@@ -145,18 +149,18 @@ impl Turn<'_> {
         {
             return Ok((stat.kind != EntryKind::Other).then_some(stat));
         }
-        // It says what the error means.
+        // This call interprets the error.
         self.stat_entry(&path).await
     }
 
-    /// Whether what is at a path now is from a change that Garret made since.
+    /// Returns whether the present entry at a path comes from a change that Garret made since then.
     fn is_own_work(&self, path: &[u8], at: Timestamp) -> Result<bool> {
         let newest = self.newest_change(path)?;
         Ok(newest.is_some_and(|row| !is_by_others(&row) && row.at >= stored_time(at)))
     }
 
-    /// Returns whether a path is as the journal recorded it at a change, so that others at most rewrote it with the same bytes. The caller
-    /// has just compared the path with the storage.
+    /// Returns whether a path is as the journal recorded it at a change, so that others at most rewrote it with the
+    /// same bytes. The caller has just compared the path with the storage.
     fn is_as_recorded(&self, path: &[u8], change: u64) -> Result<bool> {
         let (number, change) = (self.room.number, i64::try_from(change).unwrap_or(i64::MAX));
         let read = |session: Session<'_>| {
@@ -167,14 +171,14 @@ impl Turn<'_> {
         self.room.shared().database.read(read)
     }
 
-    /// Whether the journal met since a change that others removed what was at a path.
+    /// Returns whether the journal has recorded, after `change`, that other programs removed the entry at a path.
     fn was_removed(&self, path: &[u8], change: u64) -> Result<bool> {
         let since = i64::try_from(change).unwrap_or(i64::MAX);
         let newest = self.newest_change(path)?;
         Ok(newest.is_some_and(|row| is_by_others(&row) && row.seq > since))
     }
 
-    /// The change that left a path as it is.
+    /// Returns the change that gave a path its present state.
     fn newest_change(&self, path: &[u8]) -> Result<Option<ChangeRow>> {
         let number = self.room.number;
         let read = |session: Session<'_>| {
@@ -189,7 +193,7 @@ impl Turn<'_> {
     }
 }
 
-/// Whether the storage dates an entry at this time or later.
+/// Returns whether the storage dates an entry at this time or later.
 fn is_young(stat: &Stat, at: Timestamp) -> bool {
     stat.changed.or(stat.modified).is_some_and(|changed| {
         let is_coarse = changed.subsec_nanosecond() == 0;
@@ -198,16 +202,17 @@ fn is_young(stat: &Stat, at: Timestamp) -> bool {
     })
 }
 
-/// Whether an entry itself was changed at this time or later. The storage also dates a directory when an entry of it comes or goes; both
-/// times of the directory are then equal. A directory without the owner's permissions is dated whenever Garret opens it, because Garret
-/// sets these permissions for the moment.
+/// Returns whether an entry itself was changed at this time or later.
 fn is_touched_itself(stat: &Stat, at: Timestamp) -> bool {
+    // Garret grants the owner's permissions for a moment when it opens a directory without them, which updates the
+    // directory's time.
     let is_lent = || stat.mode.is_some_and(|mode| mode & OWNER_BITS != OWNER_BITS);
+    // Adding or removing an entry also dates its directory; both times of the directory are then equal.
     let is_by_entries = stat.kind == EntryKind::Directory && (stat.changed == stat.modified || is_lent());
     is_young(stat, at) && !is_by_entries
 }
 
-/// Whether a put leaves a path as it is, as far as a look tells.
+/// Returns whether a put leaves a path unchanged, as far as its stat tells.
 fn is_plainly(placed: &Placed, stat: Option<&Stat>) -> bool {
     match (placed, stat) {
         (Placed::Nothing, None) => true,

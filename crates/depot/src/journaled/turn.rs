@@ -1,4 +1,4 @@
-//! A writer's turn: the lock, the log and what is known, in one hand.
+//! A write session: holds the lock, the log and the index of recorded entries for one writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,31 +19,31 @@ use crate::workspace::DepotWorkspace;
 
 /// A log of this size enters the journal in the background.
 const FULL_BYTES: u64 = 16 * 1024 * 1024;
-/// A log of this size has its writer wait for that.
+/// A log of this size makes its writer wait until it has entered the journal.
 const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
-/// Paths remembered at most.
+/// The most paths that the index keeps.
 const REMEMBERED: usize = 100_000;
-/// How often what does not fit is looked at before the next turn has to.
+/// Number of times that mismatched paths are compared before they are left to the next write session.
 const LOOKS: usize = 3;
 
-/// What writers of one handle have in common.
+/// The state that all writers of one handle share.
 #[derive(Debug, Default)]
 pub(super) struct State {
     log: Option<Log>,
     pub(super) knowledge: Knowledge,
     /// The number of the next record.
     next: u64,
-    /// Whether the log and the depot were read, and the rest here is right.
+    /// Whether the log and the depot were read, so that the other fields are valid.
     is_ready: bool,
-    /// An intent whose end is not written down yet. Where there is no log, it is all there is of it.
+    /// An intent that is not closed yet. Without a log, this is the only copy of it.
     open: Option<Intent>,
-    /// Where the newest intent stands in the log.
+    /// The byte range of the newest intent in the log.
     intent_at: Range<u64>,
-    /// The newest record of the log that was put aside.
+    /// The number of the newest record in the log that was set aside.
     aside: u64,
-    /// Where the journal is not what the storage was seen to be.
+    /// The paths at which the journal differs from the observed storage.
     pub(super) misfits: Arc<Mutex<Misfits>>,
-    /// The mode that the system gives a new file.
+    /// The mode that the system gives to a new file.
     pub(super) file_mode: Option<u32>,
 }
 
@@ -53,16 +53,17 @@ pub(super) struct Turn<'j> {
     pub(super) room: &'j DepotWorkspace,
     pub(super) state: MutexGuard<'j, State>,
     pub(super) lock: Exclusive<'j>,
-    /// The paths that were met for the first time in this turn.
+    /// The paths that were recorded for the first time in this session.
     pub(super) new: Vec<Vec<u8>>,
-    /// The paths that others changed, as far as this turn found out.
+    /// The paths that other programs changed, as far as this session found out.
     pub(super) outside: Vec<Vec<u8>>,
-    /// What is to be put and has other names, each with the path that tells which file it is.
+    /// The files to be put that have several names (hard links), each with the path that identifies the file.
     pub(super) names: BTreeMap<WsPath, WsPath>,
 }
 
 impl Journaled {
-    /// Waits for its turn. Whatever others did since is known then, and nothing is open.
+    /// Waits for the lock and starts a write session. It starts with all changes by other handles known and with no
+    /// intent open.
     pub(super) async fn turn(&self) -> Result<Turn<'_>> {
         let state = self.state.lock().await;
         let lock = self.gate.enter().await?;
@@ -87,7 +88,7 @@ impl Journaled {
 }
 
 impl Turn<'_> {
-    /// Reads the log, brings what it holds into the journal, and settles what is open.
+    /// Reads the log, moves its records into the journal, and recovers an open intent.
     async fn refresh(&mut self) -> Result<()> {
         self.state.is_ready = false;
         let mut open = self.state.open.take();
@@ -97,6 +98,7 @@ impl Turn<'_> {
             self.state.log = Some(log);
             let left = self.ingest_all(files, records).await?;
             (open, last) = (left.open, left.last);
+            // No log is set aside now, and no record number reaches this value.
             self.state.aside = u64::MAX;
         }
         let ingested = ingest::ingested(self.room)?;
@@ -104,17 +106,18 @@ impl Turn<'_> {
         self.state.knowledge.clear();
         self.state.is_ready = true;
         if let Some(intent) = open.filter(|intent| intent.id > ingested) {
-            // Until it is settled, the next turn must come here again.
+            // Until recovery has succeeded, the next write session must come here again.
             self.state.open = Some(intent.clone());
             self.settle(intent).await?;
             self.state.open = None;
         }
-        // Settling may have put down what others did.
+        // Recovery may have recorded changes by other programs.
         self.drain().await?;
         self.lock.end()
     }
 
     async fn ingest_all(&self, files: &Files, records: Vec<Record>) -> Result<Sorted> {
+        // The log set aside is the older one, so its records enter the journal first.
         let aside = sorted(log::put_aside(files)?);
         self.ingest(aside.ready).await?;
         log::forget(files)?;
@@ -128,14 +131,14 @@ impl Turn<'_> {
         self.state.log.as_mut().map_or(Ok(()), Log::clear)
     }
 
-    /// Puts what is ready into the journal, and takes note of what does not fit.
+    /// Moves the records into the journal, and notes the mismatched paths.
     pub(super) async fn ingest(&self, ready: Vec<Ready>) -> Result<()> {
         let misfits = ingest::ingest(self.room, ready).await?;
         self.doubt(misfits);
         Ok(())
     }
 
-    /// Says that the journal is not what is at these paths.
+    /// Notes that the journal differs from the storage at these paths.
     pub(super) fn doubt(&self, paths: Misfits) {
         self.state.misfits.lock().expect("no holder panics").extend(paths);
     }
@@ -144,7 +147,8 @@ impl Turn<'_> {
         !self.state.misfits.lock().expect("no holder panics").is_empty()
     }
 
-    /// Brings everything that is in the log into the journal, and what others did in the middle of it.
+    /// Moves the whole log into the journal, and compares the mismatched paths, so that changes by other programs are
+    /// recorded too.
     pub(super) async fn drain(&mut self) -> Result<()> {
         self.drain_log().await?;
         for _ in 0..LOOKS {
@@ -152,10 +156,11 @@ impl Turn<'_> {
                 break;
             }
             let misfits = std::mem::take(&mut *self.state.misfits.lock().expect("no holder panics"));
-            // The log is in the journal, so all of it can be forgotten, and the look begins with what the journal says.
+            // The log is in the journal, so the index can be dropped, and the comparison starts from the journal.
             self.state.knowledge.clear();
             if self.look_again(&misfits).await.is_err() {
-                // Others still work there. What is remembered now is what the journal says, so nothing is lost by looking later.
+                // Other programs are still at work there. The index now equals the journal, so nothing is lost by
+                // comparing later.
                 self.doubt(misfits);
                 break;
             }
@@ -179,7 +184,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Looks at paths and at every directory above them.
+    /// Compares the paths and every directory above them with the index.
     pub(super) async fn look_again(&mut self, paths: &[Vec<u8>]) -> Result<()> {
         let all = paths.iter().flat_map(|path| above(path).chain([path.as_slice()]));
         let all: BTreeSet<_> = all.collect();
@@ -189,19 +194,19 @@ impl Turn<'_> {
         self.look_at_entries(&entries.collect::<Vec<_>>()).await
     }
 
-    /// The number of the next record.
+    /// Returns the number of the next record.
     pub(super) fn next_id(&mut self) -> u64 {
         let id = self.state.next;
         self.state.next += 1;
         id
     }
 
-    /// The time, as it is stored.
+    /// Returns the present time, in stored form.
     pub(super) fn now(&self) -> i64 {
         stored_time(self.journaled.clock.now())
     }
 
-    /// Puts what was found into the journal's hands.
+    /// Records entries that differ from the journal, in the log or, without a log, in the journal.
     pub(super) async fn note_found(&mut self, found: Found) -> Result<()> {
         for entry in &found.entries {
             let known = entry.thing.as_ref().map(|thing| thing.known.clone());
@@ -213,7 +218,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Says what is about to be done; from here on a crash is settled.
+    /// Logs the intent. From here on a crash is recovered.
     pub(super) fn open_intent(&mut self, intent: Intent) -> Result<()> {
         let record = Record::Intent(intent);
         let state = &mut *self.state;
@@ -229,7 +234,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Says that it was done, and what is there now.
+    /// Closes the open intent with the observed entries at its paths.
     pub(super) async fn close(&mut self, seen: Vec<Seen>) -> Result<()> {
         let Some(intent) = self.state.open.take() else {
             return Ok(());
@@ -239,16 +244,17 @@ impl Turn<'_> {
             return self.ingest(vec![Ready::Made(intent, seen)]).await;
         };
         let record = Record::Closed { id: intent.id, seen };
-        // Never synced: whoever finds the intent open after a loss of power finds the storage as it left it.
+        // Never synced: after a power loss the intent is open, and recovery finds the storage in the state that the
+        // change left.
         let written = log.append(&[&record], Durability::Relaxed);
         if written.is_err() {
-            // The change is made; the next turn settles the intent and finds it done.
+            // The change is made; the next write session recovers the intent and finds it done.
             self.state.open = Some(intent);
         }
         self.relieve().await
     }
 
-    /// Says that nothing was done.
+    /// Logs that the open intent was not carried out.
     pub(super) fn abort(&mut self) -> Result<()> {
         let Some(intent) = self.state.open.take() else {
             return Ok(());
@@ -257,22 +263,25 @@ impl Turn<'_> {
         let state = &mut *self.state;
         let Some(log) = state.log.as_mut() else { return Ok(()) };
         match log.append(&[&record], Durability::Relaxed) {
-            // On a full disk there is no room for the word, and readers would wait for a change that nobody makes: the intent goes.
+            // On a full disk there is no space for the record, and readers would wait for a change that nobody makes.
+            // Cutting the intent off needs no space.
             Err(_) if log.size() == state.intent_at.end => log.cut_back(state.intent_at.start),
             written => written,
         }
     }
 
-    /// Has a log that has grown enter the journal in the background.
+    /// Moves a log that has grown into the journal in the background.
     async fn relieve(&mut self) -> Result<()> {
         let Some(files) = self.journaled.gate.files() else {
             return Ok(());
         };
         let size = self.state.log.as_ref().map_or(0, Log::size);
+        // An open intent and its closing record are matched within one log, so that log must not be set aside yet.
         if size < FULL_BYTES || self.state.open.is_some() {
             return Ok(());
         }
-        // Only whoever has the lock removes it: another could have been put aside since the background began.
+        // Only the lock holder removes it: the background thread cannot know whether another log was set aside since it
+        // started.
         if log::is_aside(files) && ingest::ingested(self.room)? >= self.state.aside {
             log::forget(files)?;
         }
@@ -289,13 +298,14 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is known at a path.
+    /// Returns the recorded entry at a path.
     pub(super) fn known(&mut self, path: &[u8]) -> Result<Option<Known>> {
         self.state.knowledge.at(self.room, path)
     }
 }
 
-/// Ingests the log that was put aside. Where that fails, whoever has the next turn does it.
+/// Moves the log that was set aside into the journal, on a separate thread. If that fails, the next write session does
+/// it.
 fn ingest_later(room: DepotWorkspace, files: Files, misfits: Arc<Mutex<Misfits>>) {
     let work = move || {
         let ingested = log::put_aside(&files).and_then(|records| ingest::ingest_blocking(&room, sorted(records).ready));

@@ -1,4 +1,4 @@
-//! The files at a point of a journal that may not have met all of them by then.
+//! The files at a point of a journal that may not have recorded all of them by then.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::storage::DepotView;
 use crate::tree::bytes;
 use crate::workspace::DepotWorkspace;
 
-/// What the journal knew at a point. Of a path that it had not met, it says so rather than that nothing was there.
+/// The recorded files at a point. For a path that the journal had not recorded, it reports that rather than a missing
+/// file.
 #[derive(Debug)]
 pub(super) struct PastView {
     pub(super) view: DepotView,
@@ -24,7 +25,8 @@ pub(super) struct PastView {
 }
 
 impl PastView {
-    /// Where to read a path that was met only after the point: the state in which it was, since it is taken to have been the same.
+    /// Returns the view in which a path was recorded for the first time, if that was after the point. The path is
+    /// assumed to have been the same at the point.
     fn met_later(&self, path: &WsPath, error: &Error) -> Result<Option<DepotView>> {
         if error.kind() != ErrorKind::NotFound || self.has_met_all()? {
             return Ok(None);
@@ -39,7 +41,8 @@ impl PastView {
         self.room.shared().database.read(read)
     }
 
-    /// The error for a path that the journal does not know at the point: where it never met it and it is there now, it says so.
+    /// Returns the error for a path that the journal does not have at the point. If the journal never recorded it and
+    /// it exists now, the error says so.
     async fn explained(&self, path: &WsPath, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;

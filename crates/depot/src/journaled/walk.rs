@@ -1,7 +1,7 @@
-//! A look at everything: what a snapshot, and a difference to now, begin with.
+//! Scans all files: the first step of a snapshot, and of a difference to the present state.
 //!
-//! Storages with handles are walked on a few threads, one stat for each entry; whatever has the version that the journal knows is not
-//! read. Content is put into the depot as it is met, so that memory holds names and addresses, not files.
+//! A storage with handles is scanned on a few threads, with one stat for each entry; a file with its recorded version
+//! is not read. Content is stored in the depot as it is read, so that memory holds names and addresses, not files.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -19,18 +19,18 @@ use super::turn::Turn;
 use crate::metadata::Session;
 
 const THREADS: usize = 4;
-/// Content kept in memory before it is put into the depot.
+/// Bytes of content that are kept in memory before they are stored in the depot.
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
 type Visited = Vec<(Vec<u8>, Stat)>;
-/// In the order of paths.
+/// Scanned entries, sorted by path.
 pub(super) type Walked = Visited;
 
 impl Turn<'_> {
-    /// Looks at `within` and everything below it, and records what differs as one change.
+    /// Compares `within` and everything below it with the journal, and records the differences as one change.
     pub(super) async fn look_everywhere(&mut self, within: &WsPath) -> Result<()> {
         self.drain().await?;
-        // The walk runs on threads of its own, so what is known is fetched meanwhile.
+        // The scan runs on other threads, so the recorded entries are fetched at the same time.
         let place = EntryPath::from(within.clone());
         let (walked, known) = futures::join!(self.walked(&place), async {
             self.state.knowledge.below(self.room, within.as_str().as_bytes())
@@ -38,7 +38,7 @@ impl Turn<'_> {
         let (walked, known) = (walked?, known?);
         let mut gathering = Gathering::default();
         let exclusions = self.journaled.exclusions.clone();
-        // What was recorded before it was kept out of history stays as it is there.
+        // Entries that were recorded before they were kept out of history stay recorded as they are.
         let known = known
             .into_iter()
             .filter(|(path, one)| !exclusions.covers_bytes(path, is_directory(one)));
@@ -75,7 +75,7 @@ impl Turn<'_> {
             .is_some_and(|row| row.whole.is_some()))
     }
 
-    /// Captures what differs, several files at once where each is a request.
+    /// Captures the differing entries, several at once on a remote storage.
     async fn gather(&self, differing: Vec<Differing>, gathering: &mut Gathering) -> Result<()> {
         let looks = differing.into_iter().map(|one| self.look_closely(one));
         let mut looks = stream::iter(looks).buffered(self.journaled.at_once());
@@ -121,15 +121,16 @@ impl Turn<'_> {
         Ok((path, Looked::Differs(thing)))
     }
 
-    /// What a list did not tell: of a file, reading it will.
+    /// Completes a stat that comes from a list. Only directories need it: reading a file returns its mode.
     async fn whole_stat(&self, path: &WsPath, stat: Stat) -> Result<Option<Stat>> {
-        match self.journaled.reach.is_far && stat.kind == EntryKind::Directory {
-            true => self.stat(path).await,
-            false => Ok(Some(stat)),
+        if self.journaled.reach.is_far && stat.kind == EntryKind::Directory {
+            self.stat(path).await
+        } else {
+            Ok(Some(stat))
         }
     }
 
-    /// Puts the content gathered so far into the depot.
+    /// Stores the content gathered so far in the depot.
     async fn store(&self, gathering: &mut Gathering) -> Result<()> {
         let shared = self.room.shared().clone();
         let durability = self.journaled.durability;
@@ -161,7 +162,7 @@ impl Turn<'_> {
         writer.writer.write(durability, record).await
     }
 
-    /// Remembers newer versions of content that has not changed.
+    /// Records new versions of files whose content has not changed.
     async fn note_tokens(&mut self, renewed: Vec<(Vec<u8>, String)>) -> Result<()> {
         if renewed.is_empty() {
             return Ok(());
@@ -181,7 +182,7 @@ impl Turn<'_> {
         self.room.shared().writer.write(self.journaled.durability, note).await
     }
 
-    /// Everything at `within` and below it, with what its stat tells.
+    /// Returns everything at `within` and below it, with the stat of each entry.
     pub(super) async fn walked(&self, within: &EntryPath) -> Result<Walked> {
         let files = self.journaled.files.clone();
         if files.open_directory(&WsPath::root())?.is_some() {
@@ -222,7 +223,8 @@ impl Turn<'_> {
         Ok(walked)
     }
 
-    /// What is at a listed path: from the list where that tells a version, so that it can be told whether it is what is known.
+    /// Returns the stat of a listed entry. On a remote storage it comes from the list if that includes a version to
+    /// compare.
     async fn described(&self, entry: Entry) -> Result<Option<(Vec<u8>, Stat)>> {
         let Some(path) = entry.path.as_path() else {
             return Ok(None);
@@ -232,8 +234,8 @@ impl Turn<'_> {
             EntryKind::Directory => true,
             EntryKind::Symlink | EntryKind::Other => false,
         };
-        let stat = match is_told && self.journaled.reach.is_far {
-            true => Some(Stat {
+        let stat = if is_told && self.journaled.reach.is_far {
+            Some(Stat {
                 kind: entry.kind,
                 size: entry.size,
                 mode: None,
@@ -243,34 +245,35 @@ impl Turn<'_> {
                 version: entry.version.clone(),
                 target: None,
                 hard_linked: entry.hard_linked,
-            }),
-            false => self.stat(path).await?,
+            })
+        } else {
+            self.stat(path).await?
         };
         Ok(stat.map(|stat| (path.as_str().as_bytes().to_vec(), stat)))
     }
 }
 
-/// An entry that is not plainly what is known.
+/// An entry whose stat differs from the recorded entry.
 struct Differing {
     path: Vec<u8>,
     stat: Stat,
     known: Option<Known>,
 }
 
-/// What a closer look tells.
+/// The result of a closer comparison.
 enum Looked {
-    /// It is what is known; its version now, where it has another.
+    /// The entry is unchanged; its present version, if that has another text.
     Same(Option<String>),
     Differs(Option<Thing>),
 }
 
-/// What a look has gathered.
+/// The findings of a scan.
 #[derive(Debug, Default)]
 struct Gathering {
     found: Vec<FoundEntry>,
-    /// How many of them have their content in the depot.
+    /// Number of `found` entries whose content is in the depot.
     stored: usize,
-    /// Content of the others.
+    /// Bytes of content of the others.
     bytes: usize,
     renewed: Vec<(Vec<u8>, String)>,
 }
@@ -289,7 +292,7 @@ fn is_directory(known: &Known) -> bool {
     known.kind == EntryKind::Directory
 }
 
-/// Whether the stat alone shows that nothing changed.
+/// Returns whether the stat alone shows that nothing changed.
 pub(super) fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
     let is_same = known.kind == stat.kind && stat.mode.is_none_or(|mode| mode == known.mode);
     is_same
@@ -302,7 +305,7 @@ pub(super) fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
         }
 }
 
-/// The version to ask the storage about, where it differs in nothing but its text.
+/// Returns the recorded version to ask the storage about, if nothing but the text of the version differs.
 fn unsure(known: &Known, stat: &Stat) -> Option<String> {
     let is_like = known.kind == EntryKind::File
         && stat.kind == EntryKind::File
@@ -311,7 +314,7 @@ fn unsure(known: &Known, stat: &Stat) -> Option<String> {
     known.token.clone().filter(|_| is_like)
 }
 
-/// A directory still to be walked.
+/// A directory that is still to be scanned.
 struct Ahead {
     path: Vec<u8>,
     above: Arc<dyn Directory>,
@@ -333,7 +336,7 @@ fn walk_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusio
     let root = match opened(files, within) {
         Ok(Some(root)) => root,
         Ok(None) => return Ok(walked),
-        // It is no directory: what it is, is all there is.
+        // It is not a directory, so there are no entries below it.
         Err(error) if is_nothing(error.kind()) => return Ok(walked),
         Err(error) => return Err(error),
     };
@@ -350,7 +353,7 @@ fn walk_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusio
             .map(|thread| {
                 thread
                     .join()
-                    .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a walk failed")))
+                    .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a thread that scans the files failed")))
             })
             .collect()
     });
@@ -364,7 +367,7 @@ fn walk_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusio
     }
 }
 
-/// Opens the directory at `within`; `None` where the storage has no handles.
+/// Opens the directory at `within`; `None` if the storage has no handles.
 fn opened(files: &dyn Storage, within: &EntryPath) -> Result<Option<Box<dyn Directory>>> {
     if let Some(path) = within.as_path() {
         return files.open_directory(path);
@@ -373,7 +376,7 @@ fn opened(files: &dyn Storage, within: &EntryPath) -> Result<Option<Box<dyn Dire
     Way::new(files).directory(above)?.open_directory(name).map(Some)
 }
 
-/// What is at the place itself; of the root nothing is told.
+/// Returns the stat of the start of the scan itself; nothing for the root.
 fn walk_one(files: &dyn Storage, place: &EntryPath) -> Result<Walked> {
     let stat = match place.as_path() {
         Some(path) if path.is_root() => None,
@@ -400,7 +403,7 @@ fn walk_queue(queue: &(Mutex<Queue>, Condvar), exclusions: &Exclusions) -> Resul
                 let opened: Arc<dyn Directory> = Arc::from(opened);
                 visit(&opened, &next.path, exclusions, queue)
             }
-            // Gone meanwhile, or not to be entered: its content stays unknown.
+            // It is gone, or access is denied: its entries stay unknown.
             Err(error) if is_nothing(error.kind()) || error.kind() == ErrorKind::Denied => Ok(Vec::new()),
             Err(error) => Err(error),
         };
@@ -413,7 +416,7 @@ fn walk_queue(queue: &(Mutex<Queue>, Condvar), exclusions: &Exclusions) -> Resul
                 state.failed = Some(error);
             }
         }
-        // Whoever adds work wakes the others; here it is only told that there will be no more.
+        // Threads that add work wake the others; this wake-up only says that there will be no more work.
         if state.at_work == 0 && state.ahead.is_empty() {
             queue.1.notify_all();
         }
@@ -435,7 +438,7 @@ fn take(queue: &(Mutex<Queue>, Condvar)) -> Option<Ahead> {
     }
 }
 
-/// Describes the entries of a directory and puts those that are directories into the queue.
+/// Returns the stats of the entries of a directory, and adds its directories to the queue.
 fn visit(
     directory: &Arc<dyn Directory>,
     path: &[u8],
@@ -447,6 +450,7 @@ fn visit(
     for entry in directory
         .entries()?
         .into_iter()
+        // Sockets, fifos and devices are not part of a workspace.
         .filter(|entry| entry.kind != EntryKind::Other)
     {
         let below = match path {
@@ -465,6 +469,7 @@ fn visit(
         if stat.kind == EntryKind::Directory {
             ahead.push(Ahead {
                 path: below.clone(),
+                // A handle, not a path: others may exchange directories during the scan.
                 above: directory.clone(),
                 name: entry.name,
             });
@@ -478,7 +483,7 @@ fn visit(
     Ok(walked)
 }
 
-/// Works on a thread of its own, so that the caller's drives other futures.
+/// Runs `work` on a separate thread, so that the caller's thread can run other futures.
 async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (sender, done) = oneshot::channel();
     let failed = || Error::new(ErrorKind::Unavailable, "no thread can be started");

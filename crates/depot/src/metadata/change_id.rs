@@ -1,19 +1,20 @@
-//! Ids of changes that tell where the change is, so that finding one by its id takes no index: an index would cost a small change one
-//! more page than all that it says of itself.
+//! Ids that encode the workspace and the number of a change, so that finding a change by its id needs no index: for a
+//! small change, an index would write one more page than the change itself.
 //!
-//! The id stays a UUID of version 7, ordered by time. What is random in another tells the workspace and the number instead, which no
-//! other change of the depot has. An id from elsewhere, of a change that was imported or was named before it had a number, is kept in an
-//! index.
+//! The id stays a UUID of version 7, ordered by time. The bits that are random in other UUIDs hold the workspace and
+//! the number, which are unique in the depot. Other ids, of changes that were imported or got their id before their
+//! number, are kept in an index.
 
-/// Where the part that is random in other ids begins.
+/// The position of the part that is random in other UUIDs.
 const PLACE: usize = 19;
 const LENGTH: usize = 36;
-/// What every UUID of this kind has in front of that part.
+/// The variant bits of a UUID, in front of that part.
 const VARIANT: u64 = 0b10 << 62;
 const SEQ_BITS: u32 = 38;
 const WORKSPACE_BITS: u32 = 24;
 
-/// The id `id` made to tell where its change is; `None` where it cannot.
+/// Returns `id` with the workspace and the number encoded in it; `None` if `id` is no UUID of version 7 or the numbers
+/// are too large.
 pub(crate) fn telling(id: &str, workspace: i64, seq: i64) -> Option<String> {
     let is_fit = id.len() == LENGTH && id.is_ascii() && id.as_bytes()[14] == b'7' && id.as_bytes()[PLACE - 1] == b'-';
     let workspace = u64::try_from(workspace)
@@ -24,7 +25,8 @@ pub(crate) fn telling(id: &str, workspace: i64, seq: i64) -> Option<String> {
     is_fit.then(|| format!("{}{:04x}-{:012x}", &id[..PLACE], place >> 48, place & 0xffff_ffff_ffff))
 }
 
-/// The workspace and the number of the change that `id` tells, if it is one that does.
+/// Returns the workspace and the number that `id` encodes. For any other UUID these numbers mean nothing, so the caller
+/// must compare the id of the change that it finds.
 pub(super) fn place_of(id: &str) -> Option<(i64, i64)> {
     if id.len() != LENGTH || !id.is_ascii() {
         return None;

@@ -1,4 +1,4 @@
-//! The journal: what each change was, and which changes stand.
+//! The journal: the rows of changes, and which of them are in effect.
 
 use garret_core::Result;
 use rusqlite::{Row, params};
@@ -8,14 +8,14 @@ use super::entries::{ALIVE, PAST};
 use super::{Listed, Session};
 use crate::tree::span_below;
 
-/// A change without its paths, which the entries tell.
+/// A change without its paths, which are found through the entries.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeRow {
     pub(crate) workspace: i64,
     pub(crate) seq: i64,
     pub(crate) id: String,
     pub(crate) at: i64,
-    /// The word of a `ChangeKind`.
+    /// The text form of a `ChangeKind`.
     pub(crate) kind: String,
     pub(crate) operation: String,
     pub(crate) summary: String,
@@ -24,29 +24,29 @@ pub(crate) struct ChangeRow {
     pub(crate) tool_call: Option<String>,
     pub(crate) door: String,
     pub(crate) command: Option<String>,
-    /// The change that holds this one reversed.
+    /// The number of the change that undid this one, if it is undone.
     pub(crate) undone_by: Option<i64>,
 }
 
-/// Which of the changes that stand to look for.
+/// A selection among the changes that an undo may reverse.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Standing<'a> {
-    /// The newest so many.
+    /// The newest changes, this many.
     Last(usize),
-    /// All of one session.
+    /// All changes of one session.
     Session(&'a str),
-    /// All of one tool call.
+    /// All changes of one tool call.
     ToolCall(&'a str),
 }
 
 const COLUMNS: &str =
     "workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, undone_by";
 
-/// What an undo may pick: neither an undo nor a redo, and not already undone.
+/// The condition for changes that an undo may reverse: neither an undo nor a redo, and not undone already.
 const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
 
 impl Session<'_> {
-    /// Adds a change, with the paths that it names itself.
+    /// Adds a change, with the paths that are listed in its own row.
     pub(crate) fn add_change(self, row: &ChangeRow, listed: &Listed) -> Result<()> {
         self.execute(
             "INSERT INTO change
@@ -73,13 +73,13 @@ impl Session<'_> {
         .map(|_| ())
     }
 
-    /// The change `seq` of a workspace.
+    /// Returns the change `seq` of a workspace.
     pub(crate) fn change(self, workspace: i64, seq: i64) -> Result<Option<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq = ?2");
         self.first(&sql, [workspace, seq], change)
     }
 
-    /// The change with the id `id`, in whatever workspace.
+    /// Returns the change with the id `id`, in any workspace.
     pub(crate) fn change_by_id(self, id: &str) -> Result<Option<ChangeRow>> {
         if let Some((workspace, seq)) = place_of(id)
             && let Some(row) = self.change(workspace, seq)?.filter(|row| row.id == id)
@@ -90,13 +90,14 @@ impl Session<'_> {
         self.first(&sql, [id], change)
     }
 
-    /// The newest `limit` changes before `before`, newest first.
+    /// Returns the newest `limit` changes before `before`, newest first.
     pub(crate) fn changes_before(self, workspace: i64, before: i64, limit: usize) -> Result<Vec<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
         self.all(&sql, params![workspace, before, limit as i64], change)
     }
 
-    /// The newest `limit` changes up to `upto` that touched `path` or something below it, newest first; the root for all of them.
+    /// Returns the newest `limit` changes up to `upto` that touched `path` or a path below it, newest first; for the
+    /// root, all changes.
     pub(crate) fn changes_of(self, workspace: i64, upto: i64, path: &[u8], limit: usize) -> Result<Vec<ChangeRow>> {
         if path.is_empty() {
             return self.changes_before(workspace, upto + 1, limit);
@@ -118,14 +119,15 @@ impl Session<'_> {
         self.all(&sql, params![workspace, upto, path, start, end, limit as i64], change)
     }
 
-    /// The newest change made at or before the time `at`.
+    /// Returns the number of the newest change, up to `upto`, made at or before the time `at`.
     pub(crate) fn change_at(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
         let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 AND at <= ?3 ORDER BY seq DESC LIMIT 1";
         self.first(sql, [workspace, upto, at], |row| row.get(0))
     }
 
-    /// The changes that an undo of `which` reverses, newest first.
+    /// Returns the changes that an undo of `which` reverses, newest first.
     pub(crate) fn standing(self, workspace: i64, which: Standing<'_>) -> Result<Vec<ChangeRow>> {
+        // `INDEXED BY` keeps SQLite from walking the whole journal of a workspace for the few changes of one session.
         let (table, condition) = match which {
             Standing::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
             Standing::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
@@ -141,7 +143,7 @@ impl Session<'_> {
         }
     }
 
-    /// The newest undo that stands and has no change after it other than undos and redos.
+    /// Returns the newest undo that is not undone itself and has only undos and redos after it.
     pub(crate) fn redoable(self, workspace: i64) -> Result<Option<ChangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL
@@ -152,35 +154,35 @@ impl Session<'_> {
         self.first(&sql, [workspace], change)
     }
 
-    /// How many changes a workspace has, and the number of the newest.
+    /// Returns the count of a workspace's changes, and the number of the newest.
     pub(crate) fn change_count(self, workspace: i64) -> Result<(i64, i64)> {
         let sql = "SELECT count(*), coalesce(max(seq), 0) FROM change WHERE workspace = ?1";
         let found = self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(found.unwrap_or_default())
     }
 
-    /// Says which change holds `seq` reversed.
+    /// Sets the change that undid `seq`; `None` if it is in effect.
     pub(crate) fn set_undone_by(self, workspace: i64, seq: i64, by: Option<i64>) -> Result<()> {
         let sql = "UPDATE change SET undone_by = ?3 WHERE workspace = ?1 AND seq = ?2";
         self.execute(sql, params![workspace, seq, by]).map(|_| ())
     }
 
-    /// Notes that the change `seq` reverses the change `target`.
+    /// Records that the change `seq` reverses the change `target`.
     pub(crate) fn add_reversal(self, workspace: i64, seq: i64, target: i64) -> Result<()> {
         let sql = "INSERT INTO reversal (workspace, seq, target) VALUES (?1, ?2, ?3)";
         self.execute(sql, [workspace, seq, target]).map(|_| ())
     }
 
-    /// The newest change that stands and reverses the change `target`.
+    /// Returns the newest change that reverses `target` and is not undone itself.
     pub(crate) fn standing_reversal(self, workspace: i64, target: i64) -> Result<Option<i64>> {
-        // In this order: the few that reverse it first, and not all that stands.
+        // `CROSS JOIN` fixes the order: first the few reversals of the target, not all changes that are in effect.
         let sql = "SELECT reversal.seq FROM reversal CROSS JOIN change USING (workspace, seq)
                    WHERE reversal.workspace = ?1 AND target = ?2 AND undone_by IS NULL
                    ORDER BY reversal.seq DESC LIMIT 1";
         self.first(sql, [workspace, target], |row| row.get(0))
     }
 
-    /// The changes that the change `seq` reverses, newest first.
+    /// Returns the changes that the change `seq` reverses, newest first.
     pub(crate) fn reversals(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
         let sql = "SELECT target FROM reversal WHERE workspace = ?1 AND seq = ?2 ORDER BY target DESC";
         self.all(sql, [workspace, seq], |row| row.get(0))

@@ -1,7 +1,8 @@
-//! Moving the log into the database: beside the writer, on a thread of its own, so that no change waits for it.
+//! Checkpoints: move the log into the database on a thread beside the writer, so that no change waits for it.
 //!
-//! The log begins anew only when all of it was moved and nothing came after, which under steady work is never the case beside the
-//! writer. So a log that has grown long is finished by the writer itself; by then little of it is left to move.
+//! SQLite restarts the log at its beginning only when all of it was moved and nothing was added since. Under steady
+//! work that never happens beside the writer, so the writer itself finishes a log that has grown long; by then little
+//! of it is left to move.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -12,45 +13,46 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error;
 
-/// Pages of the log after which they are moved into the database, in 4 KiB: each time costs two syncs, and a page that changed often is
-/// moved once.
+/// The number of new log pages, of 4 KiB, after which a checkpoint begins: each checkpoint costs two syncs, and a page
+/// that changed often is moved once.
 const STRETCH: i32 = 4096;
-/// A log this long is finished by the writer, as soon as little of it is left.
+/// The length from which on the writer finishes the log, as soon as at most [`REST`] pages are left to move.
 const LONG: i32 = 3 * STRETCH;
-/// How much is little.
+/// The number of pages that the writer may move itself.
 const REST: i32 = 512;
-/// A log this long is finished whatever is left.
+/// The length from which on the writer finishes the log, however many pages are left.
 const LONGEST: i32 = 2 * LONG;
 
-/// What a commit makes of the log.
+/// The action on the log after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Step {
-    /// It grows on.
+    /// The log keeps growing.
     #[default]
     Leave,
-    /// What is there is moved while the work goes on.
+    /// A thread moves the pages of the log while the writer continues.
     Beside,
-    /// What is left is moved at once.
+    /// The writer moves the remaining pages before its next transaction.
     Finish,
 }
 
-/// How far the log was moved.
+/// The progress of the checkpoints.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Pages that the log had when the newest move began.
+    /// The length of the log when the newest checkpoint began, in pages.
     covered: i32,
-    /// That move.
+    /// The kind of the newest checkpoint.
     newest: Step,
 }
 
 impl Progress {
-    /// What to do with a log of `pages`, where nothing is being moved.
+    /// Chooses the action for a log of `pages`, when no checkpoint is under way.
     fn step(&mut self, pages: i32) -> Step {
         if pages < self.covered {
-            // It began anew.
+            // The log was restarted.
             *self = Self::default();
         }
-        // Once after each move beside the writer: where a reader keeps the log from beginning anew, each commit would else be synced.
+        // Only once after each checkpoint beside the writer: while a reader keeps the log from being restarted, each
+        // commit would else pay for a checkpoint with its syncs.
         let may_finish = pages > LONG && self.newest == Step::Beside;
         let step = match pages - self.covered {
             ..=REST if may_finish => Step::Finish,
@@ -69,7 +71,7 @@ impl Progress {
     }
 }
 
-/// The moves of one writer's log.
+/// The checkpoints of one writer's log.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     path: PathBuf,
@@ -78,7 +80,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Has the connection that writes to the database at `path` look after the log.
+    /// Installs the checkpoints on the connection that writes to the database at `path`.
     pub(super) fn attend(connection: &mut Connection, path: &Path) -> Result<()> {
         let mut checkpoints = Self {
             path: path.to_owned(),
@@ -92,14 +94,14 @@ impl Checkpoints {
         connection.wal_hook(Some(after_commit)).map_err(error::database)
     }
 
-    /// Ends that, when what is being moved is.
+    /// Removes the checkpoints from the connection, and waits for one that is under way.
     pub(super) fn dismiss(connection: &mut Connection) -> Result<()> {
         let none: Option<fn(&mut Wal, i32) -> rusqlite::Result<()>> = None;
         connection.wal_hook(none).map_err(error::database)
     }
 
-    /// What cannot be moved stays in the log, where it is as safe, until the next time.
     fn after_commit(&mut self, log: &mut Wal, pages: i32) {
+        // Failures are ignored below: pages that were not moved are as safe in the log, until the next checkpoint.
         if self.beside.as_ref().is_some_and(|moving| !moving.is_finished()) {
             return;
         }
@@ -129,7 +131,9 @@ impl Drop for Checkpoints {
 fn move_log(path: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
+    // Without this, closing the connection would be another checkpoint, which may delete the log.
     super::connection::leave_log(&connection)?;
+    // A passive checkpoint neither waits for the writer nor makes it wait.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 

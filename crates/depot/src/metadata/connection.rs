@@ -1,9 +1,10 @@
-//! The connections: one that writes, and for reading a pool that never waits for it.
+//! The connections to the database: one that writes, and a pool of readers that never wait for it.
 //!
-//! A short log stays when the last of them is closed, as after a crash: the next one to open the database reads it.
+//! When the last connection is closed, a short log stays in place, as after a crash: the next process that opens the
+//! database reads it.
 //!
-//! In memory there is one connection behind a lock, since SQLite gives a private memory database no second one; a reader then waits
-//! for a group commit, which without a disk is short.
+//! In memory there is one connection behind a lock, since a private memory database of SQLite allows no second one. A
+//! reader then waits for a group commit, which is short without a disk.
 
 #![allow(clippy::disallowed_methods, reason = "the size of the database's own log")]
 
@@ -23,17 +24,18 @@ use super::patience::{patiently, wait};
 use super::schema::{self, Expected};
 use crate::error;
 
-/// Statements that a connection keeps prepared.
+/// The number of prepared statements that a connection caches.
 const STATEMENTS: usize = 64;
-/// Bytes of the log that the last one to close the database leaves in place. To move them would cost every short program three syncs;
-/// whoever opens the database next has to read them.
+/// The maximum number of bytes of the log that stay in place when the writer is closed. Moving them would cost every
+/// short-lived program three syncs; leaving them costs the next process that opens the database a read.
 const LEFT_LOG_BYTES: u64 = 256 * 1024;
-/// KiB of pages that a connection keeps. Whenever a page was split, SQLite looks through all of them at the commit.
+/// The page cache of a connection, in KiB. Not larger: after a page was split, SQLite scans the whole cache at the
+/// commit.
 const CACHE_KIB: i64 = 8 * 1024;
-/// Readers kept open when nobody reads.
+/// The maximum number of idle readers that stay open.
 const IDLE_READERS: usize = 16;
 
-/// Where the metadata is.
+/// The database of the metadata, in a file or in memory.
 #[derive(Debug)]
 pub(crate) enum Database {
     File {
@@ -46,8 +48,8 @@ pub(crate) enum Database {
 /// The connection that the writer owns.
 pub(crate) struct WriteConnection {
     used: Used,
-    /// Whether commits are synced now, where that is known: SQLite prepares the statement that says so anew each time, which costs a
-    /// small change a good part of its time.
+    /// Whether commits are synced now, if that is known. Kept here because SQLite prepares the pragma that sets it
+    /// again each time, which takes a good part of the time of a small change.
     is_durable: Cell<Option<bool>>,
     group: Group,
 }
@@ -68,10 +70,10 @@ impl WriteConnection {
 }
 
 impl Database {
-    /// Opens the database in the file `path`, migrating it, or making it where none is expected.
+    /// Opens the database in the file `path` and migrates it, or creates it if `expected` allows that.
     pub(crate) fn open(path: &Path, expected: Expected) -> Result<(Self, WriteConnection)> {
-        // As a whole: of two that make the same database, one is refused in its middle, however long it would wait, since the other
-        // may be waiting for it.
+        // All of it is retried together: of two processes that create the same database, SQLite fails one in the
+        // middle, however long it would wait, since the other may be waiting for it.
         let mut connection = patiently(|| {
             let connection = connect(path)?;
             connection
@@ -87,7 +89,7 @@ impl Database {
         Ok((Self::File { path, idle }, WriteConnection::new(used)))
     }
 
-    /// An empty database that lives as long as this value.
+    /// Creates an empty database that lives as long as this value.
     pub(crate) fn in_memory() -> Result<(Self, WriteConnection)> {
         let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
         schema::migrate(&connection, Expected::Either)?;
@@ -96,13 +98,13 @@ impl Database {
         Ok((Self::Memory(shared), WriteConnection::new(used)))
     }
 
-    /// Whether the metadata outlives the process.
+    /// Returns whether the metadata outlives the process.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self, Self::File { .. })
     }
 
-    /// Empties the log, so that nothing is in it any more which was removed from the database; where others are at work on it, as far as
-    /// they let it.
+    /// Empties the log, so that it no longer holds data that was removed from the database. While others use the log,
+    /// it is emptied only as far as they allow.
     pub(crate) fn empty_log(&self) -> Result<()> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -118,16 +120,18 @@ impl Database {
         })
     }
 
-    /// Runs `look`, which is one statement and so needs no transaction around it.
+    /// Runs `look` without a transaction around it; it must be a single statement.
     pub(crate) fn read_once<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
         self.with_reader(|connection| look(Session::reading(connection)).map(Ok))
     }
 
-    /// The outer error of `look` is the connection's, which is then not used again.
+    /// Runs `look` with a connection of the pool. The outer error of `look` is a failure of the connection, which is
+    /// then closed.
     fn with_reader<T>(&self, look: impl FnOnce(&Connection) -> Result<Result<T>>) -> Result<T> {
         match self {
             Self::Memory(shared) => look(&shared.lock().expect("no holder panics"))?,
             Self::File { path, idle } => {
+                // The pool is not locked while `look` runs, so that readers do not wait for each other.
                 let kept = idle.lock().expect("no holder panics").pop();
                 let connection = kept.map_or_else(|| connect_reader(path), Ok)?;
                 let outcome = look(&connection)?;
@@ -142,7 +146,7 @@ impl Database {
 }
 
 impl WriteConnection {
-    /// Runs `work` with the connection; in memory, readers wait meanwhile.
+    /// Runs `work` with the connection. In memory, readers wait meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(Writing<'_>) -> T) -> T {
         let writing = |connection| Writing {
             connection,
@@ -161,10 +165,10 @@ impl Drop for WriteConnection {
         let Used::Own(connection) = &mut self.used else {
             return;
         };
-        // Waits for what is being moved beside it, which would be in the way.
+        // Waits for a checkpoint that is under way: it would keep the log from being emptied.
         let _ = Checkpoints::dismiss(connection);
         if log_bytes(connection) > LEFT_LOG_BYTES {
-            // What stays in the log is as safe there.
+            // On failure, the data in the log stays as safe there.
             let _ = empty_log(connection);
         }
     }
@@ -182,7 +186,7 @@ fn empty_log(connection: &Connection) -> Result<()> {
         .map_err(error::database)
 }
 
-/// The steps of a transaction that writes.
+/// The operations on a transaction that writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Writing<'c> {
     connection: &'c Connection,
@@ -191,7 +195,7 @@ pub(crate) struct Writing<'c> {
 }
 
 impl<'c> Writing<'c> {
-    /// Chooses, between transactions, whether the next commit is synced.
+    /// Sets whether the next commit is synced. Must be called between transactions.
     pub(crate) fn set_durable(self, is_durable: bool) -> Result<()> {
         if self.is_durable.get() == Some(is_durable) {
             return Ok(());
@@ -201,26 +205,29 @@ impl<'c> Writing<'c> {
         } else {
             "PRAGMA synchronous = NORMAL"
         };
+        // Unknown while the statement runs: if it fails, the next call must not trust the old value.
         self.is_durable.set(None);
         self.run(level)?;
         self.is_durable.set(Some(is_durable));
         Ok(())
     }
 
-    /// Begins, as the only one who writes; busy where another does.
+    /// Begins a transaction as the only writer; the error is `busy` if another process writes.
     pub(crate) fn begin(self) -> Result<()> {
+        // Another process may have changed the head since the last transaction.
         self.group.forget();
         self.run("BEGIN IMMEDIATE")
     }
 
-    /// Begins a part that can be taken back alone.
+    /// Begins a savepoint, so that one job can be rolled back alone.
     pub(crate) fn begin_job(self) -> Result<()> {
         self.group.forget();
         self.run("SAVEPOINT job")
     }
 
-    /// Keeps the part, or takes it back.
+    /// Ends the savepoint: keeps the writes of the job, or rolls them back.
     pub(crate) fn end_job(self, is_kept: bool) -> Result<()> {
+        // The cached head may be that of a change which is rolled back here.
         self.group.forget();
         if !is_kept {
             self.run("ROLLBACK TO job")?;
@@ -228,31 +235,33 @@ impl<'c> Writing<'c> {
         self.run("RELEASE job")
     }
 
-    /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
+    /// Commits the transaction if `outcome` is `Ok`. If it is not, or if the commit fails, the transaction is rolled
+    /// back.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
         let ended = outcome.and_then(|()| self.run("COMMIT"));
+        // SQLite may have ended the transaction itself when the disk failed; another rollback would hide the reason.
         if ended.is_err() && self.is_open() {
             self.run("ROLLBACK")?;
         }
         ended
     }
 
-    /// Ends the transaction; nothing of it stays.
+    /// Rolls the transaction back.
     pub(crate) fn take_back(self) -> Result<()> {
         self.run("ROLLBACK")
     }
 
-    /// Whether the transaction is still open: a failing disk may have ended it.
+    /// Returns whether the transaction is still open; a failing disk may have ended it.
     pub(crate) fn is_open(self) -> bool {
         !self.connection.is_autocommit()
     }
 
-    /// How many rows were put down since the connection was made.
+    /// Returns the number of rows that were changed since the connection was opened.
     pub(crate) fn rows_put(self) -> u64 {
         self.connection.total_changes()
     }
 
-    /// What the open transaction may look up and put down.
+    /// Returns a session of the open transaction.
     pub(crate) fn session(self) -> Session<'c> {
         Session {
             connection: self.connection,
@@ -269,19 +278,20 @@ impl<'c> Writing<'c> {
     }
 }
 
-/// The outer error is the connection's, which is then not used again.
+/// Runs `look` in a read transaction. The outer error is a failure of the connection, which is then closed.
 fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<Result<T>> {
     let session = Session::reading(connection);
     session.execute("BEGIN", [])?;
     let outcome = look(session);
     match (session.execute("COMMIT", []), outcome) {
-        // A disk that fails has ended the transaction. Why is what the look met, and not that there is none.
+        // A failing disk has ended the transaction. The error of `look` tells the reason; that of the commit only that
+        // there is none.
         (Err(_), Err(failed)) => Err(failed),
         (ended, outcome) => ended.map(|_| outcome),
     }
 }
 
-/// A connection whose statements wait for what others have locked.
+/// Opens a connection whose statements wait for locks of others.
 fn connect_reader(path: &Path) -> Result<Connection> {
     let mut connection = patiently(|| connect(path))?;
     let waiting = |tries: i32| wait(tries.unsigned_abs());
@@ -289,7 +299,7 @@ fn connect_reader(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that waits for nobody: that is left to whoever uses it.
+/// Opens a connection that does not wait for locks; its callers retry instead.
 fn connect(path: &Path) -> Result<Connection> {
     let connection = Connection::open(path);
     prepared(connection.map_err(error::database)?)
@@ -297,9 +307,10 @@ fn connect(path: &Path) -> Result<Connection> {
 
 fn prepared(connection: Connection) -> Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Waiting is left to the callers: their pauses differ between processes, so that each gets its turn.
     connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
-    // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
-    // of running it.
+    // Without this, SQLite prepares a statement whose plan might depend on its parameters again for each new value, at
+    // many times the cost of running it.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .and_then(|_| leave_log(&connection))
@@ -313,7 +324,7 @@ fn prepared(connection: Connection) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Has the log stay as it is when the connection is closed.
+/// Makes the log stay in place when the connection is closed.
 pub(super) fn leave_log(connection: &Connection) -> rusqlite::Result<()> {
     let setting = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(setting, true).map(|_| ())

@@ -1,4 +1,4 @@
-//! Which content the depot has, and the small content itself.
+//! The rows of content, with the bytes of small content.
 
 use garret_core::Result;
 use rusqlite::params;
@@ -8,43 +8,43 @@ use super::Session;
 use crate::content::{Address, ContentStore};
 use crate::error;
 
-/// A piece of content.
+/// The row of a piece of content, with its bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct ContentRow {
-    /// Bytes of content.
+    /// The number of content bytes.
     pub(crate) size: u64,
-    /// The encoded bytes, where the database has them and not the blob store.
+    /// The encoded bytes; `None` if the blob store has them.
     pub(crate) data: Option<Vec<u8>>,
 }
 
-/// A piece of content to put down.
+/// A piece of content to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredPiece<'a> {
-    /// Whether it is the list of a larger content's parts.
+    /// Whether the piece is the list of a larger content's parts.
     pub(crate) is_list: bool,
-    /// Bytes of content.
+    /// The number of content bytes.
     pub(crate) size: u64,
-    /// Bytes as they are stored; none where the blob store has them already.
+    /// The number of stored bytes; 0 if the blob store has them already.
     pub(crate) stored: u64,
-    /// The encoded bytes; `None` where the blob store has them.
+    /// The encoded bytes; `None` if the blob store has them.
     pub(crate) data: Option<&'a [u8]>,
 }
 
-/// What the database knows of a piece of content, without its bytes.
+/// The row of a piece of content, without its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRow {
-    /// Whether it is the list of a larger content's parts.
+    /// Whether the piece is the list of a larger content's parts.
     pub(crate) is_list: bool,
-    /// Bytes as they are stored.
+    /// The number of stored bytes.
     pub(crate) stored: u64,
     /// Whether the blob store holds it.
     pub(crate) is_blob: bool,
-    /// When a change last referred to it.
+    /// The time when a change last referred to it, in milliseconds.
     pub(crate) touched: i64,
 }
 
 impl Session<'_> {
-    /// What is known of the piece of content at `address`.
+    /// Returns the row of the piece at `address`, without its bytes.
     pub(crate) fn content_piece(self, address: Address) -> Result<Option<PieceRow>> {
         let sql = "SELECT list, stored, data IS NULL, touched FROM content WHERE hash = ?1";
         self.first(sql, [address], |row| {
@@ -57,7 +57,7 @@ impl Session<'_> {
         })
     }
 
-    /// The piece of content at `address`.
+    /// Returns the row of the piece at `address`, with its bytes.
     pub(crate) fn content(self, address: Address) -> Result<Option<ContentRow>> {
         self.first("SELECT size, data FROM content WHERE hash = ?1", [address], |row| {
             Ok(ContentRow {
@@ -67,29 +67,29 @@ impl Session<'_> {
         })
     }
 
-    /// When a change last referred to `address`; `None` where the depot does not have it.
+    /// Returns the time when a change last referred to `address`; `None` if the depot has no row of it.
     pub(crate) fn content_touched(self, address: Address) -> Result<Option<i64>> {
         self.first("SELECT touched FROM content WHERE hash = ?1", [address], |row| {
             row.get(0)
         })
     }
 
-    /// How many bytes the content at `address` has; `None` where the depot does not have it.
+    /// Returns the number of bytes of the content at `address`; `None` if the depot has no row of it.
     pub(crate) fn content_size(self, address: Address) -> Result<Option<u64>> {
         self.first("SELECT size FROM content WHERE hash = ?1", [address], |row| {
             row.get::<_, i64>(0).map(i64::unsigned_abs)
         })
     }
 
-    /// The first `limit` addresses after `after`, in order.
+    /// Returns the first `limit` addresses after `after`, in order.
     pub(crate) fn addresses(self, after: Option<Address>, limit: usize) -> Result<Vec<Address>> {
         let after = after.map(|address| address.0.to_vec()).unwrap_or_default();
         let sql = "SELECT hash FROM content WHERE hash > ?1 ORDER BY hash LIMIT ?2";
         self.all(sql, params![after, limit as i64], |row| row.get(0))
     }
 
-    /// Adds a piece of content, or re-dates it where the depot has it; gives its number. What is there may be damaged: what is known of
-    /// the piece takes its place, bytes that are at hand that of others.
+    /// Adds the row of a piece, or re-dates an existing one; returns its number. The existing row may be damaged, so
+    /// the fields of `piece` replace its fields, and bytes in `piece` replace its bytes.
     pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<i64> {
         let row = params![
             address,
@@ -117,7 +117,7 @@ impl Session<'_> {
         Ok(number)
     }
 
-    /// Forgets the bytes that the database has of a piece whose blob is in place, unless they are sound.
+    /// Removes the bytes that the database has of a piece whose blob is stored, unless they are sound.
     fn drop_damaged_data(self, address: Address) -> Result<()> {
         let data = self.content(address)?.and_then(|row| row.data);
         if data.is_some_and(|data| ContentStore::found_inline(data, address).is_none()) {
@@ -126,13 +126,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Re-dates content; tells whether the depot has it.
+    /// Re-dates content; returns whether the depot has it.
     pub(crate) fn touch_content(self, address: Address, touched: i64) -> Result<bool> {
         let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1";
         self.execute(sql, params![address, touched]).map(|count| count > 0)
     }
 
-    /// The addresses of all lists of parts.
+    /// Returns the addresses of all lists of parts.
     pub(crate) fn lists(self) -> Result<Vec<Address>> {
         self.all(
             "SELECT hash FROM content INDEXED BY content_list WHERE list = 1",
@@ -141,7 +141,7 @@ impl Session<'_> {
         )
     }
 
-    /// Every address that an entry names, at whatever point, in whatever workspace but those of `without`.
+    /// Returns every address that an entry refers to, at any point, in any workspace except those of `without`.
     pub(crate) fn named_addresses(self, without: &[i64]) -> Result<Vec<Address>> {
         let without = format!("{without:?}");
         self.all(
@@ -152,7 +152,7 @@ impl Session<'_> {
         )
     }
 
-    /// Removes the content at `address` unless a change referred to it since `before`; tells whether it did.
+    /// Removes the content at `address`, unless a change referred to it since `before`. Returns whether it was removed.
     pub(crate) fn remove_content(self, address: Address, before: i64) -> Result<bool> {
         let sql = "DELETE FROM content WHERE hash = ?1 AND touched < ?2";
         let removed = self.execute(sql, params![address, before])? > 0;
@@ -162,7 +162,7 @@ impl Session<'_> {
         Ok(removed)
     }
 
-    /// Chooses whether what is removed is overwritten with zeros, which costs a write of each page that it was on.
+    /// Sets whether removed data is overwritten with zeros, which costs a write of each page that it was on.
     pub(crate) fn overwrite_removed(self, is_wanted: bool) -> Result<()> {
         let word = if is_wanted { "ON" } else { "OFF" };
         self.connection
@@ -176,18 +176,18 @@ impl Session<'_> {
             .map(|_| ())
     }
 
-    /// Whether a blob may not have reached the disk.
+    /// Returns whether a blob may not have reached the disk.
     pub(crate) fn is_unsynced(self, address: Address) -> Result<bool> {
         let found = self.first("SELECT 1 FROM unsynced WHERE hash = ?1", [address], |_| Ok(()))?;
         Ok(found.is_some())
     }
 
-    /// The blobs not yet synced.
+    /// Returns the blobs not yet synced.
     pub(crate) fn unsynced(self) -> Result<Vec<Address>> {
         self.all("SELECT hash FROM unsynced ORDER BY hash", [], |row| row.get(0))
     }
 
-    /// Takes a blob off the list.
+    /// Removes a blob from the list of unsynced blobs.
     pub(crate) fn remove_unsynced(self, address: Address) -> Result<()> {
         self.execute("DELETE FROM unsynced WHERE hash = ?1", [address])
             .map(|_| ())

@@ -1,4 +1,5 @@
-//! The temporal tree, one level at a time. What a lineage shows is put together from levels by [`crate::tree`].
+//! The rows of the temporal tree, for one workspace (a level) at a time. [`crate::tree`] combines the levels of a
+//! lineage.
 
 use garret_core::{EntryKind, Result};
 use rusqlite::{Row, params};
@@ -8,7 +9,7 @@ use crate::content::Address;
 
 const LIVE: i64 = i64::MAX;
 
-/// An entry of the tree, whatever its path.
+/// An entry of the tree, without its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) kind: EntryKind,
@@ -16,14 +17,14 @@ pub(crate) struct Node {
     pub(crate) size: u64,
     /// The content of a file.
     pub(crate) content: Option<Address>,
-    /// Where a link points.
+    /// The target of a link.
     pub(crate) target: Option<String>,
     pub(crate) created: i64,
     pub(crate) modified: i64,
 }
 
 impl Node {
-    /// What stands in the columns of a row that says that nothing is there.
+    /// Returns the values for the columns of a row that hides a path.
     fn nothing() -> Self {
         Self {
             kind: EntryKind::Directory,
@@ -36,24 +37,24 @@ impl Node {
         }
     }
 
-    /// Whether the two are the same to a user: kind, content, mode, target. Times do not count.
+    /// Returns whether two entries are the same to a user: kind, content, mode and target. Times do not count.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let of = |node: &Self| (node.kind, node.mode, node.content, node.target.clone());
         of(self) == of(other)
     }
 }
 
-/// What one level says of a path.
+/// The row of one level for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// Something is there.
+    /// The path has this entry.
     Node(Node),
-    /// Nothing is there, whatever the lineage shows.
+    /// The path has no entry, whatever the lineage has.
     Hidden,
 }
 
 impl Held {
-    /// What is there.
+    /// Returns the entry, if there is one.
     pub(crate) fn node(self) -> Option<Node> {
         match self {
             Self::Node(node) => Some(node),
@@ -62,30 +63,30 @@ impl Held {
     }
 }
 
-/// What was found nearest to a path.
+/// The result of a combined lookup of a path and its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Nearest {
-    /// Something at the path.
+    /// The entry at the path.
     Itself(Node),
-    /// Nothing at the path, and this right above it.
+    /// No entry at the path; this is the entry of its parent.
     Above(Node),
 }
 
-/// What becomes of a row that has the place of a new one.
+/// The treatment of an existing row with the key of a new one.
 #[derive(Debug, Clone, Copy)]
 enum Insert {
-    /// It is replaced.
+    /// The existing row is replaced.
     Any,
-    /// It stays, and the new one is not added.
+    /// The existing row stays, and the new one is not added.
     New,
 }
 
-/// How a new row is found, and what it finds.
+/// The shortcuts of a new row: from its change to it, and from it to its content.
 #[derive(Debug, Clone, Copy, Default)]
 struct Finding {
-    /// Whether the change it begins with names its path.
+    /// Whether the row of its change lists its path, so that no index of entries is needed.
     is_listed: bool,
-    /// The number of its content, where that is at hand.
+    /// The number of its content's row, if the caller knows it.
     place: Option<i64>,
 }
 
@@ -100,13 +101,13 @@ pub(crate) struct EntryRow {
 
 const COLUMNS: &str = "kind, mode, size, hash, target, created, modified";
 
-/// The entries of a workspace that live, in the order of their paths.
+/// The live entries of a workspace, in the order of their paths.
 pub(super) const ALIVE: &str = "entry WHERE workspace = ?1 AND until = 9223372036854775807";
-/// Those that have ended, in the order of their paths and beginnings.
+/// The ended entries of a workspace, in the order of their paths and beginnings.
 pub(super) const PAST: &str = "entry INDEXED BY entry_past WHERE workspace = ?1 AND until < 9223372036854775807";
 
 impl Session<'_> {
-    /// What the level `workspace` itself says of `path` at the point `at`.
+    /// Returns the row of the level `workspace` for `path` at the point `at`.
     pub(crate) fn entry(self, workspace: i64, path: &[u8], at: i64) -> Result<Option<Held>> {
         let live = self.first(
             "SELECT kind, mode, size, hash, target, created, modified, since FROM entry
@@ -114,6 +115,7 @@ impl Session<'_> {
             params![workspace, path],
             |row| Ok((held(row, 0)?, row.get::<_, i64>(7)?)),
         )?;
+        // Most lookups are answered by the live row; ended rows are in another index.
         match live {
             Some((held, since)) if since <= at => Ok(Some(held)),
             _ if at == HEAD => Ok(None),
@@ -121,8 +123,8 @@ impl Session<'_> {
         }
     }
 
-    /// What the level says now of `path`, or else of `above`, the path right above it, in one look. `None` says only that a closer look
-    /// is needed.
+    /// Returns the live entry of `path`, or else of its parent `above`, with one statement. `None` means only that a
+    /// full lookup is needed.
     pub(crate) fn entry_or_above(self, level: Level, path: &[u8], above: &[u8]) -> Result<Option<Nearest>> {
         if level.at != HEAD {
             return Ok(None);
@@ -135,13 +137,16 @@ impl Session<'_> {
             params![level.workspace, path, above],
             |row| Ok((held(row, 0)?, row.get::<_, bool>(7)?)),
         )?;
-        Ok(found.and_then(|(held, is_itself)| match is_itself {
-            true => held.node().map(Nearest::Itself),
-            false => held.node().map(Nearest::Above),
+        Ok(found.and_then(|(held, is_itself)| {
+            if is_itself {
+                held.node().map(Nearest::Itself)
+            } else {
+                held.node().map(Nearest::Above)
+            }
         }))
     }
 
-    /// The same where what the level said at `at` has ended since.
+    /// Returns the row of a level for `path` at the point `at`, if that row has ended since.
     fn past_entry(self, workspace: i64, path: &[u8], at: i64) -> Result<Option<Held>> {
         let found = self.first(
             &format!(
@@ -154,8 +159,8 @@ impl Session<'_> {
         Ok(found.filter(|(_, until)| *until > at).map(|(held, _)| held))
     }
 
-    /// What the level says of `path` now, as [`Session::entry`] does, with the piece of content that a file there is found by: most
-    /// reads of small files are this one look.
+    /// Returns the live row of `path`, as [`Session::entry`] does, together with the row of its content. Most reads of
+    /// small files are this one statement.
     pub(crate) fn entry_with_content(self, workspace: i64, path: &[u8]) -> Result<Option<(Held, Option<ContentRow>)>> {
         self.first(
             "SELECT kind, mode, entry.size, entry.hash, target, created, modified, content.size, data
@@ -175,7 +180,8 @@ impl Session<'_> {
         )
     }
 
-    /// The first `limit` paths from `from` up to `end` (left out) of which the level says something at `at`, in order.
+    /// Returns the first `limit` paths from `from` up to `end` (exclusive) for which the level has a row at `at`, in
+    /// order.
     pub(crate) fn entries(
         self,
         workspace: i64,
@@ -184,10 +190,10 @@ impl Session<'_> {
         end: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Held)>> {
-        // An open end has a statement of its own, since nothing is smaller than NULL.
+        // An open end needs a statement of its own, since no path compares as smaller than NULL.
         let below = if end.is_some() { "path < ?4" } else { "?4 IS NULL" };
         let of = |rows: &str| format!("SELECT path, {COLUMNS} FROM {rows} AND path >= ?2 AND {below} AND since <= ?3");
-        // At the head only what lives is asked, so that a list does not wade through versions that are gone.
+        // At the head only live rows are read, so that a list does not scan the older versions.
         let selected = match at {
             HEAD => of(ALIVE),
             _ => format!("{} UNION ALL {} AND until > ?3", of(ALIVE), of(PAST)),
@@ -199,8 +205,9 @@ impl Session<'_> {
         )
     }
 
-    /// Makes `held` what the level says of `path` from the change `seq` on; `None` for saying nothing. `place` is the number of its
-    /// content, where that is at hand; `listed` is what the change names in its own row.
+    /// Makes `held` the row of the level for `path` from the change `seq` on; `None` leaves the path without a row.
+    /// `place` is the number of the content's row, if the caller knows it; `listed` collects the paths for the change's
+    /// own row.
     pub(crate) fn put_entry(
         self,
         workspace: i64,
@@ -216,7 +223,7 @@ impl Session<'_> {
              WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2 AND since < ?3",
             key,
         )?;
-        // An earlier step of the same change may have put one: it is replaced or taken away.
+        // An earlier step of the same change may have added a row: it is replaced or removed.
         match held {
             Some(held) => {
                 let finding = Finding {
@@ -235,7 +242,8 @@ impl Session<'_> {
         }
     }
 
-    /// The same for a path of which the level says nothing, as far as is known: most often it is one row to add and nothing to end.
+    /// Makes `held` the row of the level for `path` from the change `seq` on, for a path that is believed to have no
+    /// row. If that is right, one statement is enough; if not, the existing row is ended as in [`Session::put_entry`].
     pub(crate) fn put_new_entry(
         self,
         workspace: i64,
@@ -255,13 +263,13 @@ impl Session<'_> {
         }
     }
 
-    /// Adds what the level says of `path` between two points, which no change names in its own row.
+    /// Adds a row for `path` that is valid between two points and that no change lists in its own row.
     pub(crate) fn insert_entry(self, workspace: i64, path: &[u8], valid: (i64, i64), held: &Held) -> Result<()> {
         self.insert_row(Insert::Any, workspace, path, valid, held, Finding::default())
             .map(|_| ())
     }
 
-    /// Gives how many rows were added.
+    /// Adds a row; returns the number of rows added, 0 or 1.
     fn insert_row(
         self,
         insert: Insert,
@@ -309,7 +317,7 @@ impl Session<'_> {
         self.execute(sql, row)
     }
 
-    /// The paths that the changes after `after` up to `upto` touched on this level, in order.
+    /// Returns the paths that the changes after `after` up to `upto` touched on this level, in order.
     pub(crate) fn touched(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<Vec<u8>>> {
         let mut paths = self.touched_by_entries(workspace, after, upto)?;
         let sql = "SELECT began FROM change WHERE workspace = ?1 AND seq > ?2 AND seq <= ?3 AND began IS NOT NULL";
@@ -320,7 +328,8 @@ impl Session<'_> {
         Ok(paths)
     }
 
-    /// The same as far as the entries tell, without the paths that a change names itself.
+    /// Returns the paths that the changes after `after` up to `upto` touched, without those that a change lists in its
+    /// own row.
     fn touched_by_entries(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<Vec<u8>>> {
         self.all(
             "SELECT path FROM entry INDEXED BY entry_since
@@ -332,7 +341,7 @@ impl Session<'_> {
         )
     }
 
-    /// The paths that the change `seq`, which is under way, has touched so far, in order.
+    /// Returns the paths that the change `seq`, which is under way, has touched so far, in order.
     pub(crate) fn touched_yet(self, workspace: i64, seq: i64, listed: &Listed) -> Result<Vec<Vec<u8>>> {
         let mut paths = self.touched_by_entries(workspace, seq - 1, seq)?;
         paths.extend(listed.paths().map(<[u8]>::to_vec));
@@ -341,7 +350,8 @@ impl Session<'_> {
         Ok(paths)
     }
 
-    /// The entries that are said to be named by the change they began with although it does not, each with that change.
+    /// Returns the entries that are marked as listed in the row of their change although they are not, each with that
+    /// change.
     pub(crate) fn unnamed_entries(self, workspace: i64) -> Result<Vec<(Vec<u8>, i64)>> {
         self.all(
             "SELECT path, since FROM entry WHERE workspace = ?1 AND listed = 1 AND NOT EXISTS
@@ -353,7 +363,8 @@ impl Session<'_> {
         )
     }
 
-    /// Has the entry at `path` that began with the change `since` found without that change's row.
+    /// Marks the entry at `path` that began with the change `since` as not listed, so that it is found without that
+    /// change's row.
     pub(crate) fn unlist(self, workspace: i64, path: &[u8], since: i64) -> Result<()> {
         for sql in [
             "UPDATE entry SET listed = 0
@@ -366,7 +377,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The first change after which the level says something of `path`.
+    /// Returns the first change that gave `path` a row on this level.
     pub(crate) fn first_since(self, workspace: i64, path: &[u8]) -> Result<Option<i64>> {
         self.first(
             &format!(
@@ -378,7 +389,8 @@ impl Session<'_> {
         )
     }
 
-    /// What the level said of `path` up to `at`, newest first, each with the change that began it.
+    /// Returns the rows of the level for `path` that began up to `at`, newest first, each with the changes that began
+    /// and ended it.
     pub(crate) fn entry_history(self, workspace: i64, path: &[u8], at: i64) -> Result<Vec<(i64, i64, Held)>> {
         self.all(
             &format!(
@@ -391,7 +403,7 @@ impl Session<'_> {
         )
     }
 
-    /// The first `limit` rows of a level after the one of `after`, in the order of paths and then of time.
+    /// Returns the first `limit` rows of a level after the key `after`, in the order of paths and then of time.
     pub(crate) fn rows_after(self, workspace: i64, after: (&[u8], i64), limit: usize) -> Result<Vec<EntryRow>> {
         self.all(
             &format!(
@@ -411,14 +423,14 @@ impl Session<'_> {
         )
     }
 
-    /// Notes that the change `seq` moved, as its `step`th move, `source` to `place`.
+    /// Records that `change`, a workspace and a number, moved `source` to `place` as its `step`th move.
     pub(crate) fn add_move(self, change: (i64, i64), step: i64, source: &[u8], place: &[u8]) -> Result<()> {
         let sql = "INSERT INTO move (workspace, seq, step, source, place) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.execute(sql, params![change.0, change.1, step, source, place])
             .map(|_| ())
     }
 
-    /// What the change `seq` moved, from and to, in the order in which it did.
+    /// Returns the moves of the change `seq` as pairs of old and new path, in the order in which they were made.
     pub(crate) fn moves(self, workspace: i64, seq: i64) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.all(
             "SELECT source, place FROM move WHERE workspace = ?1 AND seq = ?2 ORDER BY step",

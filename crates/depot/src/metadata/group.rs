@@ -1,15 +1,15 @@
-//! What one change of a transaction leaves to the next: changes of a group are mostly of one workspace, and each would look up anew what
-//! the one before it has just put down.
+//! A cache that the changes of one transaction share. The changes of a group mostly belong to one workspace, and each
+//! would else look up the head that the change before it has just written.
 
 use std::cell::Cell;
 
 use super::Level;
 
-/// What is known of the workspace that the newest change of the open transaction was made in.
+/// The cached head of the workspace that the newest change of the open transaction belongs to.
 #[derive(Default)]
 pub(super) struct Group(Cell<Option<Known>>);
 
-/// The newest change of a workspace and the levels of its newest state.
+/// The number of a workspace's newest change, and the levels of its newest state.
 struct Known {
     workspace: i64,
     head: i64,
@@ -17,13 +17,15 @@ struct Known {
 }
 
 impl Group {
-    /// The newest change of a workspace and its levels, where they are known; then no longer: whoever changes it says what it has become.
+    /// Takes the cached head and levels out of the cache, if they are those of `workspace`.
     pub(super) fn take(&self, workspace: i64) -> Option<(i64, Vec<Level>)> {
+        // Removed even for another workspace: the caller is about to make a change, and caches the new head only when
+        // it finishes.
         let known = self.0.take().filter(|known| known.workspace == workspace)?;
         Some((known.head, known.levels))
     }
 
-    /// Remembers what a workspace has become.
+    /// Caches the head and the levels of a workspace after a change.
     pub(super) fn remember(&self, workspace: i64, head: i64, levels: Vec<Level>) {
         self.0.set(Some(Known {
             workspace,
@@ -32,7 +34,7 @@ impl Group {
         }));
     }
 
-    /// Forgets it, since anything may have come to be.
+    /// Empties the cache, after anything that may have changed the head.
     pub(super) fn forget(&self) {
         self.0.set(None);
     }

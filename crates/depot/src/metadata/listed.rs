@@ -1,27 +1,28 @@
-//! The paths that a change names in its own row: those at which it lets an entry begin, as long as they are few. A large change leaves
-//! the others to an index of the entries, which would cost a small one more than all the rest.
+//! The paths that are listed in the row of a change: those at which an entry begins with it, as long as they are few.
+//! The further paths of a large change are found by an index of the entries; for a small change, that index would cost
+//! more than all its other rows.
 
-/// The most bytes of paths in the row of a change.
+/// The maximum number of bytes of paths in the row of a change.
 const MOST_BYTES: usize = 512;
-/// Ends a path, in which it cannot be.
+/// The byte that ends a path; no path contains it.
 const END: u8 = 0;
 
-/// The paths, each with its end.
+/// The listed paths, each followed by [`END`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listed(Vec<u8>);
 
 impl Listed {
-    /// What a change's row says.
+    /// Parses the column of a change's row.
     pub(super) fn of_row(began: Vec<u8>) -> Self {
         Self(began)
     }
 
-    /// What the row of the change says; nothing where no path is named.
+    /// Returns the column of a change's row; `None` if no path is listed.
     pub(super) fn as_row(&self) -> Option<&[u8]> {
         Some(self.0.as_slice()).filter(|began| !began.is_empty())
     }
 
-    /// Names `path`, unless there is no room for it; tells whether it is named.
+    /// Lists `path`, unless there is no room for it. Returns whether it is listed.
     pub(crate) fn add(&mut self, path: &[u8]) -> bool {
         if self.paths().any(|listed| listed == path) {
             return true;
@@ -34,7 +35,7 @@ impl Listed {
         has_room
     }
 
-    /// No longer names `path`.
+    /// Removes `path` from the list.
     pub(crate) fn remove(&mut self, path: &[u8]) {
         if self.paths().any(|listed| listed == path) {
             let kept = self.paths().filter(|listed| *listed != path);
@@ -42,7 +43,7 @@ impl Listed {
         }
     }
 
-    /// The paths.
+    /// Returns the listed paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &[u8]> {
         let paths = self.0.split_inclusive(|byte| *byte == END);
         paths.map(|path| path.strip_suffix(&[END]).unwrap_or(path))

@@ -1,30 +1,31 @@
-//! Merges: which point of another workspace a workspace has taken in.
+//! The rows of merges: the points of other workspaces that a workspace has merged.
 
 use garret_core::Result;
 use rusqlite::params;
 
 use super::{Level, Session};
 
-/// A move, as the journal of a workspace has it.
+/// A move in the journal of a workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct MoveRow {
-    /// When it was made.
+    /// The time of its change.
     pub(crate) at: i64,
-    /// The change that made it; ids are in the order of time.
+    /// The id of its change; ids are in the order of time.
     pub(crate) change: String,
     pub(crate) source: Vec<u8>,
     pub(crate) place: Vec<u8>,
 }
 
 impl Session<'_> {
-    /// Notes that `into` has taken in everything up to `source`.
+    /// Records that `into` has merged everything up to `source`.
     pub(crate) fn add_merge(self, into: Level, source: Level) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO merge (workspace, seq, source, point) VALUES (?1, ?2, ?3, ?4)";
         self.execute(sql, params![into.workspace, into.at, source.workspace, source.at])
             .map(|_| ())
     }
 
-    /// The points that `level` has taken in, of every workspace the newest: a merge that was undone by then took in nothing.
+    /// Returns the points that `level` has merged, the newest of each workspace. A merge that was undone by then does
+    /// not count.
     pub(crate) fn merges(self, level: Level) -> Result<Vec<Level>> {
         self.all(
             "SELECT source, max(point) FROM merge LEFT JOIN change USING (workspace, seq)
@@ -41,7 +42,7 @@ impl Session<'_> {
         )
     }
 
-    /// What the changes after `after` up to `upto` moved, in the order in which they did.
+    /// Returns the moves of the changes after `after` up to `upto`, in the order in which they were made.
     pub(crate) fn moves_between(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<MoveRow>> {
         self.all(
             "SELECT change.at, change.id, source, place FROM move JOIN change USING (workspace, seq)

@@ -1,7 +1,8 @@
-//! Waiting for what another process has locked: in pauses that grow, and differ from process to process, so that each gets its turn.
+//! Retries while another process holds a lock: with pauses that grow, and that differ between processes, so that each
+//! gets its turn.
 //!
-//! A machine with more to do than it can keeps a lock for seconds where it is meant for a moment; only who has waited for about a minute
-//! is told that the depot is busy.
+//! On an overloaded machine, a lock that is meant for a moment is held for seconds. So the depot counts as busy only
+//! after about a minute of waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,11 +11,12 @@ use garret_core::Result;
 
 use crate::error;
 
-/// How often it is tried again. With pauses of up to [`LONGEST_PAUSE_MS`], that is a minute.
+/// The number of retries. With pauses of up to [`LONGEST_PAUSE_MS`], they take about a minute.
 const TRIES: u32 = 1_600;
 const LONGEST_PAUSE_MS: u64 = 50;
 
-/// Tries until nobody has locked what `attempt` needs. It must leave nothing where it is busy, and wait for nobody by itself.
+/// Retries `attempt` while its error is `busy`. An attempt that is busy must have no effect, and must not wait by
+/// itself.
 pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut tries = 0;
     loop {
@@ -25,7 +27,7 @@ pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> 
     }
 }
 
-/// Waits before another try, after so many; `false` where they were enough.
+/// Pauses before the next retry, after `tries` of them; returns `false` when there were enough.
 pub(crate) fn wait(tries: u32) -> bool {
     let has_patience = tries < TRIES;
     if has_patience {
@@ -34,7 +36,7 @@ pub(crate) fn wait(tries: u32) -> bool {
     has_patience
 }
 
-/// Doubles up to a limit, and is between a half and the whole of that.
+/// Returns a random pause between a half and the whole of a bound, which doubles with each try up to a limit.
 fn pause(tries: u32) -> Duration {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let longest = (1_u64 << tries.min(10)).min(LONGEST_PAUSE_MS) * 1_000;

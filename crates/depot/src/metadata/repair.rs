@@ -1,4 +1,4 @@
-//! Rows that do not fit the others, and putting right what the others tell.
+//! Finds rows that contradict other rows, and corrects them from those.
 
 use garret_core::Result;
 use rusqlite::params;
@@ -7,18 +7,18 @@ use super::Session;
 use super::workspaces::{HEAD_OF, OF_WORKSPACES, WorkspaceRow};
 use crate::content::Address;
 
-/// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.
+/// Returns the condition for a snapshot whose point does not exist: in a missing workspace, or after its newest change.
 fn is_nowhere() -> String {
     format!("NOT EXISTS (SELECT 1 FROM workspace WHERE id = point_workspace AND {HEAD_OF} >= point_seq)")
 }
 
 impl Session<'_> {
-    /// Makes every index again from its table.
+    /// Rebuilds every index from its table.
     pub(crate) fn reindex(self) -> Result<()> {
         self.execute("REINDEX", []).map(|_| ())
     }
 
-    /// How many rows belong to workspaces that are not there.
+    /// Counts the rows of workspaces that do not exist.
     pub(crate) fn stray_rows(self) -> Result<i64> {
         let mut count = 0;
         for table in OF_WORKSPACES {
@@ -28,7 +28,7 @@ impl Session<'_> {
         Ok(count)
     }
 
-    /// Removes the rows that belong to workspaces that are not there.
+    /// Removes the rows of workspaces that do not exist.
     pub(crate) fn remove_stray_rows(self) -> Result<()> {
         OF_WORKSPACES.iter().try_for_each(|table| {
             let sql = format!("DELETE FROM {table} WHERE workspace NOT IN (SELECT id FROM workspace)");
@@ -36,7 +36,8 @@ impl Session<'_> {
         })
     }
 
-    /// The numbers of the workspaces that are not there although entries or changes of them are, each with the time of its first change.
+    /// Returns the numbers of the workspaces without a row that have entries or changes, each with the time of its
+    /// first change.
     pub(crate) fn lost_workspaces(self) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT number, coalesce((SELECT min(at) FROM change WHERE workspace = number), 0)
                    FROM (SELECT workspace AS number FROM entry UNION SELECT workspace FROM change)
@@ -45,8 +46,8 @@ impl Session<'_> {
         self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// Gives a workspace that is lost a row again, under its number. Where its files lived, if that was elsewhere, is forgotten: what the
-    /// depot knows of them is what there is.
+    /// Adds the row of a lost workspace again, with its old number. If its files lived outside the depot, their place
+    /// is forgotten: from now on its files are those that the depot has.
     pub(crate) fn remake_workspace(self, row: &WorkspaceRow) -> Result<()> {
         let sql = "INSERT INTO workspace (id, uid, name, kind, config, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         self.execute(
@@ -58,7 +59,8 @@ impl Session<'_> {
             .map(|_| ())
     }
 
-    /// The numbers of changes after `newest` that anything but the journal of a workspace speaks of, in order.
+    /// Returns the numbers of changes after `newest` that rows other than the journal of a workspace refer to, in
+    /// order.
     pub(crate) fn told_after(self, workspace: i64, newest: i64) -> Result<Vec<i64>> {
         let sql = "SELECT since AS seq FROM entry WHERE workspace = ?1
                    UNION SELECT until FROM entry WHERE workspace = ?1 AND until < 9223372036854775807
@@ -73,13 +75,13 @@ impl Session<'_> {
         Ok(told.into_iter().filter(|seq| *seq > newest).collect())
     }
 
-    /// The blobs that are listed as unsynced although the depot does not know them.
+    /// Returns the blobs that are listed as unsynced although they have no content row.
     pub(crate) fn dangling_unsynced(self) -> Result<Vec<Address>> {
         let sql = "SELECT hash FROM unsynced WHERE hash NOT IN (SELECT hash FROM content)";
         self.all(sql, [], |row| row.get(0))
     }
 
-    /// The snapshots of a workspace that name a point that is nowhere.
+    /// Returns the labels of a workspace's snapshots whose point does not exist.
     pub(crate) fn nowhere_snapshots(self, workspace: i64) -> Result<Vec<String>> {
         let sql = format!(
             "SELECT label FROM snapshot WHERE workspace = ?1 AND {} ORDER BY label",
@@ -88,21 +90,22 @@ impl Session<'_> {
         self.all(&sql, [workspace], |row| row.get(0))
     }
 
-    /// The changes of a workspace that are said to be held undone by one that is not there.
+    /// Returns the changes of a workspace that are marked as undone by a change that does not exist.
     pub(crate) fn wrongly_undone(self, workspace: i64) -> Result<Vec<i64>> {
         let sql = "SELECT seq FROM change AS target WHERE workspace = ?1 AND undone_by IS NOT NULL AND NOT EXISTS
                    (SELECT 1 FROM change WHERE workspace = ?1 AND seq = target.undone_by) ORDER BY seq";
         self.all(sql, [workspace], |row| row.get(0))
     }
 
-    /// The addresses that entries name and the depot does not know.
+    /// Returns the addresses that entries refer to and that have no content row.
     pub(crate) fn unknown_contents(self) -> Result<Vec<Address>> {
         let sql = "SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL
                    AND NOT EXISTS (SELECT 1 FROM content WHERE content.hash = entry.hash)";
         self.all(sql, [], |row| row.get(0))
     }
 
-    /// Corrects what the row of a piece says of it; `is_blob` where its bytes are to be looked for in the blob store.
+    /// Corrects the row of a piece; `sizes` are the content bytes and the stored bytes. `is_blob` removes the bytes
+    /// from the row, since they are in the blob store.
     pub(crate) fn correct_content(
         self,
         address: Address,
@@ -117,20 +120,20 @@ impl Session<'_> {
         .map(|_| ())
     }
 
-    /// Corrects the size of the files that name `address`; gives how many were wrong.
+    /// Corrects the size of the files with the content `address`; returns the number of corrected rows.
     pub(crate) fn correct_sizes(self, address: Address, size: u64) -> Result<usize> {
         let sql = "UPDATE entry SET size = ?2 WHERE hash = ?1 AND size != ?2";
         self.execute(sql, params![address, size as i64])
     }
 
-    /// The contents that entries name with another size than they have, each with the size it has.
+    /// Returns the contents whose size differs from the size in an entry, each with the size of the content.
     pub(crate) fn missized(self) -> Result<Vec<(Address, u64)>> {
         let sql = "SELECT DISTINCT content.hash, content.size FROM entry JOIN content USING (hash)
                    WHERE entry.size != content.size";
         self.all(sql, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))
     }
 
-    /// Says that a workspace was branched off nothing.
+    /// Removes the fork of a workspace, so that it is no branch any more.
     pub(crate) fn clear_fork(self, workspace: i64) -> Result<()> {
         let sql = "UPDATE workspace SET parent = NULL, fork = NULL WHERE id = ?1";
         self.execute(sql, [workspace]).map(|_| ())

@@ -1,4 +1,4 @@
-//! What is kept of a journal, and the removal of what is not.
+//! The kept range of a journal, and the removal of rows outside it.
 
 use garret_core::Result;
 use rusqlite::params;
@@ -6,12 +6,12 @@ use rusqlite::params;
 use super::{Level, Listed, Session};
 use crate::content::Address;
 
-/// Where the kept part of a journal begins.
+/// The beginning of the kept part of a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Oldest {
     /// The first state that is kept; the changes after it are kept too.
     pub(crate) seq: i64,
-    /// When that state came to be.
+    /// The time of that state.
     pub(crate) at: i64,
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct EndedRow {
 }
 
 impl EndedRow {
-    /// Where a scan of [`Session::ended_rows`] goes on.
+    /// Returns the key from which a scan of [`Session::ended_rows`] continues after this row.
     pub(crate) fn key(&self) -> (i64, Vec<u8>) {
         (self.until, self.path.clone())
     }
 }
 
 impl Session<'_> {
-    /// Where the kept part of a journal begins.
+    /// Returns the beginning of the kept part of a journal.
     pub(crate) fn oldest(self, workspace: i64) -> Result<Oldest> {
         let sql = "SELECT oldest, at FROM retention WHERE workspace = ?1";
         let found = self.first(sql, [workspace], |row| {
@@ -44,28 +44,29 @@ impl Session<'_> {
         Ok(found.unwrap_or_default())
     }
 
-    /// Says where the kept part of a journal begins.
+    /// Sets the beginning of the kept part of a journal.
     pub(crate) fn set_oldest(self, workspace: i64, oldest: Oldest) -> Result<()> {
         let sql = "INSERT INTO retention (workspace, oldest, at) VALUES (?1, ?2, ?3)
                    ON CONFLICT (workspace) DO UPDATE SET oldest = excluded.oldest, at = excluded.at";
         self.execute(sql, [workspace, oldest.seq, oldest.at]).map(|_| ())
     }
 
-    /// What a workspace is to keep, as it was written.
+    /// Returns the retention limits of a workspace, in their text form.
     pub(crate) fn keep(self, workspace: i64) -> Result<Option<String>> {
         let sql = "SELECT keep FROM retention WHERE workspace = ?1";
         self.first(sql, [workspace], |row| row.get(0)).map(Option::flatten)
     }
 
-    /// Says what a workspace is to keep.
+    /// Sets the retention limits of a workspace; `None` to keep everything.
     pub(crate) fn set_keep(self, workspace: i64, keep: Option<&str>) -> Result<()> {
         let sql = "INSERT INTO retention (workspace, keep) VALUES (?1, ?2)
                    ON CONFLICT (workspace) DO UPDATE SET keep = excluded.keep";
         self.execute(sql, params![workspace, keep]).map(|_| ())
     }
 
-    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at,
-    /// that a branch itself begins with, or that another workspace has merged and would begin its next merge with.
+    /// Returns the states of a workspace that retention never drops, in order: the points of snapshots, the forks of
+    /// its branches, its own beginning if it is a branch, and the points that other workspaces have merged, which are
+    /// the bases of their next merges.
     pub(crate) fn held_points(self, workspace: i64) -> Result<Vec<i64>> {
         self.all(
             "SELECT point_seq FROM snapshot WHERE point_workspace = ?1
@@ -78,12 +79,12 @@ impl Session<'_> {
         )
     }
 
-    /// Whether the state at `level` can be read.
+    /// Returns whether the state at `level` can be read.
     pub(crate) fn is_kept(self, level: Level) -> Result<bool> {
         Ok(level.at >= self.oldest(level.workspace)?.seq || self.held_points(level.workspace)?.contains(&level.at))
     }
 
-    /// The first `limit` rows after the key `after` that ended at `upto` or before, in the order of their ends.
+    /// Returns the first `limit` rows after the key `after` that ended at `upto` or before, in the order of their ends.
     pub(crate) fn ended_rows(
         self,
         workspace: i64,
@@ -108,7 +109,7 @@ impl Session<'_> {
         )
     }
 
-    /// The contents of the files that the change `seq` replaced or removed.
+    /// Returns the contents of the files that the change `seq` replaced or removed.
     pub(crate) fn ended_by(self, workspace: i64, seq: i64) -> Result<Vec<Address>> {
         self.all(
             "SELECT hash FROM entry
@@ -118,7 +119,7 @@ impl Session<'_> {
         )
     }
 
-    /// The contents of the files that live in the level of a workspace.
+    /// Returns the contents of the live files of a workspace's level.
     pub(crate) fn live_contents(self, workspace: i64) -> Result<Vec<Address>> {
         self.all(
             "SELECT DISTINCT hash FROM entry
@@ -128,19 +129,20 @@ impl Session<'_> {
         )
     }
 
-    /// The contents that the level of a workspace names, at whatever point.
+    /// Returns the contents of the files of a workspace's level, at any point.
     pub(crate) fn contents_of(self, workspace: i64) -> Result<Vec<Address>> {
         let sql = "SELECT DISTINCT hash FROM entry WHERE workspace = ?1 AND hash IS NOT NULL";
         self.all(sql, [workspace], |row| row.get(0))
     }
 
-    /// A path of a workspace, or of one that it was branched off, whose file has the content at `address`.
+    /// Returns a path whose file has the content at `address`: of the workspace itself if it has one, else of any other
+    /// workspace.
     pub(crate) fn path_of(self, workspace: i64, address: Address) -> Result<Option<Vec<u8>>> {
         let sql = "SELECT path FROM entry WHERE hash = ?2 ORDER BY workspace != ?1 LIMIT 1";
         self.first(sql, params![workspace, address], |row| row.get(0))
     }
 
-    /// How many files the level of a workspace has at `at`, and their bytes.
+    /// Returns the number of files that a workspace's level has at `at`, and their bytes.
     pub(crate) fn totals(self, workspace: i64, at: i64) -> Result<(u64, u64)> {
         let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
                    WHERE workspace = ?1 AND since <= ?2 AND until > ?2 AND kind = 1";
@@ -159,20 +161,21 @@ impl Session<'_> {
         self.execute(sql, params![workspace, row.until, row.path]).map(|_| ())
     }
 
-    /// Dates content, so that a sweep spares it for its grace.
+    /// Re-dates content, so that garbage collection spares it for the grace.
     pub(crate) fn redate(self, address: Address, now: i64) -> Result<()> {
         let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1";
         self.execute(sql, params![address, now]).map(|_| ())
     }
 
-    /// How many changes there are up to `upto`.
+    /// Counts the changes up to `upto`.
     pub(crate) fn count_changes(self, workspace: i64, upto: i64) -> Result<u64> {
         let sql = "SELECT count(*) FROM change WHERE workspace = ?1 AND seq <= ?2";
         let found = self.first(sql, [workspace, upto], |row| row.get::<_, i64>(0))?;
         Ok(found.unwrap_or_default().unsigned_abs())
     }
 
-    /// Removes at most `limit` changes up to `upto`, with what they moved and reversed; gives how many.
+    /// Removes at most `limit` changes up to `upto`, with their moves and reversals; returns the number of removed
+    /// changes.
     pub(crate) fn remove_changes(self, workspace: i64, upto: i64, limit: usize) -> Result<usize> {
         let sql =
             "SELECT seq, coalesce(began, x'') FROM change WHERE workspace = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
@@ -180,7 +183,7 @@ impl Session<'_> {
             Ok((row.get(0)?, Listed::of_row(row.get(1)?)))
         })?;
         let Some((last, _)) = changes.last() else { return Ok(0) };
-        // What still lives of them is to be found without their rows.
+        // Entries that began with these changes and are still live must be found without the rows of the changes.
         for (seq, listed) in &changes {
             listed.paths().try_for_each(|path| self.unlist(workspace, path, *seq))?;
         }
@@ -191,38 +194,39 @@ impl Session<'_> {
         Ok(changes.len())
     }
 
-    /// The first change made at the time `at` or after.
+    /// Returns the first change made at the time `at` or after.
     pub(crate) fn first_change_since(self, workspace: i64, at: i64) -> Result<Option<i64>> {
         let sql = "SELECT seq FROM change WHERE workspace = ?1 AND at >= ?2 ORDER BY seq LIMIT 1";
         self.first(sql, [workspace, at], |row| row.get(0))
     }
 
-    /// Hides a workspace: while it is imported, or while it is removed.
+    /// Hides a workspace while it is imported or removed.
     pub(crate) fn hide(self, workspace: i64, is_removing: bool, now: i64) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO unseen (workspace, removing, since) VALUES (?1, ?2, ?3)";
         self.execute(sql, params![workspace, is_removing, now]).map(|_| ())
     }
 
-    /// Shows a workspace that was hidden; tells whether it still was, and not to be removed.
+    /// Shows a workspace that was hidden for an import. Returns `false` if it was not hidden any more, or is being
+    /// removed.
     pub(crate) fn unhide(self, workspace: i64) -> Result<bool> {
         let sql = "DELETE FROM unseen WHERE workspace = ?1 AND removing = 0";
         self.execute(sql, [workspace]).map(|count| count > 0)
     }
 
-    /// Whether nobody sees the workspace.
+    /// Returns whether the workspace is hidden.
     pub(crate) fn is_hidden(self, workspace: i64) -> Result<bool> {
         let found = self.first("SELECT 1 FROM unseen WHERE workspace = ?1", [workspace], |_| Ok(()))?;
         Ok(found.is_some())
     }
 
-    /// The hidden workspaces to remove: those whose removal began, and those whose import began before `before`; each with whether it
-    /// is the former.
+    /// Returns the hidden workspaces to remove: those whose removal began, with `true`, and those whose import began
+    /// before `before`, with `false`.
     pub(crate) fn leftovers(self, before: i64) -> Result<Vec<(i64, bool)>> {
         let sql = "SELECT workspace, removing FROM unseen WHERE removing = 1 OR since < ?1 ORDER BY workspace";
         self.all(sql, [before], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// Removes at most `limit` rows of a workspace from each of its tables; tells whether there may be more.
+    /// Removes at most `limit` rows of a workspace from each of its large tables; returns whether there may be more.
     pub(crate) fn remove_slice(self, workspace: i64, limit: usize) -> Result<bool> {
         let mut has_more = false;
         for (table, key) in [

@@ -1,4 +1,5 @@
-//! Taking back the newest changes, as if they had never been: what a loss of power does to relaxed ones, done whole.
+//! Rolls back the newest changes of a workspace as if they had never been made. Used when a power failure has destroyed
+//! a part of relaxed changes, so that the rest of them is removed as well.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +10,23 @@ use super::Session;
 use crate::content::Address;
 
 impl Session<'_> {
-    /// The workspaces in which an entry names `address`, each with the first change that did; 0 where a flattened branch began so.
+    /// Returns the workspaces with an entry that refers to `address`, each with the first change that did; 0 for a row
+    /// that a flattened branch began with.
     pub(crate) fn first_naming(self, address: Address) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT workspace, min(since) FROM entry WHERE hash = ?1 GROUP BY workspace";
         self.all(sql, [address], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// The workspaces that begin at the change `from` of `workspace` or a later one.
+    /// Returns the workspaces that were branched off at the change `from` of `workspace` or a later one.
     pub(crate) fn branches_from(self, workspace: i64, from: i64) -> Result<Vec<i64>> {
-        // A damaged lineage must not lead in a circle: a branch has the larger number.
+        // A branch has a larger number than its parent. The condition keeps a damaged lineage from causing endless
+        // recursion.
         let sql = "SELECT id FROM workspace WHERE parent = ?1 AND fork >= ?2 AND id > ?1";
         self.all(sql, [workspace, from], |row| row.get(0))
     }
 
-    /// Takes back the change `from` of a workspace and all later ones, with the snapshots of them. Nothing may be branched off there.
+    /// Rolls back the change `from` of a workspace and all later ones, with their snapshots. No branch may begin at any
+    /// of them.
     pub(crate) fn roll_back(self, workspace: i64, from: i64) -> Result<()> {
         for sql in [
             "DELETE FROM entry WHERE workspace = ?1 AND since >= ?2",
@@ -41,12 +45,13 @@ impl Session<'_> {
         self.weigh_reversals(workspace)
     }
 
-    /// Works out anew which changes are held reversed: those that a change reverses which is not reversed itself.
+    /// Computes again which changes are undone: those that are reversed by a change which is not undone itself.
     fn weigh_reversals(self, workspace: i64) -> Result<()> {
         let sql = "UPDATE change SET undone_by = NULL WHERE workspace = ?1 AND undone_by IS NOT NULL";
         self.execute(sql, [workspace])?;
         let sql = "SELECT seq, target FROM reversal WHERE workspace = ?1 ORDER BY seq DESC";
         let reversals: Vec<(i64, i64)> = self.all(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // Newest first: a reversal can only be undone by a newer one, so its own state is known when it is reached.
         let mut undone = BTreeMap::new();
         for (seq, target) in reversals {
             if !undone.contains_key(&seq) {
@@ -58,7 +63,7 @@ impl Session<'_> {
             .try_for_each(|(target, seq)| self.set_undone_by(workspace, target, Some(seq)))
     }
 
-    /// Forgets a piece of content, whenever it was last referred to.
+    /// Removes the row of a piece of content, whatever the date of its last reference.
     pub(crate) fn forget_content(self, address: Address) -> Result<()> {
         self.execute("DELETE FROM content WHERE hash = ?1", params![address])?;
         self.remove_unsynced(address)

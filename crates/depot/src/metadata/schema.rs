@@ -1,31 +1,33 @@
-//! The tables, and how a database of an older version becomes one of this.
+//! The schema, and the migration of a database of an older version.
 //!
-//! The version is SQLite's `user_version`, changed in the same transaction as the tables. A step, once released, is never edited: what
-//! changes is a new step at the end.
+//! The version is SQLite's `user_version`, changed in the same transaction as the tables. A step, once released, is
+//! never edited: a change of the schema is a new step at the end.
 
 use garret_core::{Error, ErrorKind, Result};
 use rusqlite::Connection;
 
 use crate::error;
 
-/// Marks the file as a depot (`GRRT`), so that another program's database is not taken for one.
+/// The application id that marks the file as a depot (`GRRT`), so that the database of another program is not taken for
+/// one.
 const APPLICATION: i64 = 0x4752_5254;
 
-/// Each step takes a database of the version that is its index to the next one.
+/// The migration steps. Each takes a database from the version that is its index to the next version.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// What the file of a database holds, as far as its surroundings tell.
+/// The expected state of a database file, judged by the other files of the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A depot, or nothing yet.
+    /// A depot, or no database yet.
     Either,
-    /// A depot: the rest of the home says that there was one.
+    /// A depot: the other files of the home show that there was one.
     Depot,
 }
 
-/// Brings the database to the version of this program; one from a newer program is refused untouched, and so is an empty one where a
-/// depot is expected.
+/// Migrates the database to the version of this program. A database of a newer program is refused unchanged, and so is
+/// an empty one if a depot is expected.
 pub(crate) fn migrate(connection: &Connection, expected: Expected) -> Result<()> {
+    // A database that is up to date is opened without the write lock.
     if version_of(connection)? == STEPS.len() {
         return check_owner(connection);
     }
@@ -36,8 +38,9 @@ pub(crate) fn migrate(connection: &Connection, expected: Expected) -> Result<()>
     done.and(ended)
 }
 
-/// Runs inside the transaction, so that of two programs that open a fresh home together one finds the work done.
+/// Runs the missing steps inside the transaction.
 fn run_steps(connection: &Connection, expected: Expected) -> Result<()> {
+    // Read again inside the transaction: if two programs open a new home together, one of them finds the steps done.
     let version = version_of(connection)?;
     if version == 0 && expected == Expected::Depot {
         return Err(error::lost_database());

@@ -1,54 +1,56 @@
-//! What the depot knows of files that live elsewhere: where, how far their log is in the journal, and what was last seen of each.
+//! The rows about files that live outside the depot: their place, the progress of their log into the journal, and the
+//! version of each file that was seen last.
 
 use garret_core::Result;
 use rusqlite::params;
 
 use super::{HEAD, Held, Session};
 
-/// The journal of files that live elsewhere.
+/// The progress of a journal of files that live outside the depot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JournalRow {
-    /// The newest record of the log that is in the journal.
+    /// The number of the newest log record that is in the journal.
     pub(crate) ingested: i64,
-    /// The first change from which on every file was known.
+    /// The first change from which on every file was captured.
     pub(crate) whole: Option<i64>,
 }
 
-/// A path that a level knows, with the storage's own version of it.
+/// A path with a row on a level, with the storage's own version of it.
 pub(crate) type SeenEntry = (Vec<u8>, Held, Option<String>);
 
 impl Session<'_> {
-    /// Says that the files of `workspace` live at `place` of `kind`.
+    /// Records that the files of `workspace` live at `place` of `kind`.
     pub(crate) fn add_journal(self, workspace: i64, kind: &str, place: Option<&str>) -> Result<()> {
         let sql = "INSERT INTO journal (workspace, kind, place) VALUES (?1, ?2, ?3)";
         self.execute(sql, params![workspace, kind, place]).map(|_| ())
     }
 
-    /// The workspace whose files live at `place` of `kind`.
+    /// Returns the workspace whose files live at `place` of `kind`.
     pub(crate) fn workspace_at(self, kind: &str, place: &str) -> Result<Option<i64>> {
         let sql = "SELECT workspace FROM journal WHERE kind = ?1 AND place = ?2";
         self.first(sql, params![kind, place], |row| row.get(0))
     }
 
-    /// Every workspace whose files live elsewhere, with the kind and the place.
+    /// Returns every workspace whose files live outside the depot, with the kind and the place.
     pub(crate) fn journals(self) -> Result<Vec<(i64, String, String)>> {
         let sql = "SELECT workspace, kind, place FROM journal WHERE place IS NOT NULL";
         self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
     }
 
-    /// The kind and the place at which the files of `workspace` live; `None` where it has no place, or another took it.
+    /// Returns the kind and the place of the files of `workspace`; `None` if it has no place, or another workspace took
+    /// it.
     pub(crate) fn place(self, workspace: i64) -> Result<Option<(String, String)>> {
         let sql = "SELECT kind, place FROM journal WHERE workspace = ?1 AND place IS NOT NULL";
         self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// Says where the files of `workspace` live; with `None` another may take the place.
+    /// Sets the place of the files of `workspace`; `None` frees the place for another workspace.
     pub(crate) fn set_place(self, workspace: i64, place: Option<&str>) -> Result<()> {
         let sql = "UPDATE journal SET place = ?2 WHERE workspace = ?1";
         self.execute(sql, params![workspace, place]).map(|_| ())
     }
 
-    /// How far the journal of `workspace` is; `None` where its files live in the depot.
+    /// Returns the progress of the journal of `workspace`; `None` if its files live in the depot.
     pub(crate) fn journal(self, workspace: i64) -> Result<Option<JournalRow>> {
         let sql = "SELECT ingested, whole FROM journal WHERE workspace = ?1";
         self.first(sql, [workspace], |row| {
@@ -59,19 +61,19 @@ impl Session<'_> {
         })
     }
 
-    /// Says that the records up to `record` are in the journal.
+    /// Records that the log records up to `record` are in the journal.
     pub(crate) fn set_ingested(self, workspace: i64, record: i64) -> Result<()> {
         let sql = "UPDATE journal SET ingested = max(ingested, ?2) WHERE workspace = ?1";
         self.execute(sql, [workspace, record]).map(|_| ())
     }
 
-    /// Says that from the change `seq` on every file was known.
+    /// Records that every file was captured from the change `seq` on.
     pub(crate) fn set_whole(self, workspace: i64, seq: i64) -> Result<()> {
         let sql = "UPDATE journal SET whole = coalesce(whole, ?2) WHERE workspace = ?1";
         self.execute(sql, [workspace, seq]).map(|_| ())
     }
 
-    /// Notes the storage's own version of the file at `path`; `None` forgets it.
+    /// Records the storage's own version of the file at `path`; `None` removes it.
     pub(crate) fn set_seen(self, workspace: i64, path: &[u8], token: Option<&str>) -> Result<()> {
         match token {
             Some(token) => self.execute(
@@ -87,13 +89,14 @@ impl Session<'_> {
         .map(|_| ())
     }
 
-    /// The storage's own version of the file at `path` when it was last met.
+    /// Returns the storage's own version of the file at `path` when it was last seen.
     pub(crate) fn seen(self, workspace: i64, path: &[u8]) -> Result<Option<String>> {
         let sql = "SELECT token FROM seen WHERE workspace = ?1 AND path = ?2";
         self.first(sql, params![workspace, path], |row| row.get(0))
     }
 
-    /// The first `limit` paths from `from` up to `end` (left out) that the level itself knows now, in order, each with the version last met.
+    /// Returns the first `limit` paths from `from` up to `end` (exclusive) with a live row on this level, in order,
+    /// each with the version that was last seen.
     pub(crate) fn seen_entries(
         self,
         workspace: i64,
@@ -105,7 +108,8 @@ impl Session<'_> {
         let Some((last, _)) = entries.last() else {
             return Ok(Vec::new());
         };
-        // Each is read in order and the two are brought together here: to look every path up would take several times as long.
+        // Both tables are read in the order of paths and merged here: looking up every path would take several times as
+        // long.
         let sql = "SELECT path, token FROM seen WHERE workspace = ?1 AND path >= ?2 AND path <= ?3 ORDER BY path";
         let seen = self.all(sql, params![workspace, from, last], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -118,7 +122,7 @@ impl Session<'_> {
         Ok(with_tokens(entries, token_of))
     }
 
-    /// Whether an entry was ever at `path` on this level.
+    /// Returns whether `path` ever had an entry on this level.
     pub(crate) fn was_met(self, workspace: i64, path: &[u8]) -> Result<bool> {
         Ok(self.first_since(workspace, path)?.is_some())
     }

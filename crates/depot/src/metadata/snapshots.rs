@@ -1,17 +1,17 @@
-//! Named points.
+//! The rows of snapshots, which are labels of points.
 
 use garret_core::Result;
 use rusqlite::{Row, params};
 
 use super::{Level, Session};
 
-/// A label and the point it names.
+/// A label and its point.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotRow {
     pub(crate) label: String,
     pub(crate) point: Level,
     pub(crate) at: i64,
-    /// Whether only what the depot had met is known.
+    /// Whether the snapshot covers only the files that the depot had captured.
     pub(crate) is_lazy: bool,
 }
 
@@ -27,19 +27,19 @@ impl Session<'_> {
         .map(|_| ())
     }
 
-    /// The snapshot `label` of a workspace.
+    /// Returns the snapshot `label` of a workspace.
     pub(crate) fn snapshot(self, workspace: i64, label: &str) -> Result<Option<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 AND label = ?2");
         self.first(&sql, params![workspace, label], snapshot)
     }
 
-    /// The snapshots of a workspace, oldest first.
+    /// Returns the snapshots of a workspace, oldest first.
     pub(crate) fn snapshots(self, workspace: i64) -> Result<Vec<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 ORDER BY at, label");
         self.all(&sql, [workspace], snapshot)
     }
 
-    /// Removes a snapshot; tells whether there was one.
+    /// Removes a snapshot; returns whether it existed.
     pub(crate) fn remove_snapshot(self, workspace: i64, label: &str) -> Result<bool> {
         let sql = "DELETE FROM snapshot WHERE workspace = ?1 AND label = ?2";
         self.execute(sql, params![workspace, label]).map(|count| count > 0)

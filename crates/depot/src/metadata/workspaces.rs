@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::{HEAD, Session};
 use crate::error;
 
-/// The tables whose rows belong to a workspace.
+/// The tables with rows that belong to a workspace.
 pub(super) const OF_WORKSPACES: [&str; 10] = [
     "entry",
     "change",
@@ -27,7 +27,7 @@ pub(crate) struct Level {
     pub(crate) at: i64,
 }
 
-/// A workspace.
+/// The row of a workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkspaceRow {
     pub(crate) id: i64,
@@ -37,15 +37,16 @@ pub(crate) struct WorkspaceRow {
     pub(crate) config: String,
     /// The point of another workspace at which this one begins.
     pub(crate) fork: Option<Level>,
-    /// Whether it has its own copy of everything its lineage showed.
+    /// Whether it has its own copy of all rows that it inherited.
     pub(crate) is_flat: bool,
-    /// Its newest change.
+    /// The number of its newest change.
     pub(crate) head: i64,
     pub(crate) created: i64,
     pub(crate) deleted: Option<i64>,
 }
 
-/// The newest change: the newest row of one, unless the workspace itself knows of a newer whose row is gone.
+/// The number of the newest change: that of the newest row in `change`, or `head` if that is newer because retention
+/// removed its row.
 pub(super) const HEAD_OF: &str =
     "max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = workspace.id), 0))";
 
@@ -53,16 +54,16 @@ fn columns() -> String {
     format!("id, uid, name, kind, config, parent, fork, flat, {HEAD_OF}, created, deleted")
 }
 
-/// A workspace that is being imported or removed is nobody's to see; it has no name either.
+/// The condition that leaves out workspaces which are being imported or removed; those have no name either.
 const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
 
 impl Session<'_> {
-    /// What tells this depot from every other.
+    /// Returns the id of this depot, which no other depot has.
     pub(crate) fn identity(self) -> Result<Option<String>> {
         self.first("SELECT id FROM identity", [], |row| row.get(0))
     }
 
-    /// Adds a workspace and gives its number.
+    /// Adds a workspace and returns its number.
     pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
         self.execute(
             "INSERT INTO workspace (uid, name, kind, config, parent, fork, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -79,7 +80,7 @@ impl Session<'_> {
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// The workspace with the number `id`.
+    /// Returns the workspace with the number `id`.
     pub(crate) fn workspace(self, id: i64) -> Result<Option<WorkspaceRow>> {
         self.first(
             &format!("SELECT {} FROM workspace WHERE id = ?1", columns()),
@@ -88,8 +89,9 @@ impl Session<'_> {
         )
     }
 
-    /// The newest change of the workspace `id` and the levels of its newest state; `None` where it is deleted. What every change asks
-    /// for, without the rest of the row; what the change before it in the same transaction left behind is given without a look, once.
+    /// Returns the number of the newest change of the workspace `id`, and the levels of its newest state; `None` if it
+    /// is deleted. Every change begins with this query, so it reads no more of the row, and uses the cached head of the
+    /// change before it in the same transaction.
     pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
         if let Some(known) = self.group.and_then(|group| group.take(id)) {
             return Ok(Some(known));
@@ -113,14 +115,14 @@ impl Session<'_> {
         Ok(Some((head, [vec![own], self.levels(parent)?].concat())))
     }
 
-    /// Says what [`Session::head`] is to give to the next change.
+    /// Caches the head for the next call of [`Session::head`] in the same transaction.
     pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<Level>) {
         if let Some(group) = self.group {
             group.remember(id, head, levels);
         }
     }
 
-    /// The workspace with the unique id `uid`.
+    /// Returns the workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
             &format!("SELECT {} FROM workspace WHERE uid = ?1 AND {IS_SEEN}", columns()),
@@ -129,7 +131,7 @@ impl Session<'_> {
         )
     }
 
-    /// The workspace called `name`.
+    /// Returns the workspace with the name `name`.
     pub(crate) fn workspace_by_name(self, name: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
             &format!("SELECT {} FROM workspace WHERE name = ?1", columns()),
@@ -138,7 +140,7 @@ impl Session<'_> {
         )
     }
 
-    /// Every workspace that can be seen, by name, nameless ones last.
+    /// Returns every workspace that is not hidden, in the order of names, those without a name last.
     pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
         let sql = format!(
             "SELECT {} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id",
@@ -147,13 +149,13 @@ impl Session<'_> {
         self.all(&sql, [], workspace)
     }
 
-    /// Gives a workspace a name, or takes it.
+    /// Sets or removes the name of a workspace.
     pub(crate) fn set_name(self, id: i64, name: Option<&str>) -> Result<()> {
         let sql = "UPDATE workspace SET name = ?2 WHERE id = ?1";
         self.execute(sql, params![id, name]).map(|_| ())
     }
 
-    /// Says where the files of a workspace live.
+    /// Sets the kind of storage that holds the files of a workspace.
     pub(crate) fn set_kind(self, id: i64, kind: &str) -> Result<()> {
         let sql = "UPDATE workspace SET kind = ?2 WHERE id = ?1";
         self.execute(sql, params![id, kind]).map(|_| ())
@@ -165,19 +167,20 @@ impl Session<'_> {
         self.execute(sql, params![id, config]).map(|_| ())
     }
 
-    /// Says since when a workspace is deleted; `None` for not at all.
+    /// Sets the time of a workspace's deletion; `None` if it is not deleted.
     pub(crate) fn set_deleted(self, id: i64, deleted: Option<i64>) -> Result<()> {
         let sql = "UPDATE workspace SET deleted = ?2 WHERE id = ?1";
         self.execute(sql, params![id, deleted]).map(|_| ())
     }
 
-    /// Moves the head of a workspace, other than by adding a change: what is set is the newest change even where its row is gone.
+    /// Sets the head of a workspace other than by adding a change: the number counts as the newest change even if that
+    /// change has no row.
     pub(crate) fn set_head(self, id: i64, head: i64) -> Result<()> {
         let sql = "UPDATE workspace SET head = ?2 WHERE id = ?1";
         self.execute(sql, params![id, head]).map(|_| ())
     }
 
-    /// Says that a workspace no longer looks at its lineage.
+    /// Marks a workspace as flat: its lookups no longer go through its lineage.
     pub(crate) fn set_flat(self, id: i64) -> Result<()> {
         self.execute("UPDATE workspace SET flat = 1 WHERE id = ?1", [id])
             .map(|_| ())
@@ -192,14 +195,14 @@ impl Session<'_> {
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
     }
 
-    /// The workspaces that begin at a point of this one, those that are being removed left out.
+    /// Returns the workspaces that were branched off this one, without those that are being removed.
     pub(crate) fn branches_of(self, id: i64) -> Result<Vec<i64>> {
         let sql = "SELECT id FROM workspace WHERE parent = ?1
                    AND id NOT IN (SELECT workspace FROM unseen WHERE removing = 1)";
         self.all(sql, [id], |row| row.get(0))
     }
 
-    /// The levels that a look at `point` goes through, nearest first.
+    /// Returns the levels that a lookup at `point` goes through, nearest first.
     pub(crate) fn levels(self, point: Level) -> Result<Vec<Level>> {
         let mut levels = vec![point];
         let mut next = self.inherited(point.workspace)?;
@@ -211,7 +214,7 @@ impl Session<'_> {
         Ok(levels)
     }
 
-    /// The point whose entries `workspace` shows where it says nothing itself.
+    /// Returns the point from which `workspace` inherits entries; `None` if it is flat or no branch.
     fn inherited(self, workspace: i64) -> Result<Option<Level>> {
         let sql = "SELECT parent, fork FROM workspace WHERE id = ?1 AND flat = 0 AND parent IS NOT NULL";
         self.first(sql, [workspace], |row| {
@@ -223,12 +226,13 @@ impl Session<'_> {
     }
 }
 
-/// A workspace is younger than the one that it was branched off, and has a larger number: a lineage that says otherwise would lead in a
-/// circle.
+/// Checks that `next` belongs to an older workspace than the last of `lineage`, so that a damaged lineage cannot form a
+/// cycle. A branch has a larger number than its parent.
 pub(crate) fn check_older(lineage: &[Level], next: Level) -> Result<()> {
-    match lineage.last().is_none_or(|last| next.workspace < last.workspace) {
-        true => Ok(()),
-        false => Err(error::circular()),
+    if lineage.last().is_none_or(|last| next.workspace < last.workspace) {
+        Ok(())
+    } else {
+        Err(error::circular())
     }
 }
 

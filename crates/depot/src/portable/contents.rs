@@ -1,4 +1,5 @@
-//! The content of a portable file, as far as it must fit: every entry finds what it names, and every list what it is a list of.
+//! Checks that the content of a portable file is complete: every entry finds the content that it names, and every list
+//! its parts.
 
 use std::collections::HashMap;
 
@@ -7,39 +8,39 @@ use garret_core::Result;
 use super::file::damaged;
 use crate::content::{Address, PlainPiece};
 
-/// What a look through a file found of content.
+/// The content that was found in a file, and the content that its entries name.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The sizes that entries say.
+    /// The content that entries name, with the size that they give.
     wanted: HashMap<Address, u64>,
-    /// The sizes of pieces.
+    /// The pieces with their sizes.
     pieces: HashMap<Address, u64>,
-    /// The parts of lists: address and size.
+    /// The lists with the address and size of each part.
     lists: HashMap<Address, Vec<(Address, u64)>>,
 }
 
 impl Contents {
-    /// Notes a piece that was verified.
+    /// Adds a verified piece.
     pub(super) fn add(&mut self, piece: &PlainPiece) -> Result<()> {
-        match piece.is_list {
-            true => {
-                let parts = piece.sized_parts().ok_or_else(unfit)?;
-                self.lists.insert(piece.address, parts);
-            }
-            false => drop(self.pieces.insert(piece.address, piece.bytes.len() as u64)),
+        if piece.is_list {
+            let parts = piece.sized_parts().ok_or_else(unfit)?;
+            self.lists.insert(piece.address, parts);
+        } else {
+            self.pieces.insert(piece.address, piece.bytes.len() as u64);
         }
         Ok(())
     }
 
-    /// Notes that an entry names a content, and its size.
+    /// Adds the content that an entry names, and its size.
     pub(super) fn want(&mut self, address: Address, size: u64) -> Result<()> {
-        match *self.wanted.entry(address).or_insert(size) == size {
-            true => Ok(()),
-            false => Err(wrong_size()),
+        if *self.wanted.entry(address).or_insert(size) == size {
+            Ok(())
+        } else {
+            Err(wrong_size())
         }
     }
 
-    /// Checks that everything is there, and of the size that is said.
+    /// Checks that all named content is there and has the given size.
     pub(super) fn check(&self) -> Result<()> {
         self.lists.values().try_for_each(|parts| self.check_parts(parts))?;
         for (address, size) in &self.wanted {
@@ -55,7 +56,8 @@ impl Contents {
         Ok(())
     }
 
-    /// The parts of a list are pieces, no lists, and as large as it says; together they have a size.
+    /// Checks that the parts of a list are pieces of the given sizes, not lists, and that their total size fits in a
+    /// number.
     fn check_parts(&self, parts: &[(Address, u64)]) -> Result<()> {
         let mut total: u64 = 0;
         for (address, size) in parts {

@@ -1,4 +1,4 @@
-//! Writing a workspace into a portable file.
+//! Writes a workspace into a portable file.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -17,10 +17,10 @@ use crate::retention::is_shown;
 use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
 
-/// Rows read in one transaction, and lines in one entry of the file.
+/// Number of rows read in one transaction, and of lines in one entry of the file.
 const PAGE: usize = 1_000;
 
-/// What of a workspace to export.
+/// The part of a workspace to export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extent {
     /// Everything that its journal keeps, with its snapshots.
@@ -29,22 +29,22 @@ pub enum Extent {
     Files(Point),
 }
 
-/// What was exported.
+/// The counts of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Exported {
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Entries, at every point.
+    /// Number of entries, at every point.
     pub entries: u64,
-    /// Pieces of content.
+    /// Number of pieces of content.
     pub pieces: u64,
     /// Bytes of that content.
     pub bytes: u64,
-    /// Snapshots that were left out, since they name points of the workspace that this one was branched off.
+    /// Snapshots that were left out, because they name points of the workspace that this one was branched off.
     pub left_out: Vec<String>,
 }
 
-/// An export under way.
+/// An export in progress.
 struct Exporting<'e, W: Write> {
     workspace: &'e DepotWorkspace,
     file: FileWriter<W>,
@@ -56,8 +56,9 @@ struct Exporting<'e, W: Write> {
 }
 
 impl DepotWorkspace {
-    /// Writes this workspace into `sink` as one portable file, which [`crate::Depot::import`] reads. Others may work meanwhile: what is
-    /// exported is the state at the beginning. Blocks while it writes; the caller sees to it that what it wrote is whole and kept.
+    /// Writes this workspace into `sink` as one portable file, which [`crate::Depot::import`] reads. Others may change
+    /// the workspace meanwhile: the export is the state at its start. Blocks while it writes; the caller is responsible
+    /// for syncing and keeping the file.
     pub async fn export(&self, extent: &Extent, sink: impl Write + Send, watch: Watch<'_>) -> Result<Exported> {
         let mut exporting = Exporting {
             workspace: self,
@@ -119,14 +120,17 @@ impl<W: Write> Exporting<'_, W> {
             oldest_at: 0,
             has_history: false,
         })?;
+        // Without history every entry is live from the start.
         self.tree(level, |_, _| Ok(Some(None)))
     }
 
-    /// The entries at `level`, as what the workspace begins with; `until` says until when each lives, or that it is left out.
+    /// Writes the entries at `level` as the first entries of the workspace. `until` returns the end of each entry's
+    /// life, or that the entry is left out.
     fn tree(&mut self, level: Level, until: impl Fn(Session<'_>, &[u8]) -> Result<Option<Option<i64>>>) -> Result<()> {
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let (page, next) = self.read(|session| {
+                // Pages are separate transactions, and garbage collection may run in between.
                 check_kept(session, level)?;
                 let tree = Tree::at(session, level)?;
                 let mut scan = tree.below(b"");
@@ -164,25 +168,30 @@ impl<W: Write> Exporting<'_, W> {
         })?;
         let held = self.snapshots(&row, snapshots)?;
         self.changes(&row, oldest.seq)?;
+        // A flat branch has a row of its own for every inherited entry, so only other branches need the tree of the
+        // parent.
         if let Some(fork) = row.fork.filter(|_| !row.is_flat) {
             let head = row.head;
             self.tree(fork, move |session, path| {
+                // An inherited entry ends at the first row that the branch itself has at its path.
                 let first = session.first_since(row.id, path)?.filter(|since| *since <= head);
                 Ok((first != Some(0)).then_some(first))
             })?;
         }
         self.rows(&row, oldest.seq, &held)?;
-        match self.read(|session| session.oldest(row.id))? == oldest {
-            true => Ok(()),
-            false => Err(Error::new(
+        // The pages were read in separate transactions, so rows may have been removed between two of them.
+        if self.read(|session| session.oldest(row.id))? == oldest {
+            Ok(())
+        } else {
+            Err(Error::new(
                 ErrorKind::Unavailable,
                 "garbage collection removed history during the export",
             )
-            .hint("export again")),
+            .hint("export again"))
         }
     }
 
-    /// The snapshots that name its own points; gives those points in order.
+    /// Writes the snapshots of the workspace's own points; returns these points, sorted.
     fn snapshots(&mut self, row: &WorkspaceRow, snapshots: Vec<SnapshotRow>) -> Result<Vec<i64>> {
         let mut held = Vec::new();
         for snapshot in snapshots {
@@ -198,6 +207,7 @@ impl<W: Write> Exporting<'_, W> {
                 lazy: snapshot.is_lazy,
             })?;
         }
+        // The search for the points that an entry spans needs them in order.
         held.sort_unstable();
         Ok(held)
     }
@@ -214,7 +224,7 @@ impl<W: Write> Exporting<'_, W> {
                     ))
                 })?;
                 let mut record = ChangeRecord::of(change.clone());
-                // What came after the beginning of the export is not part of it.
+                // Changes after the start of the export are not part of it.
                 record.undone_by = record.undone_by.filter(|by| *by <= row.head);
                 self.record(&Record::Change(record))?;
                 self.exported.changes += 1;
@@ -235,7 +245,7 @@ impl<W: Write> Exporting<'_, W> {
         }
     }
 
-    /// A move; one of a name that no file takes is left out.
+    /// Writes a move; a move with a name that no portable file can hold is left out.
     fn moved(&mut self, change: i64, step: i64, (from, to): (Vec<u8>, Vec<u8>)) -> Result<()> {
         let (from, to) = (between(from), between(to));
         if !is_path(&from) || !is_path(&to) {
@@ -249,7 +259,7 @@ impl<W: Write> Exporting<'_, W> {
         })
     }
 
-    /// Its own rows, as they were when its newest change was the one that the export began with.
+    /// Writes the workspace's own rows, as of the change that was the newest when the export started.
     fn rows(&mut self, row: &WorkspaceRow, oldest: i64, held: &[i64]) -> Result<()> {
         let mut after = (Vec::new(), -1);
         loop {
@@ -257,7 +267,7 @@ impl<W: Write> Exporting<'_, W> {
             let Some(last) = page.last() else { return Ok(()) };
             after = (last.path.clone(), last.since);
             for entry in page {
-                // A row that hides what is inherited has no use where nothing is.
+                // A row that hides an inherited entry is not needed: the exported workspace inherits nothing.
                 let Held::Node(node) = entry.held else { continue };
                 let is_kept = entry.until > oldest || is_shown(held, entry.since, entry.until) || entry.since == 0;
                 if entry.since <= row.head && is_kept {
@@ -300,9 +310,10 @@ impl<W: Write> Exporting<'_, W> {
         self.file.add(&format!("journal/{:06}.jsonl", self.chunks), &chunk)
     }
 
-    /// Every content that an entry names, its parts first, in the order of addresses.
+    /// Writes all content that an entry names, sorted by address, the parts of a list before the list.
     async fn content(&mut self, watch: Watch<'_>) -> Result<()> {
         let mut contents: Vec<_> = std::mem::take(&mut self.contents).into_iter().collect();
+        // A hash set has no stable order; sorted addresses make the export reproducible.
         contents.sort_unstable();
         let mut done = HashSet::new();
         for address in contents {
@@ -310,6 +321,7 @@ impl<W: Write> Exporting<'_, W> {
             let found = shared.content.plain_piece(&shared.database, address).await;
             let piece = found.map_err(|error| self.named(error, address))?;
             for part in piece.parts() {
+                // Several lists can share a part.
                 if done.insert(part) {
                     let found = shared.content.plain_piece(&shared.database, part).await;
                     let part = found.map_err(|error| self.named(error, address))?;
@@ -342,7 +354,7 @@ impl<W: Write> Exporting<'_, W> {
         Ok(())
     }
 
-    /// The error with a path that has the content.
+    /// Adds the path of a file with this content to the error.
     fn named(&self, error: Error, address: Address) -> Error {
         match self.read(|session| session.path_of(self.workspace.number, address)) {
             Ok(Some(path)) => error.at_text(EntryPath::from_bytes(path).shown()),
@@ -351,7 +363,8 @@ impl<W: Write> Exporting<'_, W> {
     }
 }
 
-/// A name that merges once put between the moves of a circle begins with what no path holds.
+/// Replaces the leading NUL of a temporary name, which merges used between the moves of a cycle, because no path may
+/// contain it.
 fn between(mut path: Vec<u8>) -> Vec<u8> {
     if path.first() == Some(&0) {
         path.splice(..1, *b".garret-");

@@ -1,4 +1,4 @@
-//! Reading and writing the entries of a portable file, and the sums that tell whether it is whole.
+//! Reads and writes the entries of a portable file, and the checksums that show whether it is complete.
 
 use std::io::{Read, Write};
 
@@ -10,30 +10,31 @@ use crate::error::unwritten;
 
 pub(super) const FORMAT: &str = "garret-workspace";
 pub(super) const VERSION: u64 = 1;
-/// No entry is larger: a piece of content is at most a part of a file, and a list of this size is that of a file of 100 GiB.
+/// The largest entry: a piece of content is at most one part of a file, and a list of this size describes a file of 100
+/// GiB.
 const LARGEST: u64 = 64 << 20;
 const LEVEL: i32 = 3;
-/// The most that a writer of archives puts after the end.
+/// The most bytes that a writer of archives adds after the end.
 const PADDING: u64 = 1 << 20;
 
-/// What a portable file says of itself.
+/// The manifest of a portable file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     pub(super) format: String,
     pub(super) version: u64,
-    /// What the workspace was called.
+    /// The name that the workspace had.
     pub name: Option<String>,
     /// The number of its newest change.
     pub head: i64,
-    /// The number of the first state that is kept.
+    /// The number of the oldest state that is kept.
     pub oldest: i64,
-    /// When that state came to be, in microseconds since 1970.
+    /// The time of that state, in microseconds since 1970.
     pub oldest_at: i64,
-    /// Whether its journal is there, or only its files at one point.
+    /// Whether it contains the journal, or only the files at one point.
     pub has_history: bool,
 }
 
-/// What there must have been, at the end.
+/// The totals at the end of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct End {
     pub(super) records: u64,
@@ -51,6 +52,7 @@ pub(super) struct FileWriter<W: Write> {
 impl<W: Write> FileWriter<W> {
     pub(super) fn over(sink: W) -> Result<Self> {
         let encoder = zstd::stream::write::Encoder::new(sink, LEVEL).and_then(|mut encoder| {
+            // Lets the decoder notice changed bytes by itself, even before the end record is read.
             encoder.include_checksum(true)?;
             Ok(encoder)
         });
@@ -66,12 +68,13 @@ impl<W: Write> FileWriter<W> {
         self.append(name, bytes)
     }
 
-    /// Writes the end, and gives the sink back.
+    /// Writes the end record, and returns the sink.
     pub(super) fn finish(mut self, end: End) -> Result<W> {
         let end = End {
             blake3: self.hasher.finalize().to_hex().to_string(),
             ..end
         };
+        // The end record holds the hash, so it cannot be part of it.
         self.append("end.json", &serde_json::to_vec(&end).expect("it is plain data"))?;
         let sink = self.archive.into_inner().and_then(|encoder| encoder.finish());
         sink.map_err(|error| unwritten(&error))
@@ -94,8 +97,8 @@ pub(super) struct FileEntry {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a portable file: `each` gets its entries in order, but for the manifest and the end. Anything that is not as it was written is
-/// `corrupt`, a newer version `unsupported`.
+/// Reads a portable file: `each` receives its entries in order, except the manifest and the end record. Anything that
+/// differs from the written file is `corrupt`, a newer version `unsupported`.
 pub(super) fn read(
     source: impl Read,
     mut begin: impl FnMut(&Manifest) -> Result<()>,
@@ -132,18 +135,20 @@ pub(super) fn read(
     Ok((manifest, end.ok_or_else(cut_short)?))
 }
 
-/// The archive is followed by nothing but its padding, and the compressed stream ends as it should.
+/// Checks that only padding follows the archive, and that the compressed stream is complete.
 fn check_rest(mut rest: impl Read) -> Result<()> {
     let mut padding = Vec::new();
+    // Reading to the end makes the decoder verify the checksum of the stream.
     let read = (&mut rest).take(PADDING + 1).read_to_end(&mut padding);
     let is_padding = padding.len() as u64 <= PADDING && padding.iter().all(|byte| *byte == 0);
-    match read.is_ok() && is_padding {
-        true => Ok(()),
-        false => Err(cut_short()),
+    if read.is_ok() && is_padding {
+        Ok(())
+    } else {
+        Err(cut_short())
     }
 }
 
-/// Only the manifest.
+/// Reads only the manifest.
 pub(super) fn read_manifest(source: impl Read) -> Result<Manifest> {
     let decoder = zstd::stream::read::Decoder::new(source).map_err(|_| not_portable())?;
     let mut archive = Archive::over(decoder);
@@ -162,14 +167,16 @@ fn read_entry<R: Read>(mut entry: tar::Entry<'_, R>) -> std::io::Result<FileEntr
         .map_err(|_| wrong())?
         .to_owned();
     let size = entry.size();
+    // Checked before the buffer is allocated, because the header may claim any size.
     if size > LARGEST || !entry.header().entry_type().is_file() {
         return Err(wrong());
     }
     let mut bytes = Vec::with_capacity(size as usize);
     entry.read_to_end(&mut bytes)?;
-    match bytes.len() as u64 == size {
-        true => Ok(FileEntry { name, bytes }),
-        false => Err(wrong()),
+    if bytes.len() as u64 == size {
+        Ok(FileEntry { name, bytes })
+    } else {
+        Err(wrong())
     }
 }
 
@@ -180,6 +187,7 @@ fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
         (Some(FORMAT), Some(VERSION)) => {
             serde_json::from_value(value).map_err(|_| damaged("its manifest is not valid"))
         }
+        // Checked before the other fields, because a newer version may have other ones.
         (Some(FORMAT), Some(version)) if version > VERSION => {
             let message = format!(
                 "this file was written by a newer Garret: its version is {version}, this program knows {VERSION}"
@@ -192,9 +200,10 @@ fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
 
 fn end_of(bytes: &[u8], hasher: &blake3::Hasher) -> Result<End> {
     let end: End = serde_json::from_slice(bytes).map_err(|_| damaged("its end record is not valid"))?;
-    match end.blake3 == hasher.finalize().to_hex().as_str() {
-        true => Ok(end),
-        false => Err(damaged("its checksum does not match")),
+    if end.blake3 == hasher.finalize().to_hex().as_str() {
+        Ok(end)
+    } else {
+        Err(damaged("its checksum does not match"))
     }
 }
 
@@ -202,7 +211,7 @@ fn digest(hasher: &mut blake3::Hasher, name: &str, bytes: &[u8]) {
     hasher.update(name.as_bytes()).update(b"\0").update(bytes);
 }
 
-/// A file that is not what was written.
+/// Returns the error for a file that differs from the written one.
 pub(super) fn damaged(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the file to import is damaged: {how}"))
         .hint("nothing was imported; export it again, or take another copy")

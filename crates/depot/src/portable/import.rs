@@ -1,4 +1,5 @@
-//! Taking in a workspace from a portable file: verified first, then put down out of everybody's sight, then shown.
+//! Imports a workspace from a portable file: the file is verified first, then stored in a hidden workspace, which is
+//! then shown.
 
 use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom};
@@ -18,36 +19,36 @@ use crate::history::check_label;
 use crate::metadata::{EntryRow, Held, Level, Listed, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
-/// Bytes of content that wait for one transaction.
+/// Bytes of content that are gathered for one transaction.
 const GROUP_BYTES: usize = 4 << 20;
-/// Pieces that wait for one transaction.
+/// Number of pieces that are gathered for one transaction.
 const GROUP: usize = 500;
 
-/// No journal is longer: the numbers after it must not run out.
+/// The last change number of the longest journal that is accepted, so that later numbers do not run out.
 const LAST: i64 = i64::MAX / 2;
 
-/// What was imported.
+/// The counts of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// The id of the new workspace.
     pub id: String,
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Entries, at every point.
+    /// Number of entries, at every point.
     pub entries: u64,
     /// Bytes of content.
     pub bytes: u64,
 }
 
 impl Depot {
-    /// What a portable file says of itself, without verifying the rest. `source` is read from where it stands.
+    /// Reads the manifest of a portable file, without verifying the rest. `source` is read from its present position.
     pub fn manifest(source: impl Read) -> Result<Manifest> {
         read_manifest(source)
     }
 
-    /// Takes in the workspace that [`DepotWorkspace::export`] wrote, as a new one with an id of its own. The whole file is verified before
-    /// anything is put down; one that is cut short or damaged is `corrupt`, one of a newer Garret `unsupported`, and nothing is left
-    /// behind. Changes keep their ids where those are free.
+    /// Imports the workspace that [`DepotWorkspace::export`] wrote, as a new one with its own id. The whole file is
+    /// verified before anything is stored; a file that is truncated or damaged is `corrupt`, one of a newer Garret
+    /// `unsupported`, and nothing is left behind. Changes keep their ids if these are free.
     pub async fn import(
         &self,
         new: NewWorkspace,
@@ -57,6 +58,7 @@ impl Depot {
         self.check_new(&new)?;
         let start = source.stream_position().map_err(|_| unread())?;
         let (manifest, end) = verify(&mut source)?;
+        // Verified completely; the second pass reads the same bytes from the start.
         source.seek(SeekFrom::Start(start)).map_err(|_| unread())?;
         let row = self.begin_import(&new).await?;
         let importing = Importing {
@@ -73,7 +75,7 @@ impl Depot {
             waiting_bytes: 0,
             watch,
         };
-        // On a thread of its own, which may wait for the writer whatever runs this.
+        // A separate thread may block on the writer, whatever runtime runs this future.
         let taken = std::thread::scope(|scope| {
             let taking = scope.spawn(|| importing.take_in(&mut source));
             taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -91,14 +93,14 @@ impl Depot {
         }
     }
 
-    /// Refuses a name that cannot be, before anything is read.
+    /// Refuses an invalid or taken name before anything is read.
     pub(crate) fn check_new(&self, new: &NewWorkspace) -> Result<()> {
         let Some(name) = &new.name else { return Ok(()) };
         check_name(name)?;
         self.shared.database.read(|session| check_free(session, Some(name)))
     }
 
-    /// Adds a workspace that nobody sees yet.
+    /// Adds a hidden workspace.
     pub(crate) async fn begin_import(&self, new: &NewWorkspace) -> Result<WorkspaceRow> {
         let now = stored_time(self.shared.clock.now());
         let row = WorkspaceRow {
@@ -115,13 +117,14 @@ impl Depot {
         };
         let add = move |session: Session<'_>| {
             let id = session.add_workspace(&row)?;
+            // Hidden in the same transaction, so that nobody ever sees a partial workspace.
             session.hide(id, false, now)?;
             Ok(WorkspaceRow { id, ..row })
         };
         self.shared.writer.write(self.shared.options.durability, add).await
     }
 
-    /// Looks over what was put down, and shows it.
+    /// Checks the stored entries, and shows the workspace.
     async fn finish_import(&self, row: &WorkspaceRow, name: Option<String>, manifest: &Manifest) -> Result<()> {
         let (id, head) = (row.id, manifest.head);
         let oldest = Oldest {
@@ -133,16 +136,18 @@ impl Depot {
             session.set_oldest(id, oldest)
         };
         self.shared.writer.write(self.shared.options.durability, settle).await?;
+        // Each record is valid by itself; together they may still describe a tree that cannot exist.
         if !self.is_whole(row.id)? || !self.had_directories(row.id)? {
             return Err(damaged("its entries are inconsistent"));
         }
         self.show(id, name).await
     }
 
-    /// Lets others see what was imported, under its name.
+    /// Shows an imported workspace under its name.
     pub(crate) async fn show(&self, id: i64, name: Option<String>) -> Result<()> {
         let show = move |session: Session<'_>| {
             check_free(session, name.as_deref())?;
+            // Garbage collection removes hidden workspaces after a grace period.
             if !session.unhide(id)? {
                 return Err(
                     Error::new(ErrorKind::Unavailable, "the unfinished import was collected as garbage")
@@ -151,13 +156,13 @@ impl Depot {
             }
             session.set_name(id, name.as_deref())
         };
-        // Durable: a workspace that is there is there whole.
+        // Always durable: a workspace that is shown must be complete, even after a power loss.
         self.shared.writer.write(Durability::Full, show).await
     }
 }
 
 impl Depot {
-    /// Whether nothing was ever inside a file or a link.
+    /// Returns whether no entry was ever inside a file or a link.
     fn had_directories(&self, workspace: i64) -> Result<bool> {
         let mut after = (Vec::new(), -1);
         let mut above = Above::default();
@@ -178,7 +183,8 @@ impl Depot {
     }
 }
 
-/// When the path above an entry was something that holds nothing. Kept from one entry to the next, which is often its neighbour.
+/// The times at which the path above an entry was a file or a link. Kept from one entry to the next, which is often its
+/// neighbour.
 #[derive(Default)]
 struct Above {
     path: Vec<u8>,
@@ -207,7 +213,7 @@ impl Above {
     }
 }
 
-/// Reads all of a file and checks that everything in it fits together.
+/// Reads all of a file and checks that its parts are consistent.
 fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     let mut found = Found::default();
     let (manifest, end) = read(source, |_| Ok(()), |entry| found.add(&entry))?;
@@ -216,17 +222,19 @@ fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
         return Err(damaged("its content does not match its end record"));
     }
     found.contents.check()?;
+    // The records were checked one by one; the numbers of the changes must also be complete and in range.
     let fits = (0..=manifest.head).contains(&manifest.oldest) && manifest.head <= LAST;
     let numbered = |number: &i64| (manifest.oldest + 1..=manifest.head).contains(number);
     let has_all =
         || found.changes.iter().all(numbered) && found.changes.len() as i64 == manifest.head - manifest.oldest;
-    match fits && has_all() && found.earliest >= 0 && found.newest <= manifest.head {
-        true => Ok((manifest, end)),
-        false => Err(damaged("its journal has gaps")),
+    if fits && has_all() && found.earliest >= 0 && found.newest <= manifest.head {
+        Ok((manifest, end))
+    } else {
+        Err(damaged("its journal has gaps"))
     }
 }
 
-/// What a look through a file found.
+/// The totals and numbers that were found in a file.
 #[derive(Default)]
 struct Found {
     records: u64,
@@ -234,10 +242,10 @@ struct Found {
     bytes: u64,
     changes: HashSet<i64>,
     labels: HashSet<String>,
-    /// The first and the last change that a record speaks of.
+    /// The first and the last change that a record refers to.
     earliest: i64,
     newest: i64,
-    /// Moves by their change and step, and reversals by their change and target.
+    /// Moves by change and step, and reversals by change and target.
     moves: HashSet<(i64, i64)>,
     reversals: HashSet<(i64, i64)>,
     contents: Contents,
@@ -287,9 +295,10 @@ impl Found {
             Record::Snapshot { change, label, .. } => {
                 self.speak_of(change);
                 check_label(&label).map_err(|_| damaged("the label of a snapshot is not valid"))?;
-                match self.labels.insert(label) {
-                    true => Ok(()),
-                    false => Err(damaged("two snapshots have the same label")),
+                if self.labels.insert(label) {
+                    Ok(())
+                } else {
+                    Err(damaged("two snapshots have the same label"))
                 }
             }
             Record::Reversal { change, target } => {
@@ -298,9 +307,10 @@ impl Found {
                 if !self.reversals.insert((change, target)) {
                     return Err(damaged("a reversal occurs twice"));
                 }
-                match target < change {
-                    true => Ok(()),
-                    false => Err(damaged("a change reverses a later one")),
+                if target < change {
+                    Ok(())
+                } else {
+                    Err(damaged("a change reverses a later one"))
                 }
             }
         }
@@ -312,7 +322,7 @@ impl Found {
     }
 }
 
-/// An import under way.
+/// An import in progress.
 struct Importing<'i> {
     depot: &'i Depot,
     workspace: i64,
@@ -331,9 +341,10 @@ impl Importing<'_> {
     }
 
     fn take(&mut self, entry: FileEntry) -> Result<()> {
-        match entry.name.starts_with("journal/") {
-            true => self.put_records(records(&entry)?),
-            false => self.put_piece(piece(&entry)?),
+        if entry.name.starts_with("journal/") {
+            self.put_records(records(&entry)?)
+        } else {
+            self.put_piece(piece(&entry)?)
         }
     }
 
@@ -353,7 +364,7 @@ impl Importing<'_> {
         })
     }
 
-    /// Brings the blob of a piece into place; its row waits for others.
+    /// Stores the blob of a piece; its row is written later, together with others.
     fn put_piece(&mut self, piece: PlainPiece) -> Result<()> {
         let shared = &self.depot.shared;
         let length = piece.bytes.len();
@@ -370,9 +381,10 @@ impl Importing<'_> {
             bytes: self.imported.bytes,
             total: Some(self.total),
         });
-        match self.waiting_bytes >= GROUP_BYTES || self.waiting.len() >= GROUP {
-            true => self.flush(),
-            false => Ok(()),
+        if self.waiting_bytes >= GROUP_BYTES || self.waiting.len() >= GROUP {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 
@@ -396,6 +408,7 @@ fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn ga
     match record {
         Record::Change(change) => {
             let mut row = change.row(workspace)?;
+            // The same file may be imported twice, and ids are unique in a depot.
             if session.change_by_id(&row.id)?.is_some() {
                 row.id = ids.next();
             }

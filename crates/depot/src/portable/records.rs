@@ -1,4 +1,4 @@
-//! The lines of the journal in a portable file.
+//! The records of the journal in a portable file, one for each line.
 
 use garret_core::path::check_target;
 use garret_core::{ChangeKind, EntryKind, EntryPath, Result};
@@ -9,10 +9,10 @@ use crate::content::Address;
 use crate::metadata::{ChangeRow, Node};
 use crate::trees::permissions;
 
-/// Bytes of a path.
+/// The most bytes in a path.
 const LONGEST_PATH: usize = 64 << 10;
 
-/// One line.
+/// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -93,7 +93,7 @@ impl ChangeRecord {
         }
     }
 
-    /// The change as the workspace with the number `workspace` has it.
+    /// Returns the row of the change in the workspace with the number `workspace`. Invalid values are `corrupt`.
     pub(super) fn row(self, workspace: i64) -> Result<ChangeRow> {
         ChangeKind::parse(&self.kind).ok_or_else(|| damaged("a change is of an unknown kind"))?;
         if self.id.is_empty()
@@ -137,14 +137,14 @@ impl EntryRecord {
         }
     }
 
-    /// The content that the entry names.
+    /// Returns the address of the content that the entry names.
     pub(super) fn address(&self) -> Result<Option<Address>> {
         let address =
             |digits: &String| Address::from_hex(digits).ok_or_else(|| damaged("a content address is not valid"));
         self.content.as_ref().map(address).transpose()
     }
 
-    /// The path and what is there. What could not be in a workspace is refused.
+    /// Returns the path and the node of the entry. An entry that no workspace could contain is refused.
     pub(super) fn entry(self) -> Result<(Vec<u8>, Node)> {
         let content = self.address()?;
         let fits = match self.kind {
@@ -163,6 +163,7 @@ impl EntryRecord {
         }
         let node = Node {
             kind: self.kind,
+            // The file may come from anywhere; set-user-id bits must not enter a workspace.
             mode: permissions(self.mode),
             size: self.size,
             content,
@@ -174,22 +175,24 @@ impl EntryRecord {
     }
 }
 
-/// Whether a text is of the kind that Garret uses for ids, tools and doors: others print it as it is.
+/// Returns whether a text is safe for an id, a tool or a door, because these are printed as they are.
 fn is_word(text: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     text.len() <= 200 && text.bytes().all(is_usual)
 }
 
-/// The path that a record writes; the root and anything that is not in its normal form are refused.
+/// Returns the path of a record; the root and paths that are not in normal form are refused.
 pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
     let path = EntryPath::from_token(token).map_err(|_| damaged("a path is not valid"))?;
-    match is_path(path.as_bytes()) {
-        true => Ok(path.as_bytes().to_vec()),
-        false => Err(damaged("a path is not valid")),
+    if is_path(path.as_bytes()) {
+        Ok(path.as_bytes().to_vec())
+    } else {
+        Err(damaged("a path is not valid"))
     }
 }
 
-/// Whether a path in its normal form can travel. One that was found in a directory of the host may be longer than those that tools take.
+/// Returns whether a path in normal form can be in a portable file. A path that was found in a directory of the host
+/// may be longer than the paths that tools accept.
 pub(super) fn is_path(path: &[u8]) -> bool {
     let is_name = |name: &[u8]| (1..=255).contains(&name.len()) && !name.contains(&0);
     path.len() <= LONGEST_PATH && path.split(|byte| *byte == b'/').all(is_name)

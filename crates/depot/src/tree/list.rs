@@ -1,4 +1,5 @@
-//! Pages of a directory. A shallow list jumps over what lies below each child, so it costs the children, not the tree.
+//! Lists directories page by page. A shallow list skips the entries below each child, so its cost depends on the
+//! children, not on the tree.
 
 use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Result};
 
@@ -6,7 +7,7 @@ use super::{Place, Tree, bytes, span_below, version_of};
 use crate::metadata::{Node, time_of};
 
 impl Tree<'_> {
-    /// A page of the directory at `place`.
+    /// Returns a page of the directory at `place`.
     pub(crate) fn list(&self, place: &Place, options: &ListOptions) -> Result<ListPage> {
         self.check_directory(place)?;
         let (start, _) = span_below(bytes(&place.path));
@@ -14,6 +15,7 @@ impl Tree<'_> {
         if let Some(after) = &options.after
             && after.as_bytes() >= start.as_slice()
         {
+            // The smallest key after `after`.
             scan.seek(&[after.as_bytes(), b"\0"].concat());
         }
         let mut page = ListPage::default();
@@ -34,7 +36,7 @@ impl Tree<'_> {
         Ok(page)
     }
 
-    /// The names right in the directory at `path`, and what they are.
+    /// Returns the direct children of the directory at `path`, each with its name.
     pub(crate) fn children(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, Node)>> {
         let (start, _) = span_below(path);
         let mut scan = self.below(path);

@@ -1,4 +1,5 @@
-//! A walk over the entries in order: a merge of one range scan for each level, the nearest level first where several speak.
+//! Scans the entries in order: a merge of one range scan for each level. If several levels have a row for a path, the
+//! nearest wins.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,8 @@ use garret_core::Result;
 
 use crate::metadata::{Held, Level, Node, Session};
 
-/// Rows asked for at first and at most: a list of three names should not fetch a thousand, nor a million be fetched by threes.
+/// The first and the largest number of rows fetched at once: a list of three names should not fetch a thousand rows,
+/// nor a large scan use a thousand statements of three rows.
 const FIRST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1024;
 
@@ -41,12 +43,12 @@ impl<'t, 'c> Scan<'t, 'c> {
         }
     }
 
-    /// Goes on at `from`, which lies ahead.
+    /// Continues at `from`, which must lie ahead.
     pub(crate) fn seek(&mut self, from: &[u8]) {
         self.cursors.iter_mut().for_each(|cursor| cursor.seek(from));
     }
 
-    /// The next entry.
+    /// Returns the next entry.
     pub(crate) fn next(&mut self) -> Result<Option<(Vec<u8>, Node)>> {
         while let Some((path, held)) = self.next_held()? {
             if let Held::Node(node) = held {
@@ -56,7 +58,7 @@ impl<'t, 'c> Scan<'t, 'c> {
         Ok(None)
     }
 
-    /// All the entries that are left.
+    /// Returns all remaining entries.
     pub(crate) fn collect(mut self) -> Result<Vec<(Vec<u8>, Node)>> {
         let mut all = Vec::new();
         while let Some(entry) = self.next()? {
@@ -65,7 +67,7 @@ impl<'t, 'c> Scan<'t, 'c> {
         Ok(all)
     }
 
-    /// The smallest path that a level speaks of, with what the nearest of them says.
+    /// Returns the smallest path for which a level has a row, with the row of the nearest such level.
     fn next_held(&mut self) -> Result<Option<(Vec<u8>, Held)>> {
         for cursor in &mut self.cursors {
             cursor.fill(self.session, self.end.as_deref())?;
@@ -94,6 +96,7 @@ impl Cursor<'_> {
         self.is_done = rows.len() < self.count;
         self.count = (self.count * 2).min(MOST_ROWS);
         if let Some((last, _)) = rows.last() {
+            // The smallest key after `last`.
             self.from = [last.as_slice(), b"\0"].concat();
         }
         self.rows = rows.into();
@@ -108,7 +111,7 @@ impl Cursor<'_> {
             self.from = from.to_vec();
         }
         if self.rows.is_empty() {
-            // Whoever jumps may jump again.
+            // After one jump another is likely, as in a shallow list, so only a few rows are fetched again.
             self.count = FIRST_ROWS;
         }
     }

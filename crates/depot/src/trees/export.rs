@@ -1,4 +1,4 @@
-//! Putting the files of a workspace out as plain files.
+//! Exports the files of a workspace as plain files.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -18,12 +18,12 @@ use crate::portable::{Progress, Watch};
 use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
 
-/// Entries looked up at once.
+/// Number of entries that are looked up at once.
 const PAGE: usize = 1_000;
-/// Bytes of a file read at once.
+/// Bytes of a file that are read at once.
 const PIECE: u64 = 4 << 20;
 
-/// The side that writes, on its thread.
+/// The writing side of an export, on its own thread.
 struct Writing {
     sender: SyncSender<Message>,
     thread: JoinHandle<Result<()>>,
@@ -60,12 +60,14 @@ impl Writing {
         self.sender.send(Message::Data(bytes)).map_err(|_| gone())
     }
 
-    /// Waits for the other side, whose error tells more than that it went away.
+    /// Waits for the writing thread and returns the result.
     fn finish(self, sent: Result<()>) -> Result<Moved> {
+        // Without this message the writer does not keep a directory.
         let sent = sent.and_then(|()| self.sender.send(Message::End).map_err(|_| gone()));
         drop(self.sender);
         let written = self.thread.join();
         let written = written.map_err(|_| Error::new(ErrorKind::Internal, "the writer of the files has failed"))?;
+        // If both sides failed because the channel closed, the writer's error is the cause.
         match (sent, written) {
             (Ok(()), Ok(())) => Ok(self.moved),
             (Err(sent), Err(_)) if sent.kind() != gone().kind() => Err(sent),
@@ -76,8 +78,8 @@ impl Writing {
 }
 
 impl DepotWorkspace {
-    /// Puts the files at `point`, at `path` and below, out as a directory or an archive. Names that are not UTF-8 are carried. Blocks
-    /// while it writes. Where it fails, nothing of a directory is left; what was written of an archive is the caller's to remove.
+    /// Exports the files at `point`, at `path` and below, as a directory or an archive. Names that are not UTF-8 are
+    /// kept. Blocks while it writes. On failure nothing of a directory is left; the caller removes a partial archive.
     pub async fn export_tree(
         &self,
         point: &Point,
@@ -88,13 +90,14 @@ impl DepotWorkspace {
         let level = self.shared().database.read(|session| {
             let level = self.level_of(session, point)?;
             let tree = Tree::at(session, level)?;
-            match path.is_root()
+            if path.is_root()
                 || tree
                     .node(bytes(path))?
                     .is_some_and(|node| node.kind == EntryKind::Directory)
             {
-                true => Ok(level),
-                false => Err(Error::not_a_directory(path)),
+                Ok(level)
+            } else {
+                Err(Error::not_a_directory(path))
             }
         })?;
         let mut writing = Writing::start(target)?;
@@ -107,6 +110,7 @@ impl DepotWorkspace {
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let (page, next) = self.shared().database.read(|session| {
+                // Each page is a transaction of its own, and garbage collection may run between two pages.
                 check_kept(session, level)?;
                 let tree = Tree::at(session, level)?;
                 let mut scan = tree.below(bytes(path));
@@ -155,7 +159,7 @@ impl DepotWorkspace {
         }
     }
 
-    /// Sends the bytes of a file, and looks at them where it is said to have none, too.
+    /// Sends the bytes of a file. An empty file is read too, so that damage of its content is noticed.
     async fn send_content(&self, address: Address, size: u64, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
         let shared = self.shared();
         let mut start = 0;
@@ -178,8 +182,9 @@ impl DepotWorkspace {
     }
 }
 
-/// Puts the files of any storage, at `path` and below, out as a directory or an archive. What cannot be opened by a path (a name that is
-/// not UTF-8, a device) is left out and reported. Files that others change meanwhile are a `conflict`.
+/// Exports the files of any storage, at `path` and below, as a directory or an archive. Entries that cannot be opened
+/// by a path (a name that is not UTF-8, a device) are skipped and reported. A file that others change meanwhile is a
+/// `conflict`.
 pub async fn export_storage(
     storage: &dyn Storage,
     path: &WsPath,
@@ -250,6 +255,7 @@ async fn send_entry(
         let options = ReadOptions {
             range: Some(start..stat.size.min(start + PIECE)),
             follow: Follow::Never,
+            // All pieces must come from one version of the file.
             precondition: stat.version.clone().map_or(Precondition::Any, Precondition::Version),
             ..ReadOptions::default()
         };

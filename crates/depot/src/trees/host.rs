@@ -1,4 +1,4 @@
-//! Directories of the host, read and written. Links are never followed.
+//! Reads and writes directories of the host. Links are never followed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use super::{
     CHUNK, DIRECTORY_MODE, FILE_MODE, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped,
 };
 
-/// Sends everything below `root`, in order, directories before what they hold.
+/// Sends everything below `root`, in order, directories before their entries.
 pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<()> {
     let metadata = std::fs::metadata(root).map_err(|error| host_error(&error, b""))?;
     if !metadata.is_dir() {
@@ -52,17 +52,19 @@ pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<
     Ok(())
 }
 
-/// The paths in a directory, the first in order last.
+/// Returns the paths in a directory, in reverse order.
 fn names(place: &Path, path: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(place).map_err(|error| host_error(&error, path))? {
         let name = entry.map_err(|error| host_error(&error, path))?.file_name();
-        let path = match path.is_empty() {
-            true => name.as_bytes().to_vec(),
-            false => [path, b"/", name.as_bytes()].concat(),
+        let path = if path.is_empty() {
+            name.as_bytes().to_vec()
+        } else {
+            [path, b"/", name.as_bytes()].concat()
         };
         paths.push(path);
     }
+    // The caller takes paths from the end, so the first in order must come last.
     paths.sort_unstable_by(|one, other| other.cmp(one));
     Ok(paths)
 }
@@ -79,7 +81,7 @@ fn item(path: &[u8], form: Form, metadata: &Metadata) -> Message {
 fn read_file(place: &Path, path: &[u8], seen: &Metadata, sender: &SyncSender<Result<Message>>) -> Result<()> {
     let mut file = File::open(place).map_err(|error| host_error(&error, path))?;
     let opened = file.metadata().map_err(|error| host_error(&error, path))?;
-    // A link or another file may have taken its place since it was looked at.
+    // A link or another file may have taken its place since its stat.
     if (opened.dev(), opened.ino()) != (seen.dev(), seen.ino()) {
         return Err(changed(path));
     }
@@ -88,6 +90,7 @@ fn read_file(place: &Path, path: &[u8], seen: &Metadata, sender: &SyncSender<Res
     while left > 0 {
         let mut chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
         let count = file.read(&mut chunk).map_err(|error| host_error(&error, path))?;
+        // The size is sent already, so a file that became shorter cannot be completed.
         if count == 0 {
             return Err(changed(path));
         }
@@ -110,20 +113,22 @@ fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
     sender.send(Ok(message)).map_err(|_| gone())
 }
 
-/// Puts what comes into the directory `root`, which is made, or is there and empty. It is there whole or, but for a crash in one that was
-/// there already, as it was before.
+/// Writes the received entries into the directory `root`, which is created, or exists and is empty. Afterwards the
+/// directory is complete or unchanged, except after a crash in a directory that existed before.
 pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
     let unfinished = Unfinished::begin(root)?;
-    match fill(unfinished.place(), receiver)? {
-        true => unfinished.keep(),
-        // Whoever sends says why.
-        false => Ok(()),
+    if fill(unfinished.place(), receiver)? {
+        unfinished.keep()
+    } else {
+        // The sending side reports the reason.
+        Ok(())
     }
 }
 
-/// Puts what comes into the empty directory `root`; gives whether all came. Links come last, so that nothing is written through one; the
-/// modes of directories too, so that one that may not be written to can be filled.
+/// Writes the received entries into the empty directory `root`; returns whether all entries arrived.
 fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
+    // Links are made last, so that nothing is written through one. The modes of directories are set last too, so that a
+    // directory without write permission can be filled.
     let (mut links, mut directories) = (Vec::new(), Vec::new());
     let mut file: Option<(File, Item)> = None;
     let mut is_whole = false;
@@ -146,6 +151,7 @@ fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
                     Form::File(_) => {
                         let made = File::options()
                             .write(true)
+                            // Never opens an existing file or link, even if one appears meanwhile.
                             .create_new(true)
                             .mode(FILE_MODE)
                             .open(&place);
@@ -174,6 +180,7 @@ fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
 
 fn close(file: Option<(File, Item)>) -> Result<()> {
     let Some((file, item)) = file else { return Ok(()) };
+    // Set explicitly, because the umask reduces the mode that a file is created with.
     let mode = Permissions::from_mode(item.mode);
     file.set_permissions(mode)
         .map_err(|error| host_error(&error, &item.path))

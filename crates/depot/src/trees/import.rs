@@ -1,4 +1,4 @@
-//! Taking plain files into a workspace, as one change.
+//! Imports plain files into a workspace, as one change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::portable::{Progress, Watch};
 use crate::tree::bytes;
 use crate::workspace::DepotWorkspace;
 
-/// Bytes of content that wait for one transaction.
+/// Bytes of content that are gathered for one transaction.
 const GROUP_BYTES: u64 = 4 << 20;
 const GROUP: usize = 500;
 
@@ -30,8 +30,9 @@ type Why = Arc<Mutex<Option<Error>>>;
 type Entries = BTreeMap<Vec<u8>, Node>;
 
 impl DepotWorkspace {
-    /// Puts a directory of the host, or a tar archive, below `into`, as one change. Files that are there already are replaced, others are
-    /// left alone; where a directory would replace a file or a file a directory, nothing is taken in. Blocks while it reads.
+    /// Imports a directory of the host, or a tar archive, below `into`, as one change. Existing files are replaced,
+    /// other entries are left alone; if a directory would replace a file or a file a directory, nothing is imported.
+    /// Blocks while it reads.
     pub async fn import_tree(
         &self,
         source: TreeSource,
@@ -46,7 +47,7 @@ impl DepotWorkspace {
                 TreeSource::Archive(archive, compression) => unpack::read(archive, compression, &sender),
             };
             if let Err(error) = read {
-                // Whoever gave up has no use for the reason.
+                // If the receiver is gone, it has failed itself and does not need the reason.
                 let _ = sender.send(Err(error));
             }
         });
@@ -68,7 +69,7 @@ impl DepotWorkspace {
             ..
         } = importing;
         drop(channel);
-        // It ends when the channel is gone, at its next entry.
+        // Closing the channel ends the reader at its next entry, also when this side failed.
         let ended = reader.join();
         taken?;
         ended.map_err(|_| Error::new(ErrorKind::Internal, "the reader of the files has failed"))?;
@@ -76,7 +77,7 @@ impl DepotWorkspace {
         Ok(Moved { change, ..moved })
     }
 
-    /// Puts the entries in place, whose content is in the depot.
+    /// Puts the entries in place. Their content is in the depot.
     async fn put_entries(&self, entries: Entries, into: &WsPath, making: Making) -> Result<Option<Change>> {
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
         let making = described(making, "import", format!("import {} entries", entries.len()));
@@ -87,6 +88,7 @@ impl DepotWorkspace {
                 make_place(&mut changing, &into)?;
             }
             for (path, node) in entries {
+                // The content was stored in earlier transactions, and garbage collection may have removed it since.
                 if let Some(address) = node.content
                     && !shared.content.refer(session, address)?
                 {
@@ -104,7 +106,7 @@ impl DepotWorkspace {
     }
 }
 
-/// Makes the directory that everything is put in, unless it is there.
+/// Creates the destination directory, unless it exists.
 fn make_place(changing: &mut Changing<'_>, into: &WsPath) -> Result<()> {
     match changing.tree.node(bytes(into))? {
         Some(node) if node.kind == EntryKind::Directory => Ok(()),
@@ -117,7 +119,7 @@ fn make_place(changing: &mut Changing<'_>, into: &WsPath) -> Result<()> {
     }
 }
 
-/// Puts one entry, with the directories above that are missing.
+/// Puts one entry, with the missing directories above it.
 fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     let before = changing.tree.node(path)?;
     let is_directory = |node: &Node| node.kind == EntryKind::Directory;
@@ -127,6 +129,7 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
             let message = "a directory cannot replace a file, nor a file a directory";
             return Err(error_at(Error::new(ErrorKind::AlreadyExists, message)).hint("remove the existing entry first"));
         }
+        // An unchanged file is not part of the change.
         Some(before) if before.is_same(&node) => return Ok(()),
         _ => {}
     }
@@ -149,7 +152,7 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     changing.set(path, Some(node))
 }
 
-/// A symbolic link; one that no system can make is refused.
+/// Returns the node of a symbolic link; a target that no system accepts is refused.
 fn link(path: &[u8], target: String) -> Result<Node> {
     check_target(&target).map_err(|error| error.at_text(EntryPath::from_bytes(path.to_vec()).shown()))?;
     Ok(Node {
@@ -161,7 +164,7 @@ fn link(path: &[u8], target: String) -> Result<Node> {
     })
 }
 
-/// What the content of an entry counts for.
+/// Returns the number of bytes that an entry adds to the total.
 fn bytes_of(node: &Node) -> u64 {
     match node.kind {
         EntryKind::File => node.size,
@@ -181,7 +184,7 @@ fn directory(mode: u32, now: i64) -> Node {
     }
 }
 
-/// An import under way.
+/// An import in progress.
 struct Importing<'i> {
     workspace: &'i DepotWorkspace,
     channel: Channel,
@@ -219,6 +222,7 @@ impl Importing<'_> {
                 let same = self
                     .entries
                     .get(&self.placed(other))
+                    // No system makes hard links to directories.
                     .filter(|node| node.kind != EntryKind::Directory);
                 same.cloned().ok_or_else(|| {
                     Error::invalid("the archive has a hard link to a file that is not in it")
@@ -238,7 +242,7 @@ impl Importing<'_> {
         checked_path(&path)?;
         *self.moved.count_of(node.kind) += 1;
         self.moved.bytes += bytes_of(&node);
-        // Of two of one name, the last is there.
+        // If an archive has two entries of one name, the last one wins, as in tar.
         if let Some(replaced) = self.entries.insert(path, node) {
             *self.moved.count_of(replaced.kind) -= 1;
             self.moved.bytes -= bytes_of(&replaced);
@@ -247,13 +251,14 @@ impl Importing<'_> {
     }
 
     fn placed(&self, path: &[u8]) -> Vec<u8> {
-        match self.into.is_empty() {
-            true => path.to_vec(),
-            false => [&self.into, b"/".as_slice(), path].concat(),
+        if self.into.is_empty() {
+            path.to_vec()
+        } else {
+            [&self.into, b"/".as_slice(), path].concat()
         }
     }
 
-    /// Stores the data that comes as the content of a file.
+    /// Stores the received data as the content of a file.
     async fn file(&mut self, size: u64, mode: u32) -> Result<Node> {
         let shared = self.workspace.shared();
         let why = Why::default();
@@ -266,7 +271,7 @@ impl Importing<'_> {
             .content
             .prepare(&shared.database, &content, self.workspace.durability)
             .await;
-        // What the reader of the files says tells more than that nothing came.
+        // The error of the reader says more than the closed channel.
         let prepared = prepared.map_err(|error| why.lock().expect("no holder panics").take().unwrap_or(error))?;
         let node = Node {
             kind: EntryKind::File,
@@ -283,7 +288,7 @@ impl Importing<'_> {
         Ok(node)
     }
 
-    /// Puts down the rows of the content that waits, ahead of the change that will name it.
+    /// Writes the rows of the gathered content, before the change that will refer to it.
     async fn flush(&mut self) -> Result<()> {
         self.waiting_bytes = 0;
         let (waiting, shared) = (std::mem::take(&mut self.waiting), self.workspace.shared().clone());
@@ -300,7 +305,7 @@ impl Importing<'_> {
     }
 }
 
-/// The data of one file as it comes over the channel. It can be read once.
+/// The data of one file as it arrives over the channel. It can be read once.
 struct Incoming {
     channel: Channel,
     size: u64,

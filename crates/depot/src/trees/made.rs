@@ -1,4 +1,4 @@
-//! A workspace made of plain files.
+//! Creates a workspace from plain files.
 
 use garret_core::{Making, Result, WsPath};
 
@@ -8,8 +8,8 @@ use crate::portable::Watch;
 use crate::workspace::DepotWorkspace;
 
 impl Depot {
-    /// Makes a workspace of plain files, in one change. It is there when all of them are; until then, and where they cannot be had, there is
-    /// none.
+    /// Creates a workspace from plain files, in one change. It becomes visible when all files are in it; if that fails,
+    /// it is removed again.
     pub async fn import_files(
         &self,
         new: NewWorkspace,

@@ -1,4 +1,4 @@
-//! Writing a tar archive, compressed or not.
+//! Writes a tar archive, compressed or not.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::error::unwritten;
 
 const LEVEL: i32 = 3;
 
-/// Puts what comes into an archive.
+/// Writes the received entries into an archive.
 pub(super) fn write(sink: Box<dyn Write + Send>, compression: Compression, receiver: &Receiver<Message>) -> Result<()> {
     let packed = match compression {
         Compression::None => pack(sink, receiver)?.flush(),
@@ -65,11 +65,12 @@ fn append<W: Write>(archive: &mut tar::Builder<W>, item: &Item, receiver: &Recei
             };
             archive.append_data(&mut header, path, content)
         }
+        // An export sends every name of a file as a file of its own.
         Form::Same(_) => Ok(()),
     }
 }
 
-/// The data of one file as it comes over the channel.
+/// The data of one file as it arrives over the channel.
 struct Incoming<'r> {
     receiver: &'r Receiver<Message>,
     chunk: Bytes,
@@ -81,6 +82,7 @@ impl Read for Incoming<'_> {
         if self.chunk.is_empty() && self.left > 0 {
             match self.receiver.recv() {
                 Ok(Message::Data(bytes)) => self.chunk = bytes,
+                // The sender stopped in the middle of a file.
                 _ => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             }
         }

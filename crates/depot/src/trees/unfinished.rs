@@ -1,7 +1,8 @@
-//! A directory that is being filled, and gone again unless it is kept.
+//! A directory that is being filled, and that is removed again unless it is kept.
 //!
-//! One that is new is filled under another name beside its own and gets its own when it is whole, so that not even a crash leaves a part
-//! of it there. One that is there and empty is filled where it is: it may be a mount, or somebody's current directory.
+//! A new directory is filled under a temporary name beside its final one and is renamed when it is complete, so that
+//! not even a crash leaves a part of it under the final name. An existing empty directory is filled in place: it may be
+//! a mount point, or the current directory of a process.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,21 +18,21 @@ use garret_core::{Error, ErrorKind, Result};
 
 use super::{DIRECTORY_MODE, host_error};
 
-/// Names that are tried for the directory aside.
+/// Number of temporary names that are tried.
 const TRIES: u32 = 100;
 
 pub(super) struct Unfinished {
-    /// Where it will be.
+    /// The final path.
     root: PathBuf,
-    /// Where it is filled: beside its place, or in it.
+    /// The path that is filled: a temporary one beside `root`, or `root` itself.
     place: PathBuf,
-    /// The directories that were made for it, the outermost first.
+    /// The directories that were created for it, the outermost first.
     made: Vec<PathBuf>,
     is_kept: bool,
 }
 
 impl Unfinished {
-    /// Makes the directory to be filled. One that is there and not empty is `already_exists`.
+    /// Creates the directory to be filled. An existing directory that is not empty is `already_exists`.
     pub(super) fn begin(root: &Path) -> Result<Self> {
         match std::fs::read_dir(root) {
             Ok(mut there) => match there.next() {
@@ -52,7 +53,7 @@ impl Unfinished {
         }
     }
 
-    /// Makes a directory beside `root`, on the same disk, so that it can get that name.
+    /// Creates a directory beside `root`, on the same file system, so that it can be renamed to `root`.
     fn beside(root: &Path) -> Result<Self> {
         let mut unfinished = Self::at(root, &aside(root, 0));
         let missing: Vec<_> = root.ancestors().skip(1).take_while(|above| is_missing(above)).collect();
@@ -77,15 +78,16 @@ impl Unfinished {
         Ok(())
     }
 
-    /// The directory to fill.
+    /// Returns the directory to fill.
     pub(super) fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Says that it is whole, and gives it its name.
+    /// Keeps the directory, and gives it its final name.
     pub(super) fn keep(mut self) -> Result<()> {
         if self.place != self.root {
             std::fs::rename(&self.place, &self.root).map_err(|error| match error.kind() {
+                // The name was free at the start, so another program has created the entry meanwhile.
                 std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::NotADirectory => is_taken(),
                 _ => host_error(&error, b""),
             })?;
@@ -95,12 +97,13 @@ impl Unfinished {
     }
 }
 
-/// What cannot be removed again is found by whoever looks, and nothing depends on it.
+/// Removes the partial directory. Failures are ignored: nothing depends on the rest.
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if self.is_kept {
             return;
         }
+        // A place that this export did not create may hold another process's files.
         if self.place == self.root || self.made.contains(&self.place) {
             let filled = std::fs::read_dir(&self.place).into_iter().flatten().flatten();
             for entry in filled.map(|entry| entry.path()) {
@@ -113,7 +116,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// A name beside `root` that nobody else uses.
+/// Returns a name beside `root` that no other process uses.
 fn aside(root: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(root.file_name().unwrap_or_default());

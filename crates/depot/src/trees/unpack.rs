@@ -1,4 +1,4 @@
-//! Reading a tar archive, compressed or not.
+//! Reads a tar archive, compressed or not.
 
 use std::io::Read;
 use std::sync::mpsc::SyncSender;
@@ -9,7 +9,7 @@ use tar::EntryType;
 use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, permissions, skipped};
 use crate::archive::Archive;
 
-/// Sends what the archive holds, in its order.
+/// Sends the entries of the archive, in its order.
 pub(super) fn read(
     archive: Box<dyn Read + Send>,
     compression: Compression,
@@ -17,6 +17,7 @@ pub(super) fn read(
 ) -> Result<()> {
     let plain: Box<dyn Read> = match compression {
         Compression::None => archive,
+        // Some tools write a gzip file of several members.
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(archive)),
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(archive).map_err(|_| damaged())?),
     };
@@ -33,13 +34,13 @@ pub(super) fn read(
             send(sender, message)?;
             send_data(&mut entry, size, sender)?;
         }
-        // What is left of an entry would be taken for the headers of the next.
+        // The rest of an entry would be taken for the headers of the next one.
         std::io::copy(&mut entry, &mut std::io::sink()).map_err(|_| damaged())?;
     }
     Ok(())
 }
 
-/// What is to be said of an entry; nothing of the place itself.
+/// Returns the message for an entry; `None` for the root of the archive.
 fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>> {
     check_sparse(entry)?;
     let Some(path) = path_of(&entry.path_bytes())? else {
@@ -54,6 +55,7 @@ fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>>
         EntryType::Directory => Form::Directory,
         EntryType::Symlink => Form::Link(target),
         EntryType::Link => Form::Same(path_of(&target)?.ok_or_else(damaged)?),
+        // These are headers for other entries, not files.
         EntryType::XGlobalHeader | EntryType::XHeader => return Ok(None),
         _ => {
             let why = "it is neither a file, a directory nor a link";
@@ -68,11 +70,12 @@ fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>>
     })))
 }
 
-/// A sparse file in the form of POSIX is its pieces, one after the other; taken for the file it would be another.
+/// Refuses a sparse file in the POSIX format.
 fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
     if !entry.header().entry_type().is_file() {
         return Ok(());
     }
+    // Such an entry holds the pieces of the file, one after the other; taken as it is, it would be another file.
     let (mut is_sparse, mut name) = (false, entry.path_bytes().into_owned());
     let attributes = entry.pax_extensions().map_err(|_| damaged())?;
     for attribute in attributes.into_iter().flatten() {
@@ -82,14 +85,15 @@ fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
             name = attribute.value_bytes().to_vec();
         }
     }
-    match is_sparse {
-        false => Ok(()),
-        true => Err(Error::new(
+    if is_sparse {
+        Err(Error::new(
             ErrorKind::Unsupported,
             "the archive has a sparse file in a format that Garret cannot read",
         )
         .at_text(EntryPath::from_bytes(name).shown())
-        .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`")),
+        .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`"))
+    } else {
+        Ok(())
     }
 }
 
@@ -108,7 +112,8 @@ fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<Mess
     Ok(())
 }
 
-/// The path of an entry below the place it is put in; `None` for the place itself. One that leads elsewhere is `path_escape`.
+/// Returns the path of an entry below the destination; `None` for the destination itself. A path that leads outside is
+/// `path_escape`.
 fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
     let shown = || EntryPath::from_bytes(name.to_vec()).shown();
     let is_parent = |part: &[u8]| part == b"..";
@@ -134,7 +139,7 @@ fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
     sender.send(Ok(message)).map_err(|_| gone())
 }
 
-/// What keeps an entry from being read.
+/// Converts an error in reading the headers of an entry.
 fn unread(error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::FileTooLarge => {

@@ -81,10 +81,10 @@ impl Desk {
             agent: Some("tester".into()),
             session: Some(session.into()),
             tool_call: Some(call.into()),
-            door: "api",
+            door: "api".into(),
         };
         let origin = Origin {
-            operation: "write_file",
+            operation: "write_file".into(),
             actor,
             ..Origin::default()
         };

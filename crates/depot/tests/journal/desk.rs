@@ -153,7 +153,7 @@ fn shown(change: &PathChange) -> (String, bool, bool) {
 pub(crate) fn making() -> Making {
     Making::from(Origin {
         actor: Actor {
-            door: "api",
+            door: "api".into(),
             ..Actor::default()
         },
         ..Origin::default()

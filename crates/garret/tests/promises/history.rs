@@ -226,7 +226,7 @@ async fn promise_26_every_mutation_is_one_change_that_says_who_made_it() {
             agent: Some("writer".into()),
             session: Some("s1".into()),
             tool_call: Some("call-7".into()),
-            door: "api",
+            door: "api".into(),
         };
         let toolbox = room.toolbox.on(room.workspace().acting_as(actor));
         let secret = "s3cr3t-in-content";

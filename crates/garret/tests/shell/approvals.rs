@@ -82,7 +82,7 @@ fn whoever_is_asked_about_a_command_sees_all_of_it_without_secrets() {
             .unwrap();
         let request = asked.last();
         assert_eq!(
-            (request.operation, request.cwd.as_deref()),
+            (request.operation.as_ref(), request.cwd.as_deref()),
             ("run", Some("src")),
             "{on:?}"
         );
@@ -119,7 +119,7 @@ fn what_is_unusual_about_a_command_is_told() {
             .unwrap();
         let request = asked.last();
         assert_eq!(
-            (request.operation, request.command.as_deref()),
+            (request.operation.as_ref(), request.command.as_deref()),
             ("start", Some("sleep 1000"))
         );
         assert_eq!(request.notes, ["keeps running in the background"], "{on:?}");

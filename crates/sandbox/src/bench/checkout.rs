@@ -1,13 +1,15 @@
-//! A checkout: the files of a workspace that live in no directory, in a cache that follows the journal.
+//! A checkout: the files of a workspace that do not live in a directory, written to a cache that follows the journal.
 //!
-//! Only what changed since the last time is written. Before something is replaced, a look tells whether it is what the journal says it
-//! should be; where it is not, or where a process died in the middle, the whole checkout is looked over and made right, and what was left
-//! as it should be stays. What is kept out of history lives here only, so nothing that follows the journal removes or overwrites it; the
-//! one exception is a directory that the journal turns into a file.
+//! Only files that changed since the last time are written. Before an entry is replaced, its stat is compared with the
+//! state that the journal has for it. If it differs, or if a process died in the middle of an update, the whole
+//! checkout is surveyed and repaired; entries that are correct stay. Files that are kept out of history exist only
+//! here, so following the journal never removes or overwrites them; the one exception is a directory that the journal
+//! turns into a file.
 //!
-//! A file whose stored content is damaged is left out and named; everything else is there.
+//! A file whose stored content is damaged is left out and reported; all other files are there.
 //!
-//! From [`Bench::ready`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a layer.
+//! From [`Bench::ready`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a
+//! layer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,16 +36,16 @@ use super::wanted::{Files, Versions, everything, version_number};
 
 const MAX_TRIES: usize = 4;
 
-/// What a checkout is made of.
+/// The parts of a checkout.
 #[derive(Debug, Clone)]
 pub struct CheckoutOptions {
-    /// Its own directory, made where it is missing; one for each workspace.
+    /// The directory of the checkout, created if it is missing; one for each workspace.
     pub directory: PathBuf,
     /// The files.
     pub files: Arc<dyn Storage>,
-    /// Their journal; without one, all files are compared each time.
+    /// The journal of the files; without one, all files are compared each time.
     pub history: Option<Arc<dyn History>>,
-    /// Patterns of what is kept out of history.
+    /// Patterns of the paths that are kept out of history.
     pub exclude: Vec<String>,
 }
 
@@ -52,7 +54,7 @@ pub struct CheckoutBench {
     options: CheckoutOptions,
     excluded: Exclusions,
     turn: Mutex<Option<Turn>>,
-    /// Whether the state was found to be of this very journal.
+    /// Whether the state was found to belong to this journal.
     is_known: AtomicBool,
 }
 
@@ -62,14 +64,14 @@ impl fmt::Debug for CheckoutBench {
     }
 }
 
-/// The directories of a checkout, open.
+/// The open directories of a checkout.
 struct Home {
     home: OwnedFd,
     tree: OwnedFd,
 }
 
 impl CheckoutBench {
-    /// A checkout that nothing is done to yet; a wrong pattern is `invalid`.
+    /// Returns a checkout that is not updated yet; a wrong pattern is `invalid`.
     pub fn new(options: CheckoutOptions) -> Result<Self> {
         Ok(Self {
             excluded: Exclusions::new(&options.exclude)?,
@@ -79,7 +81,7 @@ impl CheckoutBench {
         })
     }
 
-    /// Looks at every entry and makes right what is not; for whoever suspects damage.
+    /// Surveys every entry and repairs those that are wrong. For callers that suspect damage.
     pub async fn check(&self) -> Result<()> {
         let home = self.home()?;
         let mut turn = self.turn(&home).await?;
@@ -88,13 +90,13 @@ impl CheckoutBench {
         checked.map(drop)
     }
 
-    /// Whether nothing is to be taken over by a checkout that is as it was when it was made ready.
+    /// Returns whether the layer left nothing to take over and the checkout is unchanged since it was made ready.
     async fn is_nothing(&self, taken: &Taken<'_>) -> bool {
         let ready_at = self.turn.lock().await.as_ref().and_then(|turn| turn.ready_at);
         taken.committed.is_empty() && taken.excluded.is_empty() && ready_at == Some(taken.head)
     }
 
-    /// Lets other processes have it, where nothing is to be taken over.
+    /// Lets other processes use the checkout, without taking anything over.
     pub async fn release(&self) {
         *self.turn.lock().await = None;
     }
@@ -127,9 +129,10 @@ impl CheckoutBench {
         Ok(turn)
     }
 
-    /// Brings everything up to the newest change.
+    /// Brings the checkout up to the newest change.
     async fn follow(&self, home: &Home) -> Result<State> {
         let state = State::load(&home.home, &home.tree)?;
+        // Nothing is synced, so after a restart of the machine any entry may be lost or torn.
         let usable = state.filter(|state| state.is_whole && !state.is_of_another_boot());
         let Some(state) = usable else {
             return self.rebuild(home).await;
@@ -153,11 +156,13 @@ impl CheckoutBench {
         }
     }
 
-    /// Whether the checkout was made from this journal, which was not put back to an older state since.
+    /// Returns whether the checkout was made from this journal, and the journal was not restored to an older state
+    /// since.
     async fn is_of_journal(&self, history: &Arc<dyn History>, state: &State, head: u64) -> Result<bool> {
         if state.head > head {
             return Ok(false);
         }
+        // The id of a recorded change never changes, so one lookup for each bench is enough.
         if state.head == 0 || self.is_known.load(Ordering::Relaxed) {
             return Ok(true);
         }
@@ -166,7 +171,7 @@ impl CheckoutBench {
         Ok(is_it)
     }
 
-    /// What the journal changed between two numbers; `None` where it no longer knows.
+    /// Returns the changes of the journal between two numbers; `None` if it no longer has them.
     async fn changes(&self, from: u64, to: u64) -> Result<Option<Vec<PathChange>>> {
         let Some(history) = &self.options.history else {
             return Ok(Some(Vec::new()));
@@ -178,7 +183,7 @@ impl CheckoutBench {
         }
     }
 
-    /// The files as they are after the change of this number.
+    /// Returns the files after the change with this number.
     async fn files_at(&self, head: u64) -> Result<Files> {
         Ok(match &self.options.history {
             Some(history) => Files {
@@ -192,7 +197,7 @@ impl CheckoutBench {
         })
     }
 
-    /// Does the work and says that the checkout stands at `head` then.
+    /// Carries out the work, and records that the checkout is at `head`.
     async fn write(&self, home: &Home, mut state: State, work: Work, head: u64) -> Result<State> {
         state.is_whole = false;
         state.save(&home.home)?;
@@ -209,7 +214,7 @@ impl CheckoutBench {
         fill(&home.tree, files, work, self.excluded.clone()).await
     }
 
-    /// Remembers what was left where.
+    /// Records the entries that were written, and compacts the manifest if it is long.
     async fn settle(&self, home: &Home, mut state: State, changes: &Changes, head: u64) -> Result<State> {
         manifest::append(&home.home, &mut state, changes)?;
         if manifest::is_long(&state)
@@ -231,7 +236,7 @@ impl CheckoutBench {
         Ok(state)
     }
 
-    /// Looks the whole checkout over and makes it right.
+    /// Surveys the whole checkout and repairs it.
     async fn rebuild(&self, home: &Home) -> Result<State> {
         let head = match &self.options.history {
             Some(history) => history.head().await?,
@@ -272,30 +277,32 @@ impl CheckoutBench {
         Ok(state)
     }
 
-    /// The same, with what is kept out of history put there after it.
+    /// Surveys and repairs the whole checkout, then writes the excluded files that a layer left.
     async fn rebuild_with(&self, home: &Home, excluded: &[Effect]) -> Result<()> {
         let mut state = self.rebuild(home).await?;
         place(home, excluded.to_vec(), PlacingOptions::default()).await?;
         state.save(&home.home)
     }
 
-    /// Brings files without a journal up to date, by what they were when they were last written here.
+    /// Brings files without a journal up to date, by comparing them with the records of the last write.
     async fn compare(&self, home: &Home, state: State) -> Result<State> {
         let Some(records) = manifest::load(&home.home, &state)? else {
             return self.rebuild(home).await;
         };
         let wanted = everything(&self.files_at(0).await?, Versions::Asked).await?;
         let work = survey::compared(&home.tree, wanted, &records, &self.excluded)?;
-        match work.is_empty() {
-            true => Ok(state),
-            false => self.write(home, state, work, 0).await,
+        if work.is_empty() {
+            Ok(state)
+        } else {
+            self.write(home, state, work, 0).await
         }
     }
 
     async fn take_over(&self, home: &Home, taken: Taken<'_>) -> Result<()> {
         let state = State::load(&home.home, &home.tree)?.filter(|state| state.is_whole);
         let Some(mut state) = state else {
-            // What the layer lay over is gone; the journal has all but what is kept out of it.
+            // The directory below the layer was replaced. The journal has all files but the excluded ones, so these are
+            // taken from the layer.
             return self.rebuild_with(home, taken.excluded).await;
         };
         let head = taken.head.max(state.head);
@@ -304,6 +311,8 @@ impl CheckoutBench {
         };
         state.is_whole = false;
         state.save(&home.home)?;
+        // Other processes may have made changes between `ready` and now. Those are written from the journal, the
+        // layer's own from the layer.
         let others = others(&changes, taken.committed);
         let work = survey::changed(&home.tree, &others, &self.excluded)?;
         let is_as_expected = work.is_some();
@@ -320,13 +329,14 @@ impl CheckoutBench {
             !self.excluded.covers_bytes(path, is_directory)
         });
         self.settle(home, state, &records, head).await?;
-        match is_as_expected {
-            true => Ok(()),
-            false => self.rebuild(home).await.map(drop),
+        if is_as_expected {
+            Ok(())
+        } else {
+            self.rebuild(home).await.map(drop)
         }
     }
 
-    /// The versions of what was committed, so that it is known again.
+    /// Returns the versions of committed files, so that the next comparison recognizes them.
     async fn versions(&self, changes: &[PathChange], committed: &[Effect]) -> Result<BTreeMap<Vec<u8>, u64>> {
         let of_image = |image: &Image| image.version.as_ref().map(version_number);
         let version = |change: &PathChange| {
@@ -358,14 +368,14 @@ fn is_file(effect: &Effect) -> bool {
     matches!(effect.placed, Placed::File { .. })
 }
 
-/// The changes that no effect brings: others made them before this one.
+/// Returns the changes that no committed effect made: those of other processes.
 fn others(changes: &[PathChange], committed: &[Effect]) -> Vec<PathChange> {
     let mine: std::collections::BTreeSet<&[u8]> = committed.iter().map(|effect| effect.path.as_bytes()).collect();
     let is_other = |change: &&PathChange| !mine.contains(change.path.as_bytes());
     changes.iter().filter(is_other).cloned().collect()
 }
 
-/// The id of the change of this number, where it is still kept.
+/// Returns the id of the change with this number, if the journal still has it.
 async fn change_id(history: &Arc<dyn History>, number: u64) -> Result<Option<String>> {
     let options = ChangesOptions {
         before: Some(number + 1),
@@ -377,7 +387,7 @@ async fn change_id(history: &Arc<dyn History>, number: u64) -> Result<Option<Str
     Ok(it.map(|change| change.id))
 }
 
-/// Puts what a layer left into the checkout.
+/// Writes the effects of a layer into the checkout.
 async fn place(
     home: &Home,
     effects: Vec<Effect>,
@@ -400,7 +410,7 @@ impl Bench for CheckoutBench {
         let mut tries = 1;
         let state = loop {
             match self.follow(&home).await {
-                // Somebody changed a file of a workspace without a journal between two looks at it.
+                // In a workspace without a journal a file changed between its listing and its read.
                 Err(error) if tries < MAX_TRIES && may_pass(&error) => tries += 1,
                 Err(error) => {
                     *turn = None;

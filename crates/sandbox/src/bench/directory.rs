@@ -15,19 +15,19 @@ use super::filling::stopped;
 use super::placing::{Placing, PlacingOptions};
 use crate::effects::seen::Seen;
 
-/// Where the files are.
+/// The directories of the bench.
 #[derive(Debug, Clone)]
 pub struct DirectoryOptions {
     /// The directory of the workspace.
     pub root: PathBuf,
     /// A private directory for layers.
     pub scratch: PathBuf,
-    /// The journal, where there is one.
+    /// The journal, if there is one.
     pub history: Option<Arc<dyn History>>,
 }
 
-/// The directory of a workspace as its bench. What became a change was written there by the journal; only what is kept out of history is
-/// taken over here.
+/// The directory of a workspace as its bench. The journal has written all committed changes there; only excluded files
+/// are taken over here.
 pub struct DirectoryBench {
     options: DirectoryOptions,
 }
@@ -39,7 +39,7 @@ impl fmt::Debug for DirectoryBench {
 }
 
 impl DirectoryBench {
-    /// A bench in the directory.
+    /// Returns a bench in the directory.
     pub fn new(options: DirectoryOptions) -> Self {
         Self { options }
     }
@@ -65,10 +65,11 @@ impl Bench for DirectoryBench {
         let (root, scratch) = (self.options.root.clone(), self.scratch());
         let told = tokio::task::spawn_blocking(move || {
             let device = |place: &PathBuf| rustix::fs::stat(place).map(|stat| stat.st_dev).ok();
-            // In the directory itself programs that watch it would see a file come and go.
-            let places = match device(&root) == device(&scratch) {
-                true => [scratch, root],
-                false => [root, scratch],
+            // In the directory itself, programs that watch it would see a file come and go.
+            let places = if device(&root) == device(&scratch) {
+                [scratch, root]
+            } else {
+                [root, scratch]
             };
             places.iter().find_map(|place| file_time(place).ok().flatten())
         });
@@ -95,11 +96,12 @@ impl Bench for DirectoryBench {
     }
 }
 
-/// Has the clock of a file system pass to its next tick, and tells the time then. One whose ticks are long is not waited for: what was
-/// changed in the tick before the call then counts as changed after it.
+/// Waits for the next tick of a file system's clock, and returns the time then. A clock with long ticks is not waited
+/// for: files that changed in the tick before the call then count as changed after it.
 fn file_time(place: &Path) -> Result<Option<Timestamp>, Errno> {
     const LOOKS: usize = 25;
     const PAUSE: Duration = Duration::from_millis(1);
+    // An unnamed file gets its time from the file system's clock and is gone when it is closed.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::open(place, flags, Mode::RUSR | Mode::WUSR)?;
     let changed = || rustix::fs::fstat(&file).map(|stat| Seen::of(&stat).changed);

@@ -1,4 +1,4 @@
-//! Writing what the journal has into a checkout: several files are read at once, and one thread puts them in place.
+//! Writes files of the journal into a checkout: several files are read at once, and one thread puts them in place.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,15 +21,15 @@ use crate::effects::seen::Seen;
 const READERS: usize = 8;
 const WAITING_FILES: usize = 32;
 const WAITING_PIECES: usize = 2;
-/// A larger file comes in pieces of this size.
+/// A larger file is read in pieces of this size.
 const PIECE_BYTES: u64 = 1024 * 1024;
 
-/// What is to be done to a checkout.
+/// The work to bring a checkout up to date.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// What goes, apart from what is kept out of history.
+    /// The paths to remove; excluded files below them stay.
     pub(super) removed: Vec<Vec<u8>>,
-    /// What comes.
+    /// The entries to write.
     pub(super) wanted: BTreeMap<Vec<u8>, Wanted>,
 }
 
@@ -39,16 +39,16 @@ impl Work {
     }
 }
 
-/// What came of filling a checkout.
+/// The outcome of filling a checkout.
 #[derive(Debug, Default)]
 pub(super) struct Filled {
-    /// What was left where.
+    /// The entries that were written or removed.
     pub(super) changes: Changes,
     /// The files whose content is damaged. Nothing is at their paths.
     pub(super) corrupt: Vec<EntryPath>,
 }
 
-/// What a reader hands over.
+/// A message from a reader.
 enum Incoming {
     File(ReadFile),
     /// The content of the file at this path is damaged.
@@ -65,14 +65,14 @@ struct ReadFile {
     rest: Option<Receiver<Result<Bytes>>>,
 }
 
-/// What is read from.
+/// The files to read from.
 #[derive(Clone)]
 struct Source {
     storage: Arc<dyn Storage>,
     root: Option<Arc<dyn Directory>>,
 }
 
-/// Does the work; gives what was left where, and what is damaged.
+/// Carries out the work; returns the written entries and the damaged files.
 pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusions) -> Result<Filled> {
     let mut wanted_files = Vec::new();
     let mut others = Vec::new();
@@ -82,11 +82,12 @@ pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusi
             _ => others.push((path, wanted)),
         }
     }
-    // Names that no path can spell are read in another way.
+    // Names that are not UTF-8 cannot be read by path, only from the root directory by handle.
     let is_raw = |(path, _): &(Vec<u8>, Wanted)| EntryPath::from_bytes(path.clone()).is_escaped();
-    let root = match wanted_files.iter().any(is_raw) {
-        true => files.root().await?,
-        false => None,
+    let root = if wanted_files.iter().any(is_raw) {
+        files.root().await?
+    } else {
+        None
     };
     let source = Source {
         storage: files.storage,
@@ -97,7 +98,7 @@ pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusi
     let writer = tokio::task::spawn_blocking(move || put(&tree, &work.removed, &others, receiver, &kept));
     let read = read_all(source, wanted_files, sender).await;
     let written = writer.await.map_err(|_| stopped())?;
-    // Where both failed, the writer failed first: readers only notice that nobody takes what they read.
+    // If both failed, the writer failed first: readers only notice that nobody takes their pieces.
     let filled = written?;
     read.map(|()| filled)
 }
@@ -149,6 +150,7 @@ async fn read_one(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sende
     sender.send(Incoming::File(file)).await.map_err(|_| stopped())?;
     let mut place = at_hand;
     while place < size {
+        // All pieces must come from one version, or the file would be a mixture.
         let same = Precondition::Version(first.version.clone());
         let piece = read_piece(&*files.storage, name, place, same)
             .await
@@ -167,17 +169,18 @@ async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition
         precondition,
     };
     let piece = files.read(path, options).await?;
-    match piece.bytes.is_empty() && start < piece.size {
-        true => Err(Error::new(
+    if piece.bytes.is_empty() && start < piece.size {
+        Err(Error::new(
             ErrorKind::Corrupt,
             format!("{} is shorter than expected", path.quoted()),
         )
-        .at(path)),
-        false => Ok(piece),
+        .at(path))
+    } else {
+        Ok(piece)
     }
 }
 
-/// Reads a file whose name no path can spell. One that the storage cannot give out is left out.
+/// Reads a file whose name is not UTF-8. A file that the storage cannot read is left out.
 async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<Incoming>) -> Result<()> {
     let What::File { mode, version, .. } = wanted.what else {
         return Ok(());
@@ -231,7 +234,7 @@ fn put(
     kept: &Exclusions,
 ) -> Result<Filled> {
     let mut placing = Placing::new(tree.as_fd(), PlacingOptions::default());
-    // From below, so that a directory is empty when its turn comes.
+    // Deepest first, so that a directory is empty before it is removed.
     removed.iter().rev().try_for_each(|path| placing.remove(path, kept))?;
     for (path, wanted) in others {
         match &wanted.what {
@@ -250,7 +253,7 @@ fn put(
             }
         };
         if outcome == Outcome::Corrupt {
-            // What was there before is not what the file is now.
+            // The old file at this path must not pass for the present one.
             placing.remove(&path, kept)?;
             corrupt.push(EntryPath::from_bytes(path));
         }
@@ -262,7 +265,7 @@ fn put(
     })
 }
 
-/// What became of a file that was read.
+/// The outcome for one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Placed,
@@ -285,7 +288,7 @@ fn put_file(placing: &mut Placing<'_>, file: ReadFile) -> Result<Outcome> {
     }
 }
 
-/// What was put where, with the versions that are known.
+/// Returns manifest changes for the written entries, with their known versions.
 pub(super) fn recorded(placed: BTreeMap<Vec<u8>, Option<Seen>>, versions: &BTreeMap<Vec<u8>, u64>) -> Changes {
     let record = |(path, seen): (Vec<u8>, Option<Seen>)| {
         let version = versions.get(&path).copied().unwrap_or(0);

@@ -1,7 +1,8 @@
-//! What a checkout was left like, entry by entry: the means to tell what was damaged, and what need not be written again.
+//! The manifest of a checkout: the stat of each entry as it was written. It shows which entries were damaged since, and
+//! which need not be written again.
 //!
-//! One file, appended to. It is read only where the whole checkout is looked at, so that following the journal costs what changed; how
-//! much of it counts stands in the state.
+//! It is one file that is appended to. It is read only when the whole checkout is surveyed, so that following the
+//! journal costs only the changed entries. The state says how many bytes of it are valid.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,24 +17,24 @@ use crate::effects::seen::Seen;
 
 const NUMBERS: usize = 8;
 const PIECE_BYTES: usize = 256 * 1024;
-/// From this size on, and when it is twice what it was when it held nothing past, the file is written anew.
+/// The file is compacted when it is larger than this, and twice as large as after the last compaction.
 const LARGE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What was left at a path.
+/// An entry as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) seen: Seen,
-    /// Which content it is; 0 where that is not known.
+    /// A number for the version of its content; 0 if that is not known.
     pub(super) version: u64,
 }
 
-/// What was left where.
+/// The written entries, by path.
 pub(super) type Records = BTreeMap<Vec<u8>, Record>;
 
-/// What changed: a record, or `None` where nothing is any more.
+/// The changed entries; `None` for a removed one.
 pub(super) type Changes = BTreeMap<Vec<u8>, Option<Record>>;
 
-/// Everything that counts; `None` where the file is damaged.
+/// Returns all valid records; `None` if the file is damaged.
 pub(super) fn load(home: &OwnedFd, state: &State) -> Result<Option<Records>> {
     let file = match openat(
         home,
@@ -57,7 +58,7 @@ pub(super) fn load(home: &OwnedFd, state: &State) -> Result<Option<Records>> {
     Ok(decode(&bytes))
 }
 
-/// Adds what changed; the state says afterwards that it counts.
+/// Appends the changes. They are valid once the state is saved.
 pub(super) fn append(home: &OwnedFd, state: &mut State, changes: &Changes) -> Result<()> {
     let mut bytes = Vec::new();
     changes
@@ -65,7 +66,7 @@ pub(super) fn append(home: &OwnedFd, state: &mut State, changes: &Changes) -> Re
         .for_each(|(path, record)| encode(path, *record, &mut bytes));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(home, name(state), flags, Mode::RUSR | Mode::WUSR).at(b"")?;
-    // What a process that died had added.
+    // Bytes after the valid ones come from a process that died before it saved the state.
     ftruncate(&file, state.manifest_bytes).at(b"")?;
     let mut written = 0;
     while written < bytes.len() {
@@ -75,7 +76,7 @@ pub(super) fn append(home: &OwnedFd, state: &mut State, changes: &Changes) -> Re
     Ok(())
 }
 
-/// Begins a new file with these records.
+/// Starts a new file with these records.
 pub(super) fn replace(home: &OwnedFd, state: &mut State, records: &Records) -> Result<()> {
     let old = name(state);
     state.generation += 1;
@@ -83,11 +84,12 @@ pub(super) fn replace(home: &OwnedFd, state: &mut State, records: &Records) -> R
     let all = records.iter().map(|(path, record)| (path.clone(), Some(*record)));
     append(home, state, &all.collect())?;
     state.manifest_live_bytes = state.manifest_bytes;
+    // A file that cannot be removed does no harm: the state names the new one.
     let _ = unlinkat(home, old, AtFlags::empty());
     Ok(())
 }
 
-/// Whether so much was appended that most of it is likely to be past.
+/// Returns whether so much was appended that most records are likely to be outdated.
 pub(super) fn is_long(state: &State) -> bool {
     state.manifest_bytes > LARGE_BYTES && state.manifest_bytes > 2 * state.manifest_live_bytes
 }

@@ -1,7 +1,8 @@
-//! Putting entries into a directory by handle.
+//! Writes entries into a directory by handle.
 //!
-//! A file is always a new one: nothing that another name leads to is ever written. Bits of directories that stand in the way are lent for
-//! the time, and a directory gets its own mode and time when everything is in it.
+//! A file is always a new one, so that nothing is ever written through another name of an existing file. Permission
+//! bits of directories that are in the way are granted for the time, and a directory gets its own mode and time when
+//! everything is in it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -20,38 +21,38 @@ use crate::effects::copy::copy_content;
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
 
-/// How the name of every temporary entry begins; the `local` storage hides and sweeps the same.
+/// The prefix of every temporary name; the `local` storage hides and removes names with the same prefix.
 pub(super) const TEMPORARY: &[u8] = b".garret-tmp-";
 const PIECE_BYTES: usize = 256 * 1024;
-/// What is written as a hole where it is zero.
+/// A block of zeros of this size is written as a hole.
 const BLOCK_BYTES: usize = 4096;
 const ATTRIBUTE_BYTES: usize = 64 * 1024;
 
-/// How entries are put.
+/// Options for writing entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PlacingOptions {
-    /// Whether writers of Garret take turns here by locks on directories, as in every `local` storage.
+    /// Whether writers of Garret exclude each other here by locks on directories, as in every `local` storage.
     pub(super) takes_locks: bool,
 }
 
-/// What a directory is to be like in the end.
+/// The final mode and time of a directory.
 #[derive(Debug, Clone, Copy)]
 struct Final {
     mode: u32,
     modified: Option<Timestamp>,
 }
 
-/// Puts entries into a directory.
+/// Writes entries into a directory.
 pub(super) struct Placing<'a> {
     tree: Tree<'a>,
     top: BorrowedFd<'a>,
     options: PlacingOptions,
-    /// Whether this process can say whose everything is.
+    /// Whether this process may set the owner of entries.
     gives_owners: bool,
     finals: BTreeMap<Vec<u8>, Final>,
-    /// What was put where; `None` where something was removed.
+    /// The written entries; `None` for a removed one.
     placed: BTreeMap<Vec<u8>, Option<Seen>>,
-    /// Files with several names, by what they are where they come from, and the path that the first of them has here.
+    /// Files with several names, by device and inode of the source, with the path of the first name here.
     several: HashMap<(u64, u64), Vec<u8>>,
     parent: Option<(Vec<u8>, OwnedFd)>,
     count: u64,
@@ -72,7 +73,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Puts what a layer left.
+    /// Writes an effect of a layer.
     pub(super) fn effect(&mut self, effect: &Effect) -> Result<()> {
         let (path, modified) = (effect.path.as_bytes(), effect.modified);
         match &effect.placed {
@@ -80,15 +81,16 @@ impl<'a> Placing<'a> {
             Placed::Directory { mode } => self.directory(path, *mode, modified),
             Placed::Symlink { target } => self.link(path, target, modified),
             Placed::File { content, mode } => self.content(path, content, *mode, modified),
-            // A layer knows no history.
+            // The effects of a layer never refer to the history.
             Placed::Image(_) => Ok(()),
         }
     }
 
-    /// Removes what is at `path`, with everything in it but what is `kept` and the directories above that.
+    /// Removes the entry at `path` with everything in it, except excluded entries (`kept`) and the directories above
+    /// them.
     pub(super) fn remove(&mut self, path: &[u8], kept: &Exclusions) -> Result<()> {
         let (above, name) = split(path);
-        // Its lock would be one that this very process waits for.
+        // The kept handle may hold a lock on the directory, for which this process would wait forever.
         self.parent = None;
         let parent = match self.tree.directory(above) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
@@ -135,7 +137,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// Makes a directory; one that is there keeps what is in it.
+    /// Creates a directory; an existing one keeps its entries.
     pub(super) fn directory(&mut self, path: &[u8], mode: u32, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.parent(path)?;
         let there = look(&parent, split(path).1).at(path)?;
@@ -148,7 +150,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// Makes a link.
+    /// Creates a symbolic link.
     pub(super) fn link(&mut self, path: &[u8], target: &str, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.parent(path)?;
         let there = look(&parent, split(path).1).at(path)?;
@@ -164,7 +166,7 @@ impl<'a> Placing<'a> {
         self.publish(parent, &temporary, path)
     }
 
-    /// Makes a file with this content: the file itself where a layer left one, and a copy otherwise.
+    /// Creates a file with this content: the file of a layer is moved here if possible, any other content is copied.
     pub(super) fn content(
         &mut self,
         path: &[u8],
@@ -178,12 +180,13 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Takes over a file that a layer left. Nobody else has it, so it becomes that of the bench; one with several names is copied, because
-    /// not all of them need be the layer's.
+    /// Takes over a file of a layer.
     fn left_file(&mut self, path: &[u8], file: File, mode: u32, modified: Option<Timestamp>) -> Result<()> {
         let file = OwnedFd::from(file);
         let stat = fstat(&file).at(path)?;
         let identity = identity(&stat);
+        // The file belongs to the layer alone, so it can be moved. One with several names is copied, because not all
+        // names need be in the layer.
         if stat.st_nlink == 1 && self.adopt(path, &file, mode, modified)? {
             return Ok(());
         }
@@ -201,7 +204,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// Gives the file a name here; `false` where that cannot be, on another file system for one.
+    /// Gives the file a name here; returns `false` if that is not possible, for example on another file system.
     fn adopt(&mut self, path: &[u8], file: &OwnedFd, mode: u32, modified: Option<Timestamp>) -> Result<bool> {
         let parent = self.parent(path)?;
         let temporary = self.temporary();
@@ -210,7 +213,8 @@ impl<'a> Placing<'a> {
             return Ok(false);
         }
         let stripped = strip_attributes(file).or_else(|errno| match errno {
-            // Attributes are written like content; the mode that stands in the way is set again below.
+            // Writing attributes needs the same permission as writing content. The mode that denies it is set again
+            // below.
             Errno::ACCESS => fchmod(file, Mode::RUSR | Mode::WUSR).and_then(|()| strip_attributes(file)),
             other => Err(other),
         });
@@ -225,7 +229,7 @@ impl<'a> Placing<'a> {
         Ok(true)
     }
 
-    /// Gives the file that was put at `first` another name.
+    /// Gives the file at `first` another name.
     fn name_again(&mut self, first: &[u8], path: &[u8]) -> Result<bool> {
         let Ok(held) = open(self.top, first, OFlags::PATH | OFlags::NOFOLLOW) else {
             return Ok(false);
@@ -239,13 +243,13 @@ impl<'a> Placing<'a> {
         let there = look(&parent, split(path).1).at(path)?;
         self.clear(path, there.as_ref())?;
         self.publish(parent, &temporary, path)?;
-        // The count of its names is part of what its time of change says.
+        // A new name changes the time of change of the file, so the record of the first name is updated.
         let seen = Seen::of(&fstat(&held).at(path)?);
         self.placed.insert(first.to_vec(), Some(seen));
         Ok(true)
     }
 
-    /// Makes a file that `fill` writes.
+    /// Creates a file; `fill` writes its content.
     pub(super) fn file(
         &mut self,
         path: &[u8],
@@ -255,6 +259,8 @@ impl<'a> Placing<'a> {
     ) -> Result<()> {
         let parent = self.parent(path)?;
         let temporary = self.temporary();
+        // A new file under a temporary name: a rename then replaces the old entry at once and leaves its other names
+        // alone.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&parent, &temporary, flags, Mode::RUSR | Mode::WUSR).at(path)?;
         let filled = fill(&file).and_then(|()| self.dress(&file, (&parent, path), mode, modified).at(path));
@@ -267,7 +273,7 @@ impl<'a> Placing<'a> {
         self.publish(parent, &temporary, path)
     }
 
-    /// Whose the entry `name` in `parent` is to be: that of what is there, or that of the directory.
+    /// Returns the owner for the entry `name` in `parent`: that of the existing entry, or that of the directory.
     fn owner(&self, parent: &OwnedFd, name: &[u8]) -> Result<Option<(Uid, Gid)>, Errno> {
         if !self.gives_owners {
             return Ok(None);
@@ -279,7 +285,7 @@ impl<'a> Placing<'a> {
         Ok(Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))))
     }
 
-    /// Sets owner, mode and time of what will be at `place`.
+    /// Sets owner, mode and time of the file that will be at `place`.
     fn dress(
         &self,
         file: &OwnedFd,
@@ -297,14 +303,14 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Moves a finished entry to its place.
+    /// Renames a finished entry to its final name.
     fn publish(&mut self, parent: OwnedFd, temporary: &[u8], path: &[u8]) -> Result<()> {
         let name = split(path).1;
         if let Err(errno) = renameat(&parent, temporary, &parent, name) {
             let _ = unlinkat(&parent, temporary, AtFlags::empty());
             return Err(errno).at(path);
         }
-        // Two names of one file are not renamed onto each other.
+        // A rename does nothing if both names are links to one file; then the temporary name is still there.
         let _ = unlinkat(&parent, temporary, AtFlags::empty());
         let stat = look(&parent, name).at(path)?;
         self.placed.insert(path.to_vec(), stat.map(|stat| Seen::of(&stat)));
@@ -312,7 +318,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// Makes room where a directory stands in the way of something else.
+    /// Removes a directory that is in the way of another kind of entry.
     fn clear(&mut self, path: &[u8], there: Option<&Stat>) -> Result<()> {
         match there.map(Seen::of) {
             Some(seen) if seen.is_directory() => self.remove_tree(path, &Exclusions::default()),
@@ -324,7 +330,7 @@ impl<'a> Placing<'a> {
         let name = split(path).1;
         let owner = self.owner(parent, name).at(path)?;
         match mkdirat(parent, name, Mode::RWXU) {
-            // A file or link that is to become a directory.
+            // A file or link is at the path of the new directory.
             Err(Errno::EXIST) => {
                 unlinkat(parent, name, AtFlags::empty()).at(path)?;
                 mkdirat(parent, name, Mode::RWXU).at(path)?;
@@ -337,7 +343,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// The directory above `path`, made where it is missing.
+    /// Returns the directory above `path`, and creates it if it is missing.
     fn parent(&mut self, path: &[u8]) -> Result<OwnedFd> {
         let above = split(path).0;
         match self.parent.take() {
@@ -376,9 +382,10 @@ impl<'a> Placing<'a> {
     }
 
     fn lock(&self, directory: &OwnedFd) -> Result<(), Errno> {
-        match self.options.takes_locks {
-            true => flock(directory, FlockOperation::LockExclusive),
-            false => Ok(()),
+        if self.options.takes_locks {
+            flock(directory, FlockOperation::LockExclusive)
+        } else {
+            Ok(())
         }
     }
 
@@ -388,9 +395,10 @@ impl<'a> Placing<'a> {
         [TEMPORARY, format!("{id}-{}", self.count).as_bytes()].concat()
     }
 
-    /// Gives the directories their modes and times; what was put where.
+    /// Sets the modes and times of the directories, and returns the written entries.
     pub(super) fn finish(mut self) -> Result<BTreeMap<Vec<u8>, Option<Seen>>> {
         self.parent = None;
+        // Deepest first: the mode of a directory may deny access to those below it.
         for (path, last) in std::mem::take(&mut self.finals).iter().rev() {
             let held = open(self.top, path, OFlags::PATH | OFlags::DIRECTORY).at(path)?;
             if let Some(times) = last.modified.and_then(times) {
@@ -410,7 +418,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// Whether the entry is kept out of history.
+/// Returns whether the entry is kept out of history.
 fn is_kept(directory: &OwnedFd, name: &[u8], path: &[u8], kept: &Exclusions) -> Result<bool, Errno> {
     if kept.is_empty() {
         return Ok(false);
@@ -419,7 +427,7 @@ fn is_kept(directory: &OwnedFd, name: &[u8], path: &[u8], kept: &Exclusions) -> 
     Ok(kept.covers_bytes(path, is_directory))
 }
 
-/// A time of modification; that of access is as good as any.
+/// Returns timestamps with this time of modification; the access time is set to the same.
 fn times(modified: Timestamp) -> Option<Timestamps> {
     let nanoseconds = modified.as_nanosecond();
     let modified = Timespec {
@@ -432,8 +440,8 @@ fn times(modified: Timestamp) -> Option<Timestamps> {
     })
 }
 
-/// Takes off everything beside the content: what overlayfs wrote there means something else below a layer, and nothing else is kept
-/// anywhere.
+/// Removes all extended attributes. Those that overlayfs wrote have another meaning below a layer, and no others are
+/// kept anywhere.
 fn strip_attributes(file: &OwnedFd) -> Result<(), Errno> {
     let mut list = vec![0; ATTRIBUTE_BYTES];
     let length = match flistxattr(file, &mut list[..]) {
@@ -442,7 +450,7 @@ fn strip_attributes(file: &OwnedFd) -> Result<(), Errno> {
     };
     for name in list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         match fremovexattr(file, name) {
-            // Labels of the system are the system's.
+            // Security labels belong to the system and may refuse to be removed.
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) if !name.starts_with(b"user.") => {}
             removed => removed?,
         }
@@ -457,15 +465,17 @@ fn fill_from(target: &OwnedFd, content: &Content, path: &[u8]) -> Result<()> {
     let mut end = 0;
     while reader.append_to(&mut piece, PIECE_BYTES)? > 0 {
         for block in piece.chunks(BLOCK_BYTES) {
-            match block.iter().all(|byte| *byte == 0) {
-                true => rustix::fs::seek(target, rustix::fs::SeekFrom::Current(block.len() as i64)).map(drop),
-                false => write_all(target, block),
+            if block.iter().all(|byte| *byte == 0) {
+                rustix::fs::seek(target, rustix::fs::SeekFrom::Current(block.len() as i64)).map(drop)
+            } else {
+                write_all(target, block)
             }
             .at(path)?;
         }
         end += piece.len() as u64;
         piece.clear();
     }
+    // A hole at the end is only a seek, which does not extend the file.
     rustix::fs::ftruncate(target, end).at(path)
 }
 

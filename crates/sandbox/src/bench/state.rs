@@ -1,9 +1,10 @@
-//! What a checkout remembers of itself, and the lock by which processes take turns on it.
+//! The state file of a checkout, and the lock that gives one process at a time the use of it.
 //!
-//! The state is one small file, written by one call, so that looking whether there is anything to do costs the same whatever the workspace
-//! holds. It is written over, not replaced: a file system may write a replaced file to the disk at once. It says that the checkout is not whole before the first entry is touched, and that it is when the last is in place: a process
-//! that dies in between leaves a checkout that the next one makes whole. Nothing is synced, because everything can be made again; after
-//! the machine was restarted, each entry is looked at once.
+//! The state is one small file, written by one call, so that checking for work costs the same for every workspace size.
+//! It is overwritten, not replaced: a file system may write a replaced file to the disk at once. It says that the
+//! checkout is incomplete before the first entry is touched, and complete after the last is in place: a process that
+//! dies in between leaves a checkout that the next one repairs. Nothing is synced, because everything can be written
+//! again; after a restart of the machine each entry is checked once.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,40 +31,40 @@ const LOCK: &str = "lock";
 const MAX_STATE_BYTES: usize = 16 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// Longer than any checkout takes; a command that runs for longer has the bench to itself.
+/// Longer than any update of a checkout takes; a command that runs for longer has the bench to itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a checkout says of itself.
+/// The state of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     format: u32,
-    /// Which manifest belongs to it.
+    /// The number of the manifest that belongs to it.
     pub(super) generation: u64,
     /// The number of the newest change that is in it.
     pub(super) head: u64,
-    /// The id of that change, by which a journal that was put back to an older state is known.
+    /// The id of that change, which shows whether the journal was restored to an older state.
     pub(super) change: Option<String>,
     /// Whether every entry is in place.
     pub(super) is_whole: bool,
-    /// The directory that it speaks of.
+    /// The identity of the directory with the files.
     tree: String,
-    /// How much of the manifest counts.
+    /// The number of valid bytes in the manifest.
     pub(super) manifest_bytes: u64,
-    /// How long it was when it held nothing past.
+    /// The length of the manifest after the last compaction.
     pub(super) manifest_live_bytes: u64,
-    /// The run of the machine in which it was last made whole.
+    /// The boot of the machine in which the checkout was last completed.
     boot: String,
-    /// Counts how often it was written: before and after everything that changes the checkout. It begins anywhere, so that a state that was
-    /// lost does not come again.
+    /// Counts the writes of the state: before and after everything that changes the checkout. It starts at a random
+    /// number, so that the number of a lost state does not occur again.
     written: u64,
-    /// The files whose content is damaged, so that they could not be put in place. Not written down: a checkout that lacks some is not whole,
-    /// and is looked over each time, until their content is there again.
+    /// The files whose content is damaged, so that they could not be written. Not saved: a checkout that lacks files is
+    /// incomplete, and is surveyed each time until their content is there again.
     #[serde(skip)]
     pub(super) corrupt: Vec<EntryPath>,
 }
 
 impl State {
-    /// The state of an empty checkout, not whole.
+    /// Returns the state of an empty, incomplete checkout.
     pub(super) fn new(tree: &OwnedFd, generation: u64) -> Result<Self> {
         Ok(Self {
             format: FORMAT,
@@ -80,7 +81,7 @@ impl State {
         })
     }
 
-    /// Reads it; `None` where it is missing or torn, or speaks of another directory.
+    /// Reads the state; `None` if it is missing or torn, or belongs to another directory.
     pub(super) fn load(home: &OwnedFd, tree: &OwnedFd) -> Result<Option<Self>> {
         let flags = OFlags::RDONLY | GENTLY | OFlags::CLOEXEC;
         let file = match openat(home, STATE, flags, Mode::empty()) {
@@ -95,40 +96,41 @@ impl State {
                 count => length += count,
             }
         }
-        // What comes after it is left of a longer one that was there before.
+        // The bytes after the first state are left of a longer one that was there before.
         let mut states = serde_json::Deserializer::from_slice(&bytes[..length]).into_iter::<Self>();
         let state = states.next().and_then(std::result::Result::ok);
         let tree = identity(tree)?;
         Ok(state.filter(|state| state.format == FORMAT && state.tree == tree))
     }
 
-    /// Writes it. One that is torn is read as none.
+    /// Writes the state. A torn state is read as a missing one.
     pub(super) fn save(&mut self, home: &OwnedFd) -> Result<()> {
         self.written += 1;
-        let bytes = serde_json::to_vec(self).map_err(|_| Error::new(ErrorKind::Internal, "a state has no text"))?;
+        let bytes = serde_json::to_vec(self)
+            .map_err(|_| Error::new(ErrorKind::Internal, "the state of a checkout cannot be encoded"))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(home, STATE, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
         write_all(&file, &bytes).at(b"")
     }
 
-    /// What is the same as long as nothing in the checkout changes.
+    /// Returns the generation of the checkout; it changes whenever an entry in the checkout does.
     pub(super) fn stands(&self) -> String {
         format!("{} {}", self.tree, self.written)
     }
 
-    /// Whether the machine was restarted since: what was not synced may be lost.
+    /// Returns whether the machine was restarted since: data that was not synced may be lost.
     pub(super) fn is_of_another_boot(&self) -> bool {
         self.boot != boot()
     }
 
-    /// Says that everything is in place, in this run of the machine, unless something is damaged.
+    /// Marks the checkout as complete in this boot of the machine, unless a file is damaged.
     pub(super) fn made_whole(&mut self) {
         self.is_whole = self.corrupt.is_empty();
         boot().clone_into(&mut self.boot);
     }
 }
 
-/// What tells this directory from every other: numbers of directories are given again, so the time of its birth counts too.
+/// Returns a text that identifies a directory. Inode numbers are reused, so it includes the time of birth.
 fn identity(directory: &OwnedFd) -> Result<String> {
     let stat = statx(
         directory,
@@ -151,16 +153,16 @@ fn boot() -> &'static str {
     &BOOT
 }
 
-/// The turn on a checkout: an exclusive lock that the kernel frees when its process dies.
+/// The use of a checkout: an exclusive lock that the kernel frees when its process dies.
 #[derive(Debug)]
 pub(super) struct Turn {
     _lock: OwnedFd,
-    /// The number of the change at which the checkout was found or made ready in this turn.
+    /// The number of the change at which the checkout was made ready under this lock.
     pub(super) ready_at: Option<u64>,
 }
 
 impl Turn {
-    /// Waits for the turn; `unavailable` where another process keeps it for long.
+    /// Waits for the lock; `unavailable` if another process holds it for long.
     pub(super) async fn take(home: &OwnedFd) -> Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = openat(home, LOCK, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
@@ -177,6 +179,7 @@ impl Turn {
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
                 Err(errno) => return Err(errno).at(b""),
             }
+            // A blocking `flock` would occupy a thread, and could not give up after a time.
             tokio::time::sleep(pause).await;
             waited += pause;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -192,7 +195,7 @@ fn busy() -> Error {
     .hint("wait until its commands and background processes have ended, or use a branch of the workspace")
 }
 
-/// Opens the directory `name` in `home`, made where it is missing.
+/// Opens the directory `name` in `home`, and creates it if it is missing.
 pub(super) fn own_directory(home: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd> {
     match mkdirat(home, name, mode) {
         Err(Errno::EXIST) => {}
@@ -200,7 +203,7 @@ pub(super) fn own_directory(home: &OwnedFd, name: &str, mode: Mode) -> Result<Ow
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(home, name, flags, Mode::empty()) {
-        // Something else was put there: it is nothing that Garret made.
+        // Another kind of entry is there, which Garret did not create.
         Err(Errno::NOTDIR | Errno::LOOP) if look(home.as_fd(), name.as_bytes()).at(b"")?.is_some() => {
             unlinkat(home, name, AtFlags::empty()).at(b"")?;
             mkdirat(home, name, mode).at(b"")?;

@@ -1,4 +1,4 @@
-//! Looking a checkout over: what of it is as it should be, and what has to be done.
+//! Surveys a checkout: finds the entries that are wrong, and the work to repair them.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,8 @@ use crate::effects::seen::Seen;
 
 const COMPARED_BITS: u32 = 0o1777;
 
-/// Looks at every entry of the checkout. What is kept out of history is left as it is, but for what a process that died left half made.
+/// Compares every entry of the checkout with the wanted one. Excluded entries stay as they are, except temporary files
+/// of a process that died.
 pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
     let mut work = Work {
         removed: Vec::new(),
@@ -27,6 +28,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
     let mut waiting = vec![Vec::new()];
     while let Some(directory) = waiting.pop() {
         let handle = match reach.directory(&directory) {
+            // A mount point: its entries are not part of the checkout.
             Err(Errno::XDEV) => continue,
             handle => handle.at(&directory)?,
         };
@@ -48,10 +50,10 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
                 None => false,
             };
             let is_wanted = work.wanted.contains_key(&path) || is_excluded;
-            match is_right {
-                true => drop(work.wanted.remove(&path)),
-                false if !is_wanted || name.starts_with(TEMPORARY) => work.removed.push(path.clone()),
-                false => {}
+            if is_right {
+                work.wanted.remove(&path);
+            } else if !is_wanted || name.starts_with(TEMPORARY) {
+                work.removed.push(path.clone());
             }
             if seen.is_directory() && is_wanted {
                 waiting.push(path);
@@ -63,7 +65,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
     Ok(work)
 }
 
-/// Whether the entry is what it should be; `version` is that of its content, where it is as it was left.
+/// Returns whether the entry is the wanted one. `version` is that of its content, if the entry is as it was written.
 fn is_as_wanted(
     directory: BorrowedFd<'_>,
     path: &[u8],
@@ -90,8 +92,8 @@ fn is_as_wanted(
     })
 }
 
-/// What the journal changed, as work; `None` where what is there is not what the journal says was there, so that everything has to be
-/// looked at.
+/// Returns the changes of the journal as work; `None` if an entry is not in the state that the journal has for it, so
+/// that everything must be surveyed.
 pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusions) -> Result<Option<Work>> {
     let mut work = Work::default();
     let mut reach = Tree::new(tree.as_fd());
@@ -113,7 +115,7 @@ pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusi
             continue;
         }
         let is_as = |image: &Option<Image>| is_as(there.as_ref(), image.as_ref(), excluded);
-        // A layer may have left it before the journal's turn came.
+        // A layer may have written the new state before the checkout follows the journal.
         if !is_as(&change.before) && !is_as(&change.after) {
             return Ok(None);
         }
@@ -129,11 +131,11 @@ fn is_directory(image: &Image) -> bool {
     image.kind == EntryKind::Directory
 }
 
-/// Whether what is there is what the image says, as far as a look tells.
+/// Returns whether the entry matches the image, as far as its stat tells.
 fn is_as(there: Option<&Seen>, image: Option<&Image>, excluded: &Exclusions) -> bool {
     match (image.and_then(Wanted::of), there) {
         (None, None) => true,
-        // A directory that was kept for what is kept out of history in it.
+        // The directory stayed because excluded entries are in it.
         (None, Some(there)) => there.is_directory() && !excluded.is_empty(),
         (Some(_), None) => false,
         (Some(before), Some(there)) => match before.what {
@@ -152,7 +154,8 @@ fn has_bits(seen: &Seen, mode: u32) -> bool {
     seen.bits() & COMPARED_BITS == mode & COMPARED_BITS
 }
 
-/// What differs between what should be there and what was left there, for files without a journal.
+/// Returns the work for files without a journal: the differences between the wanted entries and those that were
+/// written.
 pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
     let mut work = Work::default();
     let mut reach = Tree::new(tree.as_fd());

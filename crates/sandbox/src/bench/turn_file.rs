@@ -1,7 +1,7 @@
-//! The lock file by which processes take turns with the commands of one workspace.
+//! The lock file that gives one process at a time the right to run commands in a workspace.
 //!
-//! The lock is an exclusive `flock`, which the kernel frees when its process dies. The holder writes into the file who it is, so that a
-//! process that waits can name it. The text is only for people: the lock alone decides.
+//! The lock is an exclusive `flock`, which the kernel frees when its process dies. The holder writes its identity into
+//! the file, so that a waiting process can name it. The text is only for people: the lock alone decides.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub struct TurnFile {
 }
 
 impl TurnFile {
-    /// The lock file at `path`. Its directory must exist; the file is made when the first turn is taken.
+    /// Returns the lock file at `path`. Its directory must exist; the file is created when the first turn is taken.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -42,7 +42,7 @@ impl TurnFile {
             since: now,
         };
         let lock = TurnLock { file };
-        // A holder that cannot be written, as on a full disk, has no name for others; the lock holds all the same.
+        // A holder that cannot be written, for example on a full disk, stays unnamed; the lock is valid all the same.
         let _ = lock.write_holder(&holder);
         Ok(TurnAttempt::Taken(TurnGuard::new(lock)))
     }
@@ -63,12 +63,13 @@ impl TurnLock {
 
 impl Drop for TurnLock {
     fn drop(&mut self) {
-        // The next holder has the lock a moment before its name is written: nobody is to be shown the one before.
+        // The next holder has the lock a moment before its name is written, and a waiting process must not see the
+        // previous name.
         let _ = ftruncate(&self.file, 0);
     }
 }
 
-/// The holder that the file names, where it names one.
+/// Returns the holder that the file names, if there is one.
 fn read_holder(file: &OwnedFd) -> Option<TurnHolder> {
     let mut bytes = vec![0; MAX_HOLDER_BYTES];
     let length = pread(file, &mut bytes, 0).ok()?;

@@ -1,4 +1,4 @@
-//! What a checkout should hold.
+//! The wanted entries of a checkout.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,14 +15,14 @@ const PAGE: usize = 5_000;
 pub(super) const FILE_MODE: u32 = 0o644;
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
 
-/// What should be at a path.
+/// The wanted entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) what: What,
     pub(super) modified: Option<Timestamp>,
 }
 
-/// What an entry is.
+/// The kind of an entry, with its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     Directory {
@@ -31,21 +31,21 @@ pub(super) enum What {
     Symlink {
         target: String,
     },
-    /// The mode and the version are known where they were asked for; reading tells them too.
+    /// The mode and the version are known if they were requested; reading the file returns them too.
     File {
         size: u64,
         mode: Option<u32>,
         version: Option<u64>,
     },
-    /// Something that the storage lists and does not give out; what was left there is as good as it gets.
+    /// An entry that the storage lists but cannot read; the checkout keeps whatever is at its path.
     OutOfReach,
 }
 
-/// Everything that should be there, by path.
+/// All wanted entries, by path.
 pub(super) type Everything = BTreeMap<Vec<u8>, Wanted>;
 
 impl Wanted {
-    /// What an image of the journal says; `None` for what no checkout holds.
+    /// Converts an image of the journal; `None` for a kind of entry that no checkout holds.
     pub(super) fn of(image: &Image) -> Option<Self> {
         let what = match image.kind {
             EntryKind::Directory => What::Directory { mode: image.mode },
@@ -63,14 +63,15 @@ impl Wanted {
     }
 }
 
-/// A number for a version, to tell whether it is the same.
+/// Returns a number for a version, to compare it with others.
 pub(super) fn version_number(version: &Version) -> u64 {
     let mut hasher = DefaultHasher::new();
     version.as_str().hash(&mut hasher);
+    // 0 means that the version is not known.
     hasher.finish().max(1)
 }
 
-/// Whether the versions of files are asked for where they cost a look each.
+/// Says whether the versions of files are requested if each costs a stat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Versions {
     Asked,
@@ -82,12 +83,12 @@ pub(super) enum Versions {
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     pub(super) storage: Arc<dyn Storage>,
-    /// Their journal, and the number of the change after which they are so.
+    /// The journal of the files, and the number of the change after which they are in this state.
     pub(super) at: Option<(Arc<dyn History>, u64)>,
 }
 
 impl Files {
-    /// The root, for names that no path can spell; `None` where the files have none.
+    /// Returns the root directory, for names that are not UTF-8; `None` if the files have none.
     pub(super) async fn root(&self) -> Result<Option<Arc<dyn Directory>>> {
         let root = match &self.at {
             Some((history, number)) => Some(history.directory(&Point::Number(*number)).await?),
@@ -97,7 +98,7 @@ impl Files {
     }
 }
 
-/// Everything in the files.
+/// Returns all entries of the files.
 pub(super) async fn everything(files: &Files, versions: Versions) -> Result<Everything> {
     let mut root = None;
     let mut wanted = Everything::new();
@@ -147,7 +148,7 @@ async fn described(
             };
             files.storage.stat(path, options).await
         }
-        // A name that no path can spell.
+        // A name that is not UTF-8 can only be reached by handle.
         None => root
             .ok_or_else(unreachable_name)
             .and_then(|root| raw_stat(root, entry.path.as_bytes())),
@@ -181,7 +182,7 @@ fn raw_stat(root: &dyn Directory, path: &[u8]) -> Result<Stat> {
     }
 }
 
-/// Opens the file at `path`, which no path of a workspace can spell.
+/// Opens the file at `path`, whose name is not UTF-8.
 pub(super) fn raw_file(root: Option<&dyn Directory>, path: &[u8]) -> Result<OpenFile> {
     let root = root.ok_or_else(unreachable_name)?;
     let (above, name) = split(path);

@@ -1,8 +1,9 @@
-//! What overlayfs writes beside its files, as anybody may have forged it.
+//! Reads the attributes that overlayfs writes on its files, which may be forged.
 //!
-//! A command cannot set these attributes: on an overlay, `user.overlay.*` is renamed on its way down. So one that means more than
-//! "something was removed here" is not believed. A redirect is never followed: it could bring in what policy hides from commands. The
-//! mounts of Garret make none, because `userxattr` turns redirects and metadata-only copies off.
+//! A command cannot set these attributes: on an overlay, `user.overlay.*` is renamed on its way down. So an attribute
+//! that means more than "an entry was removed here" is not believed. A redirect is never followed: it could bring in
+//! files that policy hides from commands. The mounts of Garret make none, because `userxattr` turns redirects and
+//! metadata-only copies off.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,14 +18,14 @@ const WHITEOUT: &str = "user.overlay.whiteout";
 const METACOPY: &str = "user.overlay.metacopy";
 const ORIGIN: &str = "user.overlay.origin";
 
-/// What the attributes of a directory say.
+/// The overlay attributes of a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct DirectoryMarks {
-    /// Nothing of the directory below shows through.
+    /// The directory hides all entries of the one below.
     pub(super) is_opaque: bool,
-    /// Empty files in it may be whiteouts by their attribute.
+    /// Empty files in the directory may be whiteouts by an attribute.
     pub(super) has_marked_whiteouts: bool,
-    /// It claims to continue another directory.
+    /// The directory claims to continue another one.
     pub(super) is_redirected: bool,
 }
 
@@ -33,7 +34,7 @@ impl DirectoryMarks {
         let mut value = [0; 2];
         let opaque = match fgetxattr(directory, OPAQUE, &mut value[..]) {
             Ok(length) => Some(&value[..length]),
-            // Longer than any value that means something.
+            // The value is longer than any valid one.
             Err(Errno::RANGE) => None,
             Err(errno) if is_missing(errno) => None,
             Err(errno) => return Err(errno),
@@ -50,8 +51,8 @@ impl DirectoryMarks {
     }
 }
 
-/// Whether the entry says that what is below it is gone: a device of its own number, or an empty file with an attribute in a directory
-/// that announces those.
+/// Returns whether the entry is a whiteout, which removes the entry below it: a character device of number 0, or an
+/// empty file with an attribute in a directory that announces such files.
 pub(super) fn is_whiteout(
     directory: BorrowedFd<'_>,
     name: &[u8],
@@ -65,27 +66,29 @@ pub(super) fn is_whiteout(
     }
 }
 
-/// Whether the file is only a copy of metadata, whose content lies elsewhere.
+/// Returns whether the file is only a copy of metadata, whose content is in the layer below.
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
 pub(super) fn is_metadata_only(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<bool, Errno> {
-    // With all its blocks in place it has content of its own, whatever it claims.
+    // A file with all of its blocks allocated has its own content, whatever its attribute claims.
     if stat.st_blocks as u64 * 512 >= stat.st_size as u64 {
         return Ok(false);
     }
     has(directory, name, METACOPY)
 }
 
-/// Whether the entry is known to be a copy of something that was below the layer, at its path or at one from which it was renamed.
+/// Returns whether the entry is known to be a copy of an entry below the layer, at the same path or at one from which
+/// it was renamed.
 pub(super) fn is_copied_up(directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
     match has(directory, name, ORIGIN) {
-        // Its own bits keep it from being asked.
+        // The permission bits of the entry do not let its attributes be read.
         Err(Errno::ACCESS) => Ok(false),
         is_copied => is_copied,
     }
 }
 
 fn has(directory: impl AsFd, name: &[u8], attribute: &str) -> Result<bool, Errno> {
-    // By the handle of the directory; a link in the last place is not followed.
+    // Before Linux 6.13 no such call takes a directory handle and a name, so the path goes through the handle in
+    // `/proc`. A link as the last name is not followed.
     let path = [by_handle(directory).as_bytes(), b"/", name].concat();
     match lgetxattr_query(path, attribute) {
         Ok(_) => Ok(true),
@@ -94,7 +97,7 @@ fn has(directory: impl AsFd, name: &[u8], attribute: &str) -> Result<bool, Errno
     }
 }
 
-/// Whether there is no such attribute, or none at all on this file system.
+/// Returns whether the error means that there is no such attribute, or that the file system has none at all.
 fn is_missing(errno: Errno) -> bool {
     matches!(errno, Errno::NODATA | Errno::OPNOTSUPP)
 }

@@ -1,7 +1,9 @@
-//! Reaching what is in a directory by handle: nothing here follows a link, leaves the directory, or enters another file system.
+//! Opens entries below a directory by handle: nothing here follows a link, leaves the directory, or enters another file
+//! system.
 //!
-//! Directories are opened by their path below the top rather than from the one above, so that a tree as deep as a path can be costs one
-//! handle at a time. Bits that a command took away from what belongs to this very user are lent for as long as the reading takes.
+//! Directories are opened by their path below the top rather than from the one above, so that a tree as deep as a path
+//! can be costs one handle at a time. If a command took permission bits away from files of Garret's own user, they are
+//! lent for as long as the reading takes.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,22 +15,23 @@ use rustix::io::Errno;
 
 /// The longest path that the kernel opens; one byte of its 4096 is the end.
 pub(crate) const MAX_PATH_BYTES: usize = 4095;
-/// How a file is opened for its content: not waiting for a peer, not taking a terminal.
+/// The flags to open a file for its content, without waiting for a peer and without taking a terminal.
 pub(crate) const GENTLY: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 const LOOK: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
-/// A try lasts a microsecond or two, and one fails only where something was renamed or mounted just then.
+/// The number of tries to open a path. A try takes a microsecond or two, and fails only if an entry is renamed or
+/// mounted at that moment.
 const MAX_TRIES: usize = 1000;
 const BUFFER_BYTES: usize = 32 * 1024;
 const OWNER_BITS: u32 = 0o700;
 
-/// A directory and what is below it.
+/// A directory and the tree below it.
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
     top: BorrowedFd<'a>,
-    /// The modes that entries had before they were given bits for the time being.
+    /// The modes of entries before bits were lent to them.
     lent: BTreeMap<Vec<u8>, u32>,
-    /// Whether bits may stand in the way; nothing stands in the way of root.
+    /// Whether missing bits can refuse access; they do not refuse root.
     needs_bits: bool,
 }
 
@@ -41,7 +44,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Opens the directory at `path` for reading, and so that what is in it can be reached.
+    /// Opens the directory at `path` for reading, and lends bits so that its entries can be opened.
     pub(crate) fn directory(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let opened = match open(self.top, path, flags) {
@@ -52,13 +55,13 @@ impl<'a> Tree<'a> {
             opened => opened,
         }?;
         if self.needs_bits && fstat(&opened)?.st_mode & OWNER_BITS != OWNER_BITS {
-            // Whether it was ours to give shows when something in it is reached for.
+            // If this user may not change the mode, opening an entry fails later.
             let _ = self.lend(path);
         }
         Ok(opened)
     }
 
-    /// Opens the plain file at `path` for reading, giving itself the bits where it must.
+    /// Opens the plain file at `path` for reading, and lends it bits if it must.
     pub(crate) fn file(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | GENTLY;
         match open(self.top, path, flags) {
@@ -70,8 +73,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Describes what is at `path`, as it was before it was given bits; `None` where nothing is, or where something that is no directory is
-    /// above it.
+    /// Returns the status of the entry at `path`, with its mode from before bits were lent; `None` if it does not
+    /// exist, or if an entry above it is no directory.
     pub(crate) fn look_at(&mut self, path: &[u8]) -> Result<Option<Stat>, Errno> {
         let stat = match look_at(self.top, path) {
             Err(Errno::ACCESS) if self.needs_bits => {
@@ -87,17 +90,17 @@ impl<'a> Tree<'a> {
         stat.map(|stat| stat.map(as_before))
     }
 
-    /// The mode that the entry at `path` had before it was given bits, where it was.
+    /// Returns the mode of the entry at `path` from before bits were lent, if they were.
     pub(crate) fn mode_before(&self, path: &[u8]) -> Option<u32> {
         self.lent.get(path).copied()
     }
 
-    /// Says that the entry at `path` has a mode of its own now, which stays.
+    /// Keeps the present mode of the entry at `path`: lent bits are not taken back.
     pub(crate) fn forget(&mut self, path: &[u8]) {
         self.lent.remove(path);
     }
 
-    /// Gives the owner all bits of `path` and of every directory above it.
+    /// Lends the owner the bits that are missing on `path` and on every directory above it.
     fn lend(&mut self, path: &[u8]) -> Result<(), Errno> {
         for prefix in prefixes(path) {
             let held = open(self.top, prefix, OFlags::PATH | OFlags::NOFOLLOW)?;
@@ -116,9 +119,10 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// What was lent is taken back, from below: a directory above must let pass until then.
+/// Takes the lent bits back.
 impl Drop for Tree<'_> {
     fn drop(&mut self) {
+        // From the bottom up: a directory must let this process pass until the entries below it are done.
         for (path, mode) in self.lent.iter().rev() {
             if let Ok(held) = open(self.top, path, OFlags::PATH | OFlags::NOFOLLOW) {
                 let _ = set_mode(&held, *mode);
@@ -127,7 +131,7 @@ impl Drop for Tree<'_> {
     }
 }
 
-/// The path of every directory above `path`, from the top, and `path` itself.
+/// Returns the path of every directory above `path`, from the top, and `path` itself.
 pub(crate) fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let ends = std::iter::once(0).chain(slashes.map(|(place, _)| place));
@@ -135,12 +139,12 @@ pub(crate) fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     ends.chain(whole).map(|end| &path[..end])
 }
 
-/// Opens `path` below `top`; the top itself where it is empty.
+/// Opens `path` below `top`, or the top itself if `path` is empty; fails on a symbolic link.
 pub(crate) fn open(top: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     opened(top, path, flags, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV)
 }
 
-/// The same through links that stay below `top`; one that does not is `XDEV`.
+/// Opens `path` below `top` and follows symbolic links that stay below it; a link that leads outside is `XDEV`.
 pub(crate) fn open_through_links(top: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     opened(top, path, flags, ResolveFlags::empty())
 }
@@ -150,8 +154,8 @@ fn opened(top: impl AsFd, path: &[u8], flags: OFlags, further: ResolveFlags) -> 
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     for _ in 0..MAX_TRIES {
         match openat2(&top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // On the way back over a `..` the kernel could not rule out a race with a rename or a mount, be it of anybody on the machine;
-            // it asks to be asked again.
+            // At a `..` the kernel could not rule out a race with a rename or a mount, which any process on the machine
+            // may cause; the caller is to try again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             answer => return answer,
         }
@@ -159,13 +163,14 @@ fn opened(top: impl AsFd, path: &[u8], flags: OFlags, further: ResolveFlags) -> 
     Err(Errno::AGAIN)
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 pub(crate) fn names(directory: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
     names_up_to(directory, None).map(Option::unwrap_or_default)
 }
 
-/// The names in a directory; `None` where there are more than `most`.
+/// Returns the names in a directory; `None` if there are more than `most`.
 pub(crate) fn names_up_to(directory: impl AsFd, most: Option<usize>) -> Result<Option<Vec<Vec<u8>>>, Errno> {
+    // The handle may have been read before, and the position is shared by all of its duplicates.
     seek(&directory, SeekFrom::Start(0))?;
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
@@ -184,7 +189,7 @@ pub(crate) fn names_up_to(directory: impl AsFd, most: Option<usize>) -> Result<O
     Ok(Some(names))
 }
 
-/// Describes the entry itself; `None` where nothing is.
+/// Returns the status of the entry itself, not of the target of a link; `None` if it does not exist.
 pub(crate) fn look(directory: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Errno> {
     match statat(directory, name, LOOK) {
         Ok(stat) => Ok(Some(stat)),
@@ -201,9 +206,10 @@ pub(crate) fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, 
     }
 }
 
-/// Sets the mode of an entry that is held without access to it, and is no link.
+/// Sets the mode of an entry, which is no link, by a handle without access to its content.
 pub(crate) fn set_mode(held: &OwnedFd, mode: u32) -> Result<(), Errno> {
-    // Such a handle has no `fchmod`; its name under `/proc` leads to the entry itself, whatever happened to its path.
+    // `fchmod` does not take such a handle; its name under `/proc` leads to the entry itself, whatever happened to its
+    // path.
     let mode = Mode::from_raw_mode(mode & 0o7777);
     match chmodat(CWD, by_handle(held), mode, AtFlags::empty()) {
         Err(Errno::NOENT) => Err(Errno::OPNOTSUPP),
@@ -211,20 +217,21 @@ pub(crate) fn set_mode(held: &OwnedFd, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// The name under `/proc` of what a handle leads to.
+/// Returns the path under `/proc` that leads to the entry of a handle.
 pub(crate) fn by_handle(held: impl AsFd) -> String {
     format!("/proc/self/fd/{}", held.as_fd().as_raw_fd())
 }
 
-/// The path of the entry `name` in the directory at `path`.
+/// Returns the path of the entry `name` in the directory at `path`.
 pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
-    match path.is_empty() {
-        true => name.to_vec(),
-        false => [path, b"/", name].concat(),
+    if path.is_empty() {
+        name.to_vec()
+    } else {
+        [path, b"/", name].concat()
     }
 }
 
-/// The path of the directory above, and the name in it.
+/// Returns the path of the directory above, and the name in it.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),

@@ -1,4 +1,4 @@
-//! What a reading may still cost: entries, text, content and time.
+//! The limits of a reading: entries, text, content and time.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use garret_core::{EffectLimits, EffectTally, Result};
 
 use crate::supervisor::clock::now;
 
-/// Counts what a reading finds, and stops it at the first limit that it passes.
+/// Counts the entries and bytes that a reading finds, and fails at the first limit that it passes.
 #[derive(Debug)]
 pub(super) struct EffectBudget {
     tally: EffectTally,
@@ -14,7 +14,7 @@ pub(super) struct EffectBudget {
     limits: EffectLimits,
 }
 
-/// The moment at which the reading of effects ends, their content included.
+/// The time by which effects, their content included, must be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadingDeadline {
     until: Option<Instant>,
@@ -32,7 +32,7 @@ impl ReadingDeadline {
 }
 
 impl EffectBudget {
-    /// The time begins now.
+    /// Begins a reading; the time for it starts now.
     pub(super) fn new(limits: EffectLimits) -> Self {
         let until = limits.time.and_then(|time| now().checked_add(time));
         Self {
@@ -46,7 +46,7 @@ impl EffectBudget {
         self.deadline
     }
 
-    /// The most entries that there may be; `None` for any number.
+    /// Returns the most entries that there may be; `None` for any number.
     pub(super) fn most_entries(&self) -> Option<usize> {
         Some(usize::try_from(self.limits.entries?).unwrap_or(usize::MAX))
     }

@@ -1,4 +1,4 @@
-//! Comparing a whole copy of a bench with the bench, where no overlay says what was done.
+//! Compares a whole copy of a bench with the bench, if there is no overlay to read the changes from.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,13 +16,13 @@ use super::found::{Found, has_other_names, held};
 use super::seen::{Meaning, Seen};
 
 const PIECE_BYTES: usize = 128 * 1024;
-/// What is compared of a mode: a copy never has the other bits.
+/// The bits of a mode that are compared: a copy never has the others.
 pub(super) const COMPARED_BITS: u32 = 0o1777;
 
 /// A directory that waits to be compared.
 struct Waiting {
     path: Vec<u8>,
-    /// Whether a directory is at its path on the bench, too.
+    /// Whether the bench has a directory at the same path.
     is_on_bench: bool,
 }
 
@@ -67,14 +67,15 @@ impl Comparing<'_> {
     fn directory(&mut self, waiting: &Waiting) -> Result<()> {
         let path = &waiting.path[..];
         let copy = self.copy.directory(path).at(path)?;
-        let bench = match waiting.is_on_bench {
-            true => Some(self.bench.directory(path).at(path)?),
-            false => None,
+        let bench = if waiting.is_on_bench {
+            Some(self.bench.directory(path).at(path)?)
+        } else {
+            None
         };
         if path.is_empty() {
             self.found.note(path, Meaning::Own, &Seen::of(&fstat(&copy).at(path)?));
         }
-        // Without a mark, a directory of the copy may have as many names as that of the bench, and those that count.
+        // Without a mark, the entries that the copy has from the bench do not count against the limit.
         let on_bench = match &bench {
             Some(bench) if self.is_first => names(bench).at(path)?.len(),
             _ => 0,
@@ -108,19 +109,18 @@ impl Comparing<'_> {
             });
         }
         let is_same = self.found.note(&path, meaning_of(&seen), &seen);
-        let is_same = match self.is_first {
-            // No copy has such files, so a command named this one again: it is told with its new names.
-            true if has_other_names(&stat) => false,
-            true => self.is_as_on_bench(&path, copy, bench, &seen, on_bench.as_ref())?,
-            false => is_same,
+        let is_same = if self.is_first {
+            // A new copy has no file with several names, so the command added one: the file is reported with all of
+            // them.
+            !has_other_names(&stat) && self.is_as_on_bench(&path, copy, bench, &seen, on_bench.as_ref())?
+        } else {
+            is_same
         };
-        match is_same {
-            true => Ok(()),
-            false => {
-                self.found.name(&path, &stat);
-                self.changed(&path, copy, &seen, on_bench.as_ref())
-            }
+        if is_same {
+            return Ok(());
         }
+        self.found.name(&path, &stat);
+        self.changed(&path, copy, &seen, on_bench.as_ref())
     }
 
     fn changed(&mut self, path: &[u8], copy: BorrowedFd<'_>, seen: &Seen, on_bench: Option<&Seen>) -> Result<()> {
@@ -150,7 +150,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// Names what is on the bench in the directory at `path` and not among `names`.
+    /// Records as removed the entries of the bench in the directory at `path` that are not among `names`.
     fn missing(&mut self, path: &[u8], bench: &OwnedFd, names: &[Vec<u8>]) -> Result<()> {
         let names: BTreeSet<&[u8]> = names.iter().map(Vec::as_slice).collect();
         for name in self::names(bench).at(path)? {
@@ -159,7 +159,7 @@ impl Comparing<'_> {
             }
             let child = join(path, &name);
             match look(bench, &name).at(&child)?.map(|stat| Seen::of(&stat)) {
-                // What no copy takes is not missed there.
+                // A copy never takes such an entry, so it was not removed.
                 Some(seen) if is_special(&seen) => continue,
                 Some(seen) if seen.is_directory() => self.gone_below(&child)?,
                 _ => {}
@@ -170,7 +170,7 @@ impl Comparing<'_> {
         Ok(())
     }
 
-    /// Names everything in the directory at `path` of the bench.
+    /// Records as removed everything in the directory at `path` of the bench.
     fn gone_below(&mut self, path: &[u8]) -> Result<()> {
         let mut waiting = vec![path.to_vec()];
         while let Some(directory) = waiting.pop() {
@@ -209,12 +209,16 @@ impl Comparing<'_> {
             return Ok(target(copy).at(path)? == target(bench).at(path)?);
         }
         let is_plain = seen.bits() & !COMPARED_BITS == 0 || seen.is_directory();
-        match compared(seen) == compared(on_bench) && is_plain {
-            false => Ok(false),
-            true if seen.is_directory() => Ok(true),
-            true if seen.kind() != FileType::RegularFile || seen.size != on_bench.size => Ok(false),
-            true => Ok(seen.modified == on_bench.modified || self.has_same_content(path)?),
+        if compared(seen) != compared(on_bench) || !is_plain {
+            return Ok(false);
         }
+        if seen.is_directory() {
+            return Ok(true);
+        }
+        if seen.kind() != FileType::RegularFile || seen.size != on_bench.size {
+            return Ok(false);
+        }
+        Ok(seen.modified == on_bench.modified || self.has_same_content(path)?)
     }
 
     fn has_same_content(&mut self, path: &[u8]) -> Result<bool> {
@@ -253,7 +257,7 @@ pub(super) fn is_special(seen: &Seen) -> bool {
     meaning_of(seen) == Meaning::Dropped
 }
 
-/// Opens a directory without access to what is in it, for making entries there.
+/// Opens a directory without read access, for making entries in it.
 pub(super) fn hold(top: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     open(top, path, OFlags::PATH | OFlags::DIRECTORY)
 }

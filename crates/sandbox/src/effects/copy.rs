@@ -1,4 +1,4 @@
-//! Copying a bench, with modes, times, links and holes, by sharing blocks where the file system can.
+//! Copies a bench, with modes, times, links and holes, and shares blocks if the file system can.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -18,7 +18,7 @@ use super::seen::{Seen, fingerprint};
 const CHUNK_BYTES: usize = 256 * 1024;
 const MOST_AT_ONCE: u64 = 1 << 30;
 
-/// A directory that was made, and what it is to be like when everything is in it.
+/// A directory that was made, and the status that it gets when all of its entries are made.
 struct Made {
     path: Vec<u8>,
     stat: Stat,
@@ -58,7 +58,7 @@ impl Copying<'_> {
         let to = hold(self.to, path).at(path)?;
         for name in names(&from).at(path)? {
             let child = join(path, &name);
-            // What cannot be named whole cannot be reached by anybody else's path either.
+            // An entry whose path is too long for the kernel cannot be opened by its path by any other program either.
             let Some(stat) = look(&from, &name).at(&child)?.filter(|_| child.len() <= MAX_PATH_BYTES) else {
                 continue;
             };
@@ -99,7 +99,7 @@ impl Copying<'_> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let target = openat(to, name, flags, Mode::RUSR | Mode::WUSR).at(path)?;
         copy_content(&source, &target, &stat).at(path)?;
-        // Only root can give files away; anybody else's copy is simply their own.
+        // Only root can give files away; the copy of any other user belongs to that user.
         let _ = fchown(
             &target,
             Some(Uid::from_raw(stat.st_uid)),
@@ -117,8 +117,10 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Gives the directories their modes and times, from below: one that may not be written would let nothing in.
+    /// Gives the directories their owners, modes and times.
     fn finish(mut self) -> Result<Copied> {
+        // At the end and from the bottom up: a directory without the write bit takes no entries, and each new entry
+        // changes its times.
         for Made { path, stat } in std::mem::take(&mut self.made).into_iter().rev() {
             let held = hold(self.to, &path).at(&path)?;
             let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
@@ -169,14 +171,14 @@ pub(crate) fn copy_content(from: &OwnedFd, to: &OwnedFd, stat: &Stat) -> Result<
     ftruncate(to, size)
 }
 
-/// The next part of the file that is no hole.
+/// Returns the start and end of the next extent of data at or after `after`; `None` if only a hole is left.
 pub(super) fn next_data(file: &OwnedFd, after: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
     if after >= size {
         return Ok(None);
     }
     let start = match seek(file, SeekFrom::Data(after)) {
         Err(Errno::NXIO) => return Ok(None),
-        // A file system that knows no holes.
+        // The file system has no holes.
         Err(Errno::INVAL) => return Ok(Some((after, size))),
         start => start?,
     };
@@ -190,10 +192,11 @@ fn copy_range(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), 
         let wanted = (end - place).min(MOST_AT_ONCE) as usize;
         let (mut read, mut written) = (place, place);
         match copy_file_range(from, Some(&mut read), to, Some(&mut written), wanted) {
+            // The file is shorter than its status said: another process cut it meanwhile.
             Ok(0) => return Err(Errno::STALE),
             Ok(count) => place += count as u64,
             Err(Errno::INTR) => {}
-            // Not on this file system, or not between these two.
+            // The kernel cannot copy on this file system, or not between these two.
             Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                 place += copy_chunk(from, to, place, wanted)?;
             }
@@ -216,7 +219,7 @@ fn copy_chunk(from: &OwnedFd, to: &OwnedFd, place: u64, wanted: usize) -> Result
     }
 }
 
-/// An empty mark, for a copy of nothing.
+/// Returns the result of an empty copy, with an empty mark.
 impl Default for Copied {
     fn default() -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! What the system refuses, as an error that names workspace paths only.
+//! Turns an error number of the system into an error that names workspace paths only.
 
 use garret_core::{EntryPath, Error, ErrorKind, Result};
 use rustix::io::Errno;
 
-/// Adds the path that was worked on.
+/// Adds a workspace path to an error number.
 pub(crate) trait At<T> {
     fn at(self, path: &[u8]) -> Result<T>;
 }
@@ -31,7 +31,7 @@ fn refused(errno: Errno, path: &[u8]) -> Error {
     };
     let shown = EntryPath::from_bytes(path.to_vec()).shown();
     if shown.is_empty() {
-        // The files of a checkout, and everything that is noted beside them, lie in the home.
+        // The files of a checkout, and all records beside them, lie in the home.
         let message = match kind {
             ErrorKind::QuotaExceeded => format!("No space left in the home ({errno})"),
             _ => format!("the directory for commands cannot be used: {why} ({errno})"),
@@ -42,7 +42,7 @@ fn refused(errno: Errno, path: &[u8]) -> Error {
     Error::new(kind, message).at_text(shown)
 }
 
-/// The error for content that is no longer what it was when it was looked at.
+/// Returns the error for content that changed after it was seen.
 pub(crate) fn moved(path: &[u8]) -> Error {
     let shown = EntryPath::from_bytes(path.to_vec()).shown();
     let message = format!("{} changed after the command ended", garret_core::path::quote(&shown));

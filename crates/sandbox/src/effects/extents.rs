@@ -1,4 +1,4 @@
-//! Reading a file by its extents: a hole is given as zeros, and is not read.
+//! Reads a file by its extents: a hole is returned as zeros, and is not read.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -8,15 +8,15 @@ use rustix::io::{Errno, pread};
 use super::budget::ReadingDeadline;
 use super::copy::next_data;
 
-/// A file that is no longer than this is read as it is: to ask for its holes would cost more than to read them.
+/// The largest file that is read without asking for its holes, which would cost more than reading them.
 const SHORT_BYTES: u64 = 64 * 1024;
 
-/// Gives the bytes of a file from the first to the last, until the time for reading is over.
+/// A reader of a file that skips holes, and fails once the time for reading is over.
 pub(super) struct ExtentReader {
     file: OwnedFd,
     size: u64,
     position: u64,
-    /// The extent of data that the position is in or before; one at the end of the file where only a hole is left.
+    /// The extent of data that the position is in or before; an extent at the end of the file if only a hole is left.
     extent: Option<(u64, u64)>,
     deadline: ReadingDeadline,
 }
@@ -38,7 +38,8 @@ impl ExtentReader {
             Some((start, end)) if self.position < end => Ok((start, end)),
             _ => {
                 let next = next_data(&self.file, self.position, self.size)?;
-                // Behind the last byte there is nothing, or what came after the look: that is read, and found to be too much.
+                // Bytes behind the size that was seen were written later: they are read, so that the content is found
+                // to be too long.
                 let rest = if self.position < self.size {
                     self.size
                 } else {

@@ -1,4 +1,4 @@
-//! What a reading has found so far.
+//! Collects the effects that a reading of a layer finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ use super::source;
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// The effects, what is left out, and where the reading stands.
+/// The effects found so far, the entries left out, and the mark of the present reading.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     since: Option<&'a Mark>,
@@ -33,20 +33,20 @@ pub(super) struct Found<'a> {
     lost: Lost,
 }
 
-/// What others may have removed below the layer. A file that was copied up and has nothing below it was renamed by the command, or others
-/// removed it. A rename leaves a path behind whose file below is removed or replaced on the layer, so there are at most as many renamed files as
-/// such paths.
+/// The entries that others may have removed below the layer. A file that was copied up and has nothing below it was
+/// either renamed by the command or removed below by others. A rename leaves its old path behind, at which the layer
+/// removes or replaces the file below, so there are at most as many renamed files as such paths.
 #[derive(Debug, Default)]
 struct Lost {
-    /// Directories that were copied up and have nothing below them: a layer renames none of those.
+    /// The directories that were copied up and have nothing below them: a layer cannot rename such a directory.
     directories: BTreeSet<Vec<u8>>,
-    /// Files that were copied up and have nothing below them. Some of them may have been renamed by the command.
+    /// The files that were copied up and have nothing below them. The command may have renamed some of them.
     files: BTreeSet<Vec<u8>>,
-    /// How many paths something below was removed or replaced at.
+    /// The number of paths at which the layer removes or replaces an entry below.
     left_behind: usize,
 }
 
-/// What is at a path now. The path itself is in the tree.
+/// The entry at a path after the command. The path itself is the key in the tree.
 #[derive(Debug)]
 struct LeftEntry {
     kind: LeftKind,
@@ -62,7 +62,7 @@ enum LeftKind {
 }
 
 impl<'a> Found<'a> {
-    /// Whether everything is read that was done on the layer, and not only what came after a mark.
+    /// Returns whether all effects of the layer are read, and not only those after a mark.
     pub(super) fn is_whole(&self) -> bool {
         self.since.is_none()
     }
@@ -70,7 +70,7 @@ impl<'a> Found<'a> {
     pub(super) fn new(since: Option<&'a Mark>, limits: EffectLimits) -> Self {
         Self {
             since,
-            // Before the first look: what is written after it is young.
+            // Taken before the first entry is seen, so that every entry written later counts as young.
             now: SystemClock::default().now(),
             budget: EffectBudget::new(limits),
             effects: PathTree::default(),
@@ -81,22 +81,22 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The directory at `path` was copied up, and nothing is below it.
+    /// Records that the directory at `path` was copied up, and has nothing below it.
     pub(super) fn lose_directory(&mut self, path: &[u8]) {
         self.lost.directories.insert(path.to_vec());
     }
 
-    /// The file at `path` was copied up, and nothing is below it.
+    /// Records that the file at `path` was copied up, and has nothing below it.
     pub(super) fn lose_file(&mut self, path: &[u8]) {
         self.lost.files.insert(path.to_vec());
     }
 
-    /// What is below some path was removed or replaced on the layer.
+    /// Records that the layer removes or replaces an entry below it.
     pub(super) fn leave_behind(&mut self) {
         self.lost.left_behind += 1;
     }
 
-    /// Counts an entry before anything of it is held. What the mark knows already counts only where it changed.
+    /// Counts an entry before it is kept in memory. An entry that the mark knows counts only if it changed.
     pub(super) fn count(&mut self, path: &[u8]) -> Result<()> {
         match self.before(path) {
             Some(_) => Ok(()),
@@ -104,8 +104,8 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The names in a directory of the layer; more than the limit allows are not held. `uncounted` of them may be there besides what the mark
-    /// knows.
+    /// Returns the names in a directory of the layer; fails if they are more than the limit allows. Besides the entries
+    /// that the mark knows, `uncounted` of them do not count.
     pub(super) fn names(&self, directory: &OwnedFd, path: &[u8], uncounted: usize) -> Result<Vec<Vec<u8>>> {
         let known = self.since.map_or(0, |since| since.0.len());
         let most = self.budget.most_entries();
@@ -113,24 +113,24 @@ impl<'a> Found<'a> {
         names.ok_or_else(|| EffectTally::too_many(most.unwrap_or_default() as u64))
     }
 
-    /// Remembers what is at `path`; tells whether it is what it was at the mark.
+    /// Records the entry at `path`; returns whether it is the same as at the mark.
     pub(super) fn note(&mut self, path: &[u8], meaning: Meaning, seen: &Seen) -> bool {
         let print = fingerprint(meaning, seen, self.now);
         self.mark.insert(path, print);
         self.before(path).is_some_and(|before| is_same(before, print))
     }
 
-    /// The fingerprint that the mark has of `path`.
+    /// Returns the fingerprint of `path` in the mark.
     pub(super) fn before(&self, path: &[u8]) -> Option<u64> {
         self.since.and_then(|since| since.0.get(path).copied())
     }
 
-    /// The fingerprint that this reading has of `path`.
+    /// Returns the fingerprint of `path` in this reading.
     pub(super) fn now(&self, path: &[u8]) -> Option<u64> {
         self.mark.get(path).copied()
     }
 
-    /// Every path that the mark knows. Those that this reading did not meet are gone from the layer.
+    /// Returns every path in the mark. Those that this reading did not meet are gone from the layer.
     pub(super) fn known(&self) -> impl Iterator<Item = Vec<u8>> + use<'a> {
         let known = self.since.into_iter().flat_map(|since| since.0.iter());
         known.map(|(path, _)| path)
@@ -140,19 +140,20 @@ impl<'a> Found<'a> {
         self.dropped.insert((path.to_vec(), what));
     }
 
-    /// Nothing is at `path` any more.
+    /// Records that `path` was removed.
     pub(super) fn gone(&mut self, path: &[u8]) -> Result<()> {
         self.put(path, LeftKind::Nothing, None)
     }
 
-    /// A directory is at `path`. One that was there before keeps the bit by which its group is inherited.
+    /// Records a directory at `path`. A directory that existed before keeps its set-group-id bit, by which entries
+    /// inherit the group.
     pub(super) fn directory(&mut self, path: &[u8], seen: &Seen, before: Option<&Seen>) -> Result<()> {
         let kept = before.map_or(0, |before| before.bits() & SET_GROUP_ID);
         let mode = self.harmless(path, seen, kept);
         self.put(path, LeftKind::Directory { mode }, seen.modified())
     }
 
-    /// A file is at `path` below `top`.
+    /// Records a file at `path` below `top`.
     pub(super) fn file(&mut self, top: &Arc<OwnedFd>, path: &[u8], seen: &Seen) -> Result<()> {
         self.budget.add_content(seen.size)?;
         let mode = self.harmless(path, seen, 0);
@@ -160,7 +161,7 @@ impl<'a> Found<'a> {
         self.put(path, LeftKind::File { top, seen, mode }, seen.modified())
     }
 
-    /// The file at `path`, of the layer itself, may have other names there.
+    /// Records `path` as one of the names of its file, if the file has several; only for files of the layer itself.
     pub(super) fn name(&mut self, path: &[u8], stat: &Stat) {
         if has_other_names(stat) {
             let names = self.names.entry(Seen::of(stat).inode).or_default();
@@ -168,7 +169,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A link is at `path`, in `directory`; tells whether it can be kept.
+    /// Records a symbolic link at `path`, in `directory`; returns whether a workspace can hold it.
     pub(super) fn link(&mut self, directory: BorrowedFd<'_>, path: &[u8], seen: &Seen) -> Result<bool> {
         let target = readlinkat(directory, split(path).1, Vec::new()).at(path)?;
         let Ok(target) = target.into_string() else {
@@ -180,12 +181,12 @@ impl<'a> Found<'a> {
         Ok(true)
     }
 
-    /// What is at `path` is taken by no workspace.
+    /// Records that no workspace takes the entry at `path`.
     pub(super) fn special(&mut self, path: &[u8], seen: &Seen) {
         self.drop_named(path, name_of(seen.kind()));
     }
 
-    /// The permission bits without those that lend the rights of an owner, which are named.
+    /// Returns the permission bits without those that lend the rights of an owner, which are named as left out.
     fn harmless(&mut self, path: &[u8], seen: &Seen, kept: u32) -> u32 {
         let refused = [(SET_USER_ID, "set-user-id bit"), (SET_GROUP_ID, "set-group-id bit")];
         let mut mode = seen.bits();
@@ -199,7 +200,7 @@ impl<'a> Found<'a> {
     }
 
     fn put(&mut self, path: &[u8], kind: LeftKind, modified: Option<Timestamp>) -> Result<()> {
-        // What the mark does not know was counted when it was met.
+        // An entry that the mark does not know was counted when it was met.
         if self.before(path).is_some() {
             self.budget.add_entry(path)?;
         }
@@ -218,6 +219,7 @@ impl<'a> Found<'a> {
             files,
             left_behind,
         } = self.lost;
+        // More such files than renames could explain: which of them others removed cannot be told, so all may be lost.
         if files.len() > left_behind {
             lost.extend(files);
         }
@@ -257,7 +259,8 @@ impl LeftEntry {
     }
 }
 
-/// Has the content of each file with several names say which file it is: by the first of them that a path can spell.
+/// Adds to the content of each file with several names the first name that is a valid path, by which the file is
+/// identified.
 fn tell_names(effects: &mut [Effect], files: BTreeMap<u64, BTreeSet<Vec<u8>>>) {
     for names in files.into_values() {
         let spelled = |name: &Vec<u8>| EntryPath::from_bytes(name.clone()).as_path().cloned();
@@ -275,7 +278,7 @@ fn tell_names(effects: &mut [Effect], files: BTreeMap<u64, BTreeSet<Vec<u8>>>) {
     }
 }
 
-/// Whether it is a file with several names.
+/// Returns whether an entry is a file with several names.
 pub(super) fn has_other_names(stat: &Stat) -> bool {
     stat.st_nlink > 1 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
@@ -289,7 +292,7 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// A handle of its own on the directory, for content that is read later.
+/// Returns another handle on the directory, for content that is read later.
 pub(super) fn held(top: BorrowedFd<'_>) -> Result<Arc<OwnedFd>> {
     let owned = top.as_fd().try_clone_to_owned();
     let errno = |error: std::io::Error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);

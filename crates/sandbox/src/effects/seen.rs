@@ -1,4 +1,4 @@
-//! What an entry was like when it was looked at, and how to tell later whether it still is.
+//! The status of an entry when it was seen, and a fingerprint to tell later whether the entry has changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -6,12 +6,13 @@ use std::time::Duration;
 use garret_core::Timestamp;
 use rustix::fs::{FileType, Stat};
 
-/// Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a little late.
+/// The resolution of timestamps. Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a
+/// little late.
 const GRAIN: Duration = Duration::from_millis(50);
-/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
+/// The resolution on file systems that keep whole seconds (some only even ones), which shows by nanoseconds of 0.
 const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 
-/// An entry as far as a stat tells.
+/// The status of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) inode: u64,
@@ -42,7 +43,7 @@ impl Seen {
         self.kind() == FileType::Directory
     }
 
-    /// The permission bits, with those that give a program the rights of its owner.
+    /// Returns the permission bits, with those that give a program the rights of its owner.
     pub(crate) fn bits(&self) -> u32 {
         self.mode & 0o7777
     }
@@ -51,7 +52,8 @@ impl Seen {
         Timestamp::new(self.modified.0, i32::try_from(self.modified.1).ok()?).ok()
     }
 
-    /// Whether a write in the same tick of the clock could hide behind this look. An older time of modification would give it away.
+    /// Returns whether a later write in the same tick of the clock could leave this status unchanged. If either time is
+    /// older, the write changes it.
     pub(crate) fn is_young(&self, now: Timestamp) -> bool {
         let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
         let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
@@ -63,30 +65,31 @@ impl Seen {
     }
 }
 
-/// What an entry of a layer means.
+/// The meaning of an entry of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Meaning {
     File = 1,
     Symlink = 2,
-    /// A directory through which what is below the layer shows.
+    /// A directory that also shows the entries below the layer.
     Merged = 3,
-    /// A directory through which nothing shows.
+    /// A directory that hides the entries below the layer.
     Own = 4,
-    /// What is below the layer is gone.
+    /// The entry below the layer is removed.
     Whiteout = 5,
-    /// Something that no workspace takes.
+    /// An entry that no workspace takes.
     Dropped = 6,
 }
 
 const MEANING_SHIFT: u32 = 56;
 const HASH_MASK: u64 = (1 << MEANING_SHIFT) - 1;
 
-/// What of an entry a mark keeps: its meaning, and a hash by which it is known again; no hash while it is young.
+/// Returns the fingerprint of an entry, for a mark: its meaning, and a hash of its status; no hash if the entry is
+/// young.
 pub(crate) fn fingerprint(meaning: Meaning, seen: &Seen, now: Timestamp) -> u64 {
     let mut hasher = DefaultHasher::new();
     let is_young = match meaning {
-        // What is in a directory is looked at in any case.
+        // The entries of a directory are compared in any case, so its times say nothing more.
         Meaning::Merged | Meaning::Own => {
             (seen.inode, seen.mode).hash(&mut hasher);
             false
@@ -97,20 +100,22 @@ pub(crate) fn fingerprint(meaning: Meaning, seen: &Seen, now: Timestamp) -> u64 
             seen.is_young(now)
         }
     };
-    let hash = match is_young {
-        true => 0,
-        false => (hasher.finish() & HASH_MASK).max(1),
+    let hash = if is_young {
+        0
+    } else {
+        (hasher.finish() & HASH_MASK).max(1)
     };
     ((meaning as u64) << MEANING_SHIFT) | hash
 }
 
-/// Whether an entry is still what it was at a mark; one that was young then may have changed unseen.
+/// Returns whether an entry is unchanged since a mark; `false` for one that was young then, because it may have changed
+/// unseen.
 pub(crate) fn is_same(before: u64, now: u64) -> bool {
-    // A young one has no hash, and meets itself only where the second look is as young as the first.
+    // A young entry has no hash: without this check it would equal itself if it is young at both readings.
     before & HASH_MASK != 0 && before == now
 }
 
-/// Whether an entry with this fingerprint is a directory through which what is below the layer shows.
+/// Returns whether an entry with this fingerprint is a directory that also shows the entries below the layer.
 pub(crate) fn is_merged(fingerprint: u64) -> bool {
     fingerprint >> MEANING_SHIFT == Meaning::Merged as u64
 }

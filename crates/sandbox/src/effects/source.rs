@@ -1,4 +1,4 @@
-//! Content that stays where a command left it until somebody reads it.
+//! Content that stays in the file in which a command left it, until it is read.
 
 use std::fmt;
 use std::fs::File;
@@ -16,10 +16,10 @@ use super::error::{At, moved};
 use super::extents::ExtentReader;
 use super::seen::Seen;
 
-/// Only one reader at a time lends itself bits: another would take them back too early.
+/// Held while bits are lent: with two readers at a time, the first to finish would take the bits back too early.
 static LENDING: Mutex<()> = Mutex::new(());
 
-/// A file below a directory, as it was seen.
+/// A file below a directory, with its status when it was seen.
 struct LeftFile {
     top: Arc<OwnedFd>,
     path: EntryPath,
@@ -27,8 +27,8 @@ struct LeftFile {
     deadline: ReadingDeadline,
 }
 
-/// The content of the file at `path` below `top`; one that is no longer what was `seen` is `unavailable` when it is read, and one that is
-/// read after the deadline is `too_large`.
+/// Returns the content of the file at `path` below `top`. Reading it is `unavailable` if the file is no longer the one
+/// that was `seen`, and `too_large` after the deadline.
 pub(super) fn content(top: Arc<OwnedFd>, path: EntryPath, seen: Seen, deadline: ReadingDeadline) -> Content {
     Content::from_source(LeftFile {
         top,
@@ -56,13 +56,14 @@ impl LeftFile {
         let _alone = LENDING.lock().expect("no holder panics");
         let mut tree = Tree::new(self.top.as_fd());
         let file = tree.file(self.path.as_bytes()).at(self.path.as_bytes())?;
-        // Giving bits and taking them back sets the time of change; everything else must be as it was.
+        // Lending bits and taking them back sets the time of change; every other field must be the same.
         let mut seen = self.seen.lock().expect("no holder panics");
         let without_change = |seen: Seen| (seen.inode, seen.size, seen.modified, seen.kind());
         let is_it = |now: &Seen| without_change(*now) == without_change(*seen) && now.kind() == FileType::RegularFile;
         if !is_it(&Seen::of(&fstat(&file).at(self.path.as_bytes())?)) {
             return Err(moved(self.path.as_bytes()));
         }
+        // Takes the bits back first, so that the new time of change is the final one.
         drop(tree);
         *seen = Seen::of(&fstat(&file).at(self.path.as_bytes())?);
         Ok(file)
@@ -70,9 +71,10 @@ impl LeftFile {
 
     fn checked(&self, file: OwnedFd) -> Result<OwnedFd> {
         let now = Seen::of(&fstat(&file).at(self.path.as_bytes())?);
-        match now == *self.seen.lock().expect("no holder panics") && now.kind() == FileType::RegularFile {
-            true => Ok(file),
-            false => Err(moved(self.path.as_bytes())),
+        if now == *self.seen.lock().expect("no holder panics") && now.kind() == FileType::RegularFile {
+            Ok(file)
+        } else {
+            Err(moved(self.path.as_bytes()))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Whether what was found on a copy is what the bench has anyway.
+//! Finds effects on a copy that would change nothing on the bench.
 //!
-//! A file that was copied a moment ago cannot be told from one that was written in the same tick of the clock, so that comparing times names
-//! it; its content decides.
+//! A file that was copied a moment ago cannot be told from one that was written in the same tick of the clock, so a
+//! comparison of times reports it as an effect; its content decides.
 
 #![cfg(target_os = "linux")]
 
@@ -17,14 +17,14 @@ use super::beneath::{GENTLY, open, split};
 const PIECE: usize = 128 * 1024;
 const BITS: u32 = 0o777;
 
-/// Whether the effect would change nothing on the bench. Where that cannot be told, it would.
+/// Returns whether the effect would change nothing on the bench; `false` if that cannot be told.
 pub(crate) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
     let path = effect.path.as_bytes();
     match &effect.placed {
         Placed::Nothing | Placed::Image(_) => false,
         Placed::Directory { mode } => has_bits(bench, path, FileType::Directory, *mode),
         Placed::Symlink { target } => points_to(bench, path, target),
-        // One with several names is told with all of them, so that they can be names of one file again.
+        // A file with several names is reported with all of them, so that they can be names of one file again.
         Placed::File { content, .. } if content.other_name().is_some() => false,
         Placed::File { content, mode } => {
             has_bits(bench, path, FileType::RegularFile, *mode) && holds(bench, path, content)

@@ -1,8 +1,8 @@
-//! Reading the upper layer of an overlay.
+//! Reads the upper directory of an overlay.
 //!
-//! Only what is in the upper layer is walked. Below it, single entries are looked at by name; a directory there is listed only where the
-//! layer removed or replaced it, because then all that was in it has to be named. So the cost grows with what a command did, and not
-//! with what the workspace holds.
+//! Only the tree of the upper directory is walked. In the lower one, single entries are looked up by name; a directory
+//! there is listed only if the layer removed or replaced it, because then all of its entries have to be reported. So
+//! the cost grows with the changes of a command, and not with the size of the workspace.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,16 +18,16 @@ use super::error::At;
 use super::found::{Found, has_other_names, held};
 use super::seen::{Meaning, Seen, is_merged};
 
-/// A directory of the upper layer that waits to be read.
+/// A directory of the upper tree that waits to be read.
 struct Waiting {
     path: Vec<u8>,
-    /// What is below the layer at its path.
+    /// The entry below the layer at its path.
     lower: Option<Seen>,
-    /// Whether what is below the layer shows through the directories above it.
+    /// Whether all directories above it show the entries below the layer.
     is_shown: bool,
 }
 
-/// The directory that entries are looked at in.
+/// The directory whose entries are being read.
 struct Here<'a> {
     path: &'a [u8],
     upper: BorrowedFd<'a>,
@@ -81,7 +81,7 @@ impl Reading<'_> {
         seen.mode = self.upper.mode_before(path).unwrap_or(seen.mode);
         let marks = DirectoryMarks::of(upper.as_fd()).at(path)?;
         let lower = waiting.lower.filter(Seen::is_directory);
-        // The kernel does not ask whether the top is opaque.
+        // The kernel ignores the opaque attribute on the top directory.
         let is_opaque = marks.is_opaque && !path.is_empty();
         let is_shown = waiting.is_shown && lower.is_some() && !is_opaque;
         let meaning = if is_shown { Meaning::Merged } else { Meaning::Own };
@@ -103,7 +103,7 @@ impl Reading<'_> {
         names.iter().try_for_each(|name| self.entry(&here, name))
     }
 
-    /// What a directory that is not what it was at the mark means for itself and for what is below the layer.
+    /// Records the effects of a directory that changed since the mark, on itself and on the entries below the layer.
     fn changed_directory(
         &mut self,
         path: &[u8],
@@ -113,7 +113,8 @@ impl Reading<'_> {
         names: &[Vec<u8>],
     ) -> Result<()> {
         let before = self.found.before(path);
-        // One that hides what is below it is its own, even where it looks the same: what was below may be gone since the mark.
+        // After a mark, a directory that hides the one below is an effect even if their bits are equal: the one below
+        // may have been removed since the mark.
         let is_still_below = is_shown || self.found.is_whole();
         let is_as_below = is_still_below && lower.is_some_and(|lower| lower.bits() == seen.bits()) && before.is_none();
         if !path.is_empty() && !is_as_below {
@@ -123,16 +124,18 @@ impl Reading<'_> {
             return Ok(());
         }
         let names: BTreeSet<&[u8]> = names.iter().map(Vec::as_slice).collect();
-        match is_shown {
-            false => self.below(path, &names, Below::Gone),
-            true if before.is_some_and(|before| !is_merged(before)) => self.below(path, &names, Below::Back),
-            true => Ok(()),
+        if !is_shown {
+            self.below(path, &names, Below::Gone)
+        } else if before.is_some_and(|before| !is_merged(before)) {
+            self.below(path, &names, Below::Back)
+        } else {
+            Ok(())
         }
     }
 
     fn hold_lower(&mut self, path: &[u8]) -> Result<OwnedFd> {
         match open(self.lower_top, path, OFlags::PATH | OFlags::DIRECTORY) {
-            // Lends the bits.
+            // `Tree` lends the missing bits.
             Err(Errno::ACCESS) => self.lower.directory(path),
             held => held,
         }
@@ -162,8 +165,7 @@ impl Reading<'_> {
         self.leaf(here, name, &path, &stat, lower)
     }
 
-    /// Tells an entry that was copied up and has nothing below it from one that removed or replaced what is below it. Where the layer was
-    /// read before, what is below it was put there by the last reading.
+    /// Records whether an entry was copied up and has nothing below it, or removes or replaces the entry below it.
     fn compare_origin(
         &mut self,
         here: &Here<'_>,
@@ -174,6 +176,7 @@ impl Reading<'_> {
     ) -> Result<()> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let may_tell = matches!(kind, FileType::RegularFile | FileType::Directory) && !has_other_names(stat);
+        // Only in a first reading: after a mark, the entries below were put there from the reading before.
         let is_copied = self.found.is_whole() && may_tell && is_copied_up(here.upper, name).at(path)?;
         match lower {
             None if is_copied && kind == FileType::Directory => self.found.lose_directory(path),
@@ -184,13 +187,14 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What is below the layer at `path`. A whiteout there was made by an overlay of others, and means nothing to anybody.
+    /// Returns the status of the entry below the layer at `path`. A whiteout there was made by another overlay, and
+    /// counts as no entry.
     fn look_below(&mut self, here: &Here<'_>, name: &[u8], path: &[u8]) -> Result<Option<Seen>> {
         let Some(lower) = here.lower else {
             return Ok(None);
         };
         let stat = match look(lower, name) {
-            // A directory that may be listed and not entered.
+            // The directory may be listed but not entered; opening it through `Tree` lends the bit.
             Err(Errno::ACCESS) => {
                 drop(self.lower.directory(here.path).at(here.path)?);
                 look(lower, name)
@@ -203,7 +207,7 @@ impl Reading<'_> {
             .map(|stat| Seen::of(&stat)))
     }
 
-    /// An entry that is no directory.
+    /// Reads an entry that is no directory.
     fn leaf(&mut self, here: &Here<'_>, name: &[u8], path: &[u8], stat: &Stat, lower: Option<Seen>) -> Result<()> {
         let seen = Seen::of(stat);
         if is_whiteout(here.upper, name, stat, here.marks).at(path)? {
@@ -211,7 +215,7 @@ impl Reading<'_> {
         }
         let meaning = match seen.kind() {
             FileType::RegularFile if is_metadata_only(here.upper, name, stat).at(path)? => {
-                // What is below is left as it is: taking holes for its content would lose it.
+                // The file below stays as it is: the holes of this one are not its content, and would overwrite it.
                 self.found.note(path, Meaning::Dropped, &seen);
                 self.found.drop_named(path, "overlay metacopy");
                 return Ok(());
@@ -234,7 +238,7 @@ impl Reading<'_> {
         self.gone_below(path, lower.as_ref())
     }
 
-    /// Nothing that a workspace takes is at `path`.
+    /// Records that `path` has no entry that a workspace takes: a whiteout, or an entry of a kind that is left out.
     fn removed(&mut self, path: &[u8], meaning: Meaning, seen: &Seen, lower: Option<&Seen>) -> Result<()> {
         let was_known = self.found.before(path).is_some();
         if self.found.note(path, meaning, seen) {
@@ -249,20 +253,22 @@ impl Reading<'_> {
         self.gone_below(path, lower)
     }
 
-    /// Names everything that was in the directory that is below the layer at `path`, where it is one.
+    /// Records as removed everything in the directory below the layer at `path`, if the entry there is a directory.
     fn gone_below(&mut self, path: &[u8], lower: Option<&Seen>) -> Result<()> {
-        match lower.is_some_and(Seen::is_directory) {
-            true => self.below(path, &BTreeSet::new(), Below::Gone),
-            false => Ok(()),
+        if lower.is_some_and(Seen::is_directory) {
+            self.below(path, &BTreeSet::new(), Below::Gone)
+        } else {
+            Ok(())
         }
     }
 
-    /// Names everything in the directory below the layer at `path`, except the entries `but` in it.
+    /// Records everything in the directory below the layer at `path` as removed or as visible again, except its entries
+    /// named in `but`.
     fn below(&mut self, path: &[u8], but: &BTreeSet<&[u8]>, become_what: Below) -> Result<()> {
         let mut waiting = vec![path.to_vec()];
         while let Some(directory) = waiting.pop() {
             let handle = match self.lower.directory(&directory) {
-                // Another file system is mounted there; a layer does not show it.
+                // Another file system is mounted here, which a layer does not show.
                 Err(Errno::XDEV) => continue,
                 handle => handle.at(&directory)?,
             };
@@ -292,7 +298,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What is below the layer at `path`, in `directory`, shows again.
+    /// Records that the entry below the layer at `path`, in `directory`, is visible again.
     fn back(&mut self, directory: BorrowedFd<'_>, path: &[u8], seen: &Seen) -> Result<()> {
         match seen.kind() {
             FileType::RegularFile => self.found.file(&self.lower_held, path, seen)?,
@@ -303,15 +309,17 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What was in the layer at the mark and is not any more: there, what is below shows again, or nothing is.
+    /// Handles the paths that were in the layer at the mark and are not any more: the entry below is visible again, or
+    /// the path is removed.
     fn vanished(&mut self) -> Result<()> {
         for path in self.found.known() {
             if self.found.now(&path).is_some() {
                 continue;
             }
-            let lower = match self.shows_through(&path) {
-                true => self.lower.look_at(&path).at(&path)?,
-                false => None,
+            let lower = if self.shows_through(&path) {
+                self.lower.look_at(&path).at(&path)?
+            } else {
+                None
             };
             let Some(stat) = lower.filter(|stat| !is_lower_whiteout(stat)) else {
                 self.found.gone(&path)?;
@@ -327,14 +335,15 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Whether what is below the layer shows at `path`, which is not in the layer: through the nearest directory above it that is.
+    /// Returns whether the entry below the layer is visible at `path`, which is not in the layer itself: the nearest
+    /// directory above it that is in the layer decides.
     fn shows_through(&self, path: &[u8]) -> bool {
         let above = prefixes(split(path).0).filter_map(|above| self.found.now(above));
         above.last().is_some_and(is_merged)
     }
 }
 
-/// What becomes of the entries of a directory below the layer.
+/// The effect on the entries of a directory below the layer.
 #[derive(Debug, Clone, Copy)]
 enum Below {
     Gone,

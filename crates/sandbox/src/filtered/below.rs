@@ -1,4 +1,4 @@
-//! What others did to a bench since a layer was laid over something else.
+//! Finds the changes that others made to a bench under a layer that does not lie over the bench itself.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,20 +9,21 @@ use crate::effects;
 use crate::effects::beneath::look_at;
 use crate::effects::seen::Seen;
 
-/// What the bench was like when a layer was laid, or when others were last looked for.
+/// The state of the bench when a layer was mounted, or at the last search for changes of others.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Below {
-    /// The layer lies over the bench itself, and what others do there is seen through it.
+    /// Not needed: the layer lies over the bench itself, and changes of others are visible through it.
     #[default]
     Bench,
-    /// All of it.
+    /// The state of the whole bench.
     Everything(Mark),
-    /// What the filter shows of it.
+    /// The state of the entries that the filter shows.
     Visible(VisibleEntries),
 }
 
 impl Below {
-    /// The paths at which others did something since then, and what the bench is like now. `layer` holds what was written.
+    /// Returns the paths that others changed since then, and the present state of the bench. `layer` is the directory
+    /// that commands write to.
     pub(crate) fn changes(
         &self,
         bench: BorrowedFd<'_>,
@@ -43,12 +44,13 @@ impl Below {
     }
 }
 
-/// The paths at which what is visible of a bench is no longer what it was. One that only became hidden stays as it was.
+/// Returns the paths whose visible entries changed. An entry that only became hidden counts as unchanged.
 fn changed_paths(bench: BorrowedFd<'_>, before: &VisibleEntries, now: &VisibleEntries) -> Vec<EntryPath> {
     let is_same = |before: &Option<Seen>, now: &Option<Seen>| match (before, now) {
-        // What is in a directory is looked at in any case.
+        // The entries of a directory are compared in any case.
         (Some(before), Some(now)) if now.is_directory() => before.mode == now.mode,
         (Some(before), now) => now.as_ref() == Some(before),
+        // No status was kept, because a later write could have left it unchanged.
         (None, _) => false,
     };
     let is_known = |path: &Vec<u8>, now: &Option<Seen>| before.get(path).is_some_and(|before| is_same(before, now));

@@ -1,4 +1,4 @@
-//! Copying what a read filter shows of a bench.
+//! Copies the entries of a bench that a read filter shows.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,32 +16,32 @@ use crate::effects::copy::{copy_content, times_of};
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
 
-/// A file that others write all the while is copied anew this often.
+/// The number of tries to copy a file that others write to meanwhile.
 const MAX_TRIES: usize = 6;
-/// What a copy has of a mode: no bits that give a program the rights of its owner.
+/// The bits of a mode that are copied: none that give a program the rights of its owner.
 const COPIED_BITS: u32 = 0o1777;
-/// Content of files that no longer are is deleted once there is more of it than this, and than of the files that are.
+/// The number of unused copies that are kept in any case. More are deleted once they also outnumber the used ones.
 const MAX_UNUSED: usize = 1_000;
 
-/// Where visible entries are copied to.
+/// The destination of a copy of visible entries.
 pub(crate) struct CopyTarget<'a> {
     /// An empty directory.
     pub(crate) directory: BorrowedFd<'a>,
-    /// The owner of files on the bench, and the user that has them in the copy.
+    /// The owner of files on the bench, and the user that owns them in the copy.
     pub(crate) owner: Option<((u32, u32), (u32, u32))>,
-    /// Where copies are kept for the next time. Only for a copy that nobody writes to.
+    /// The store that keeps copies for the next time. Only for a copy that nobody writes to.
     pub(crate) store: Option<FileStore>,
 }
 
-/// Copies of files, each under a name that says of which state of which file it is a copy. A copy is linked from here into every tree that
-/// shows the file, so that a file is copied once for each of its states.
+/// A store of copies of files, each under a name that identifies the file and its state. A copy is hard-linked from
+/// here into every tree that shows the file, so that a file is copied once for each of its states.
 #[derive(Debug)]
 pub(crate) struct FileStore {
     directory: OwnedFd,
     used: BTreeSet<Vec<u8>>,
 }
 
-/// What was copied.
+/// The entries that were copied, and the paths that are hidden.
 pub(crate) struct CopiedEntries {
     pub(crate) visible: VisibleEntries,
     pub(crate) hidden: Vec<Vec<u8>>,
@@ -57,8 +57,8 @@ struct Copying<'a> {
     visible: VisibleEntries,
 }
 
-/// Copies everything that the filter shows of the bench now. What is gone by the time it is reached, what Garret itself cannot read, devices,
-/// fifos and sockets are left out.
+/// Copies every entry that the filter shows of the bench now. Entries that are removed meanwhile, entries that Garret
+/// itself cannot read, devices, fifos and sockets are left out.
 pub(crate) fn copy_visible(
     bench: BorrowedFd<'_>,
     filter: &dyn ReadFilter,
@@ -74,7 +74,7 @@ pub(crate) fn copy_visible(
         visible: VisibleEntries::new(),
     };
     let mut entries = listing.visible;
-    // A directory comes before what is in it.
+    // Puts each directory before its entries.
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     for entry in entries {
         copying.entry(entry)?;
@@ -115,7 +115,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// A directory of the copy; `None` where it was not made.
+    /// Opens a directory of the copy; `None` if it was not made.
     fn directory(&mut self, path: &[u8]) -> Result<Option<OwnedFd>> {
         let is_known = self.above.as_ref().is_some_and(|(known, _)| known == path);
         if !is_known {
@@ -129,7 +129,7 @@ impl Copying<'_> {
         directory.transpose().map_err(|_| Errno::MFILE).at(path)
     }
 
-    /// Copies a file; gives what it was like, or nothing where it is gone.
+    /// Copies a file; returns its status, or `None` if it is gone or cannot be read.
     fn file(&mut self, above: &OwnedFd, name: &[u8], entry: &VisibleEntry) -> Result<Option<Stat>> {
         let path = &entry.path;
         let key = settled(&entry.stat).map(|seen| self.key(&seen, &entry.stat));
@@ -147,7 +147,8 @@ impl Copying<'_> {
             if !matches!(copied, Ok(()) | Err(Errno::STALE)) {
                 copied.at(path)?;
             }
-            // What was read while the name led elsewhere, or while others wrote, may be the content of another path.
+            // If the name led to another file meanwhile, or others wrote, the bytes read may be the content of another
+            // path, a hidden one too.
             let now = look_at(self.bench, path).at(path)?.map(|stat| Seen::of(&stat));
             let is_settled = now == Some(Seen::of(&before));
             let is_at_path = now.is_some_and(|now| now.inode == before.st_ino);
@@ -164,14 +165,14 @@ impl Copying<'_> {
         Ok(None)
     }
 
-    /// The file at a path, open; `None` where there is none that can be read.
+    /// Opens the file at a path; `None` if there is none that can be read.
     fn source(&self, path: &[u8]) -> Result<Option<(OwnedFd, Stat)>> {
         let source = match open(self.bench, path, OFlags::RDONLY | GENTLY) {
             Ok(source) => source,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::XDEV) => {
                 return Ok(None);
             }
-            // A socket or a device without a driver.
+            // The entry is a socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => return Ok(None),
             Err(errno) => return Err(errno).at(path),
         };
@@ -182,7 +183,7 @@ impl Copying<'_> {
     /// Gives a copy the owner, the mode and the times of the file.
     fn describe(&self, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
         let (uid, gid) = self.owner_of(stat);
-        // Only root can give files away; the copy of anybody else is their own.
+        // Only root can give files away; the copy of any other user belongs to that user.
         let _ = fchown(target, Some(uid), Some(gid));
         fchmod(target, Mode::from_raw_mode(stat.st_mode & COPIED_BITS))?;
         futimens(target, &times_of(stat))
@@ -198,7 +199,7 @@ impl Copying<'_> {
         )
     }
 
-    /// The name of a state of a file: another state has another time of change.
+    /// Returns the name of a file's state in the store; another state has another time of change.
     fn key(&self, seen: &Seen, stat: &Stat) -> Vec<u8> {
         let (uid, gid) = self.owner_of(stat);
         format!(
@@ -232,8 +233,9 @@ impl Copying<'_> {
         Ok(true)
     }
 
-    /// Takes files out again that are the file of a hidden name too. After everything was copied, so that none is missed.
+    /// Removes copies of files that also have a hidden name.
     fn remove_names_of_hidden_files(&mut self, filter: &dyn ReadFilter) -> Result<()> {
+        // After all files were copied: a hidden name that is added during the copy would be missed by an earlier check.
         let named: Vec<_> = self.files.iter().map(|(path, stat)| (&path[..], stat)).collect();
         for path in names_of_hidden_files(self.bench, filter, &named)? {
             let (above, name) = split(&path);
@@ -245,8 +247,10 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Gives the directories their owners, modes and times, from below: one that may not be written would let nothing in.
+    /// Gives the directories their owners, modes and times.
     fn finish(&mut self, top: Stat) -> Result<()> {
+        // At the end and from the bottom up: a directory without the write bit takes no entries, and each new entry
+        // changes its times.
         let root = VisibleEntry {
             path: Vec::new(),
             stat: top,
@@ -272,7 +276,7 @@ fn new_file(above: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 impl FileStore {
-    /// The store in a private directory.
+    /// Opens the store in a private directory.
     pub(crate) fn new(directory: OwnedFd) -> Self {
         Self {
             directory,
@@ -280,7 +284,7 @@ impl FileStore {
         }
     }
 
-    /// Links the copy of this name to another place, where there is one.
+    /// Links the copy of this key into another directory; returns whether there is one.
     fn link_to(&mut self, key: &[u8], above: &OwnedFd, name: &[u8]) -> bool {
         let is_linked = linkat(&self.directory, key, above, name, AtFlags::empty()).is_ok();
         if is_linked {
@@ -289,13 +293,14 @@ impl FileStore {
         is_linked
     }
 
-    /// Keeps a copy; one that cannot be kept is made again the next time.
+    /// Adds a copy to the store; a copy that cannot be added is made again the next time.
     fn keep(&mut self, key: Vec<u8>, above: &OwnedFd, name: &[u8]) {
         let _ = linkat(above, name, &self.directory, &key[..], AtFlags::empty());
         self.used.insert(key);
     }
 
-    /// Deletes copies of what is no longer so, where there are many. Whoever links one just then copies the file instead.
+    /// Deletes unused copies, if there are many. A sandbox that wants to link one at that moment copies the file
+    /// instead.
     fn tidy(&self) {
         let Ok(directory) = open(self.directory.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY) else {
             return;

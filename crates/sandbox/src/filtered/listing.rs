@@ -1,4 +1,4 @@
-//! Listing a bench as a read filter shows it.
+//! Lists the visible and the hidden entries of a bench by a read filter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
@@ -11,10 +11,11 @@ use crate::effects::beneath::{MAX_PATH_BYTES, join, look_at, names, open, split}
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
 
-/// How the names begin under which Garret puts content on a bench before it has its own name. A rule on that name does not match them.
+/// The prefixes of the temporary names under which Garret writes content on a bench. A rule on the final name does not
+/// match these names, so they are hidden in any case.
 const UNFINISHED: [&[u8]; 3] = [b".garret-tmp-", b".garret-merging-", b".garret-part-"];
 
-/// The visible entries of a bench, by path; a look that a later change could hide behind is `None`.
+/// The visible entries of a bench, by path; the status is `None` if a later write could have left it unchanged.
 pub(crate) type VisibleEntries = BTreeMap<Vec<u8>, Option<Seen>>;
 
 /// An entry that the filter shows.
@@ -23,7 +24,7 @@ pub(super) struct VisibleEntry {
     pub(super) stat: Stat,
 }
 
-/// What a filter shows and hides of a bench. Directories come before what is in them.
+/// The entries of a bench that a filter shows and hides. A directory comes before its entries.
 #[derive(Default)]
 pub(super) struct Listing {
     pub(super) visible: Vec<VisibleEntry>,
@@ -31,12 +32,12 @@ pub(super) struct Listing {
     pub(super) hidden: Vec<Vec<u8>>,
 }
 
-/// How far a listing goes.
+/// The extent of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// As far as the filter decides entry by entry.
+    /// Only the directories in which the filter decides entry by entry.
     Decided,
-    /// Everything that is visible.
+    /// Every visible directory.
     Everything,
 }
 
@@ -45,12 +46,12 @@ struct Waiting {
     is_whole: bool,
 }
 
-/// The topmost paths of a bench that the filter hides. Only while nobody changes the bench.
+/// Returns the topmost paths of a bench that the filter hides. Valid only while nobody changes the bench.
 pub(crate) fn hidden_paths(bench: BorrowedFd<'_>, filter: &dyn ReadFilter) -> Result<Vec<Vec<u8>>> {
     Ok(list(bench, filter, Depth::Decided)?.hidden)
 }
 
-/// Everything that the filter shows of a bench, without further names of hidden files.
+/// Returns every entry that the filter shows of a bench, without visible names of files that also have a hidden name.
 pub(crate) fn visible_entries(bench: BorrowedFd<'_>, filter: &dyn ReadFilter) -> Result<VisibleEntries> {
     let listing = list(bench, filter, Depth::Everything)?;
     let named: Vec<_> = listing.visible.iter().map(|one| (&one.path[..], &one.stat)).collect();
@@ -59,7 +60,7 @@ pub(crate) fn visible_entries(bench: BorrowedFd<'_>, filter: &dyn ReadFilter) ->
     Ok(visible.map(|one| (one.path, settled(&one.stat))).collect())
 }
 
-/// A look that no later change can hide behind.
+/// Returns the status of an entry, unless a later write could leave it unchanged.
 pub(super) fn settled(stat: &Stat) -> Option<Seen> {
     let seen = Seen::of(stat);
     let now = garret_core::Clock::now(&SystemClock::default());
@@ -74,7 +75,7 @@ pub(super) fn list(bench: BorrowedFd<'_>, filter: &dyn ReadFilter, depth: Depth)
     }];
     while let Some(directory) = waiting.pop() {
         let Some(names) = names_in(bench, &directory.path)? else {
-            // Nobody knows what is in it.
+            // Its entries are not known, so the filter cannot judge them.
             listing.hide(directory.path);
             continue;
         };
@@ -91,7 +92,7 @@ pub(super) fn list(bench: BorrowedFd<'_>, filter: &dyn ReadFilter, depth: Depth)
     Ok(listing)
 }
 
-/// The names in a directory; `None` where it cannot be listed, an empty list where it is gone.
+/// Returns the names in a directory; `None` if it cannot be listed, an empty list if it is gone.
 fn names_in(bench: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
     match open(bench, path, OFlags::RDONLY | OFlags::DIRECTORY) {
         Ok(directory) => names(&directory).at(path).map(Some),
@@ -102,7 +103,7 @@ fn names_in(bench: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Vec<Vec<u8>>>> 
 }
 
 impl Listing {
-    /// Takes an entry in; gives back a directory that is to be listed.
+    /// Adds an entry to the listing; returns it if it is a directory that may have to be listed.
     fn add(
         &mut self,
         bench: BorrowedFd<'_>,
@@ -111,7 +112,7 @@ impl Listing {
         is_whole: bool,
     ) -> Result<Option<Waiting>> {
         let stat = match look_at(bench, &path) {
-            // Another file system is mounted there; a layer does not show it.
+            // Another file system is mounted here, which a layer does not show.
             Err(Errno::XDEV | Errno::ACCESS) => {
                 self.hidden.push(path);
                 return Ok(None);
@@ -119,10 +120,12 @@ impl Listing {
             stat => stat.at(&path)?,
         };
         let Some(stat) = stat else { return Ok(None) };
-        let visibility = match is_whole {
-            _ if is_unfinished(&path) => Visibility::Hidden,
-            true => Visibility::Whole,
-            false => filter.visibility(&EntryPath::from_bytes(path.clone()), kind_of(&stat)),
+        let visibility = if is_unfinished(&path) {
+            Visibility::Hidden
+        } else if is_whole {
+            Visibility::Whole
+        } else {
+            filter.visibility(&EntryPath::from_bytes(path.clone()), kind_of(&stat))
         };
         if visibility == Visibility::Hidden {
             self.hidden.push(path);
@@ -136,7 +139,7 @@ impl Listing {
         Ok(waiting)
     }
 
-    /// Hides a directory that was taken for visible, with all that is in it.
+    /// Hides a directory that was taken for visible, with all of its entries.
     fn hide(&mut self, directory: Vec<u8>) {
         self.visible.retain(|one| !is_at_or_below(&one.path, &directory));
         self.hidden.retain(|one| !is_at_or_below(one, &directory));
@@ -162,8 +165,8 @@ pub(super) fn kind_of(stat: &Stat) -> EntryKind {
     }
 }
 
-/// The paths among `named` at which a file is that has a hidden name too, or may have one: where a hidden directory cannot be read, each
-/// file with more names than are visible. Hidden directories are looked through only where there is such a file.
+/// Returns the paths among `named` whose file also has a hidden name, or may have one: if a hidden directory cannot be
+/// read, each file with more names than are visible. Hidden directories are searched only if there is such a file.
 #[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
 pub(super) fn names_of_hidden_files(
     bench: BorrowedFd<'_>,
@@ -193,7 +196,8 @@ pub(super) fn names_of_hidden_files(
     Ok(aliases)
 }
 
-/// The files with several names at a path and below it, by number; `None` where something cannot be looked at that may be one of them.
+/// Returns the inode numbers of files with several names at a path and below it; `None` if an entry that may be one
+/// cannot be read.
 fn linked_files(bench: BorrowedFd<'_>, top: Vec<u8>) -> Result<Option<Vec<u64>>> {
     let mut inodes = Vec::new();
     let mut waiting = vec![top];
@@ -217,7 +221,8 @@ fn linked_files(bench: BorrowedFd<'_>, top: Vec<u8>) -> Result<Option<Vec<u64>>>
     Ok(Some(inodes))
 }
 
-/// Whether what is mounted at a path holds no file of the bench. A part of the bench's own file system can be mounted there, too.
+/// Returns whether the file system mounted at a path is another one than the bench's, so that it has no file of the
+/// bench. A part of the bench's own file system can be mounted there, too.
 fn is_on_another_device(bench: BorrowedFd<'_>, path: &[u8]) -> Result<bool> {
     let mounted = statat(bench, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
     let own = fstat(bench).at(path)?;

@@ -1,4 +1,5 @@
-//! The hidden paths of a layer, written down in its directory: for the supervisor, and for whoever reads the layer after a crash.
+//! The hidden paths of a layer, recorded in its directory: for the supervisor, and for the reader of the layer after a
+//! crash.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -16,7 +17,7 @@ const NAME: &str = "hidden";
 pub(crate) struct HiddenRecord(pub(crate) Vec<Vec<u8>>);
 
 impl HiddenRecord {
-    /// Writes it into the directory of a layer.
+    /// Writes the record into the directory of a layer.
     pub(crate) fn write(&self, layer: &OwnedFd) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(layer, NAME, flags, Mode::from_raw_mode(0o644))?;
@@ -29,7 +30,7 @@ impl HiddenRecord {
         Ok(())
     }
 
-    /// Reads it from the directory of a layer; empty where that has none.
+    /// Reads the record from the directory of a layer; empty if that has none.
     pub(crate) fn read(layer: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(layer, NAME, flags, Mode::empty()) {
@@ -44,8 +45,9 @@ impl HiddenRecord {
     }
 }
 
-/// Corrects what was read by comparing a copy without the hidden paths with its bench. What no command saw is not gone; it is where the
-/// command took away the directory that it is in, and then it is for the policy to judge.
+/// Corrects the effects that were read by comparing a copy without the hidden paths with its bench. A hidden entry is
+/// missing in the copy but was not removed by the command, so its removal is dropped. If the command removed or
+/// replaced the directory above it, the removal is an effect, and the policy judges it.
 pub(crate) fn keep_hidden(effects: &mut Vec<Effect>, hidden: &HiddenRecord) {
     if hidden.0.is_empty() {
         return;

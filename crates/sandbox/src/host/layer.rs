@@ -26,7 +26,7 @@ use crate::namespace::remove::remove_tree;
 /// The name of the copy in the directory of its layer.
 const COPY: &str = "workspace";
 
-/// A layer: a directory with a lock, and the copy in it.
+/// A layer of the sandbox `host`: a directory with a lock, and the copy in it.
 #[derive(Debug)]
 pub(super) struct HostLayer {
     inner: Arc<Inner>,
@@ -36,16 +36,16 @@ pub(super) struct HostLayer {
 struct Inner {
     room: Arc<Room>,
     id: String,
-    /// The directory of the layer, locked for as long as somebody holds it.
+    /// The directory of the layer, locked as long as a process holds the layer.
     directory: OwnedFd,
-    /// What the copy was like before anything was done; not known of one that was left behind.
+    /// The state of the copy before any command ran; not known for a layer that was left behind.
     begun: Option<Mark>,
-    /// What the bench was like when others were last looked for.
+    /// The state of the bench at the last search for changes of others.
     below: Mutex<Below>,
     state: Mutex<State>,
 }
 
-/// What a layer begins with.
+/// The state of the copy and of the bench when a layer is made.
 #[derive(Debug, Default)]
 struct Stand {
     begun: Option<Mark>,
@@ -67,7 +67,7 @@ enum Stage {
 }
 
 impl HostLayer {
-    /// Copies the bench.
+    /// Makes a layer: a new copy of the bench.
     pub(super) fn lay(room: &Arc<Room>, id: String) -> Result<Self> {
         make_directory(&room.layers, &id)?;
         let directory = open_directory(&room.layers, id.as_str())?;
@@ -76,6 +76,8 @@ impl HostLayer {
         let copy = open_directory(&directory, COPY)?;
         let stand = match &room.request.read_filter {
             Some(filter) => copy_what_shows(room, &directory, &copy, &**filter)?,
+            // The bench is read before it is copied: a change that others make in between is then found again, and none
+            // is missed.
             None => Stand {
                 below: Below::Everything(crate::effects::stand(room.bench.as_fd())?),
                 begun: Some(crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?.mark),
@@ -84,7 +86,7 @@ impl HostLayer {
         Ok(Self::new(room, id, directory, stand, Stage::Running))
     }
 
-    /// One that was left behind, and is locked by now.
+    /// Opens a layer that was left behind, and that the caller has locked.
     pub(super) fn left(room: &Arc<Room>, id: String, directory: OwnedFd) -> Self {
         Self::new(room, id, directory, Stand::default(), Stage::Lifted)
     }
@@ -105,7 +107,7 @@ impl HostLayer {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Whether its copy is there.
+    /// Returns whether its copy exists.
     pub(super) fn is_there(&self) -> bool {
         self.inner.copy().is_ok()
     }
@@ -116,7 +118,7 @@ impl HostLayer {
     }
 }
 
-/// Copies what the filter shows of the bench, and writes down in the layer's directory what it hides.
+/// Copies the entries of the bench that the filter shows, and records the hidden paths in the layer's directory.
 fn copy_what_shows(room: &Room, directory: &OwnedFd, copy: &OwnedFd, filter: &dyn ReadFilter) -> Result<Stand> {
     let target = CopyTarget {
         directory: copy.as_fd(),
@@ -155,7 +157,8 @@ impl Inner {
         }
     }
 
-    /// Where a command begins, by its path on the host. A link is followed as far as it leads to a place in the workspace.
+    /// Returns the directory in which a command begins, by its path on the host. A symbolic link is followed only if it
+    /// leads to a place in the workspace.
     fn directory_of(&self, command: &Command) -> Result<PathBuf> {
         let path = command.cwd.as_str().as_bytes();
         let opened = beneath::open_through_links(&self.copy()?, path, OFlags::PATH | OFlags::DIRECTORY);
@@ -183,6 +186,8 @@ impl Inner {
         let hidden = HiddenRecord::read(self.directory.as_fd()).map_err(|_| unusable())?;
         keep_hidden(&mut effects.effects, &hidden);
         if since.is_none() {
+            // Files that were copied a moment before the mark cannot be told from changed ones by their times; their
+            // content can.
             effects
                 .effects
                 .retain(|effect| !crate::effects::is_as_on(bench, effect));
@@ -190,7 +195,7 @@ impl Inner {
         Ok(effects)
     }
 
-    /// Where the bench is not what it was, and the copy something else.
+    /// Returns the paths that others changed on the bench and at which the copy differs.
     fn look_below(&self) -> Result<Vec<EntryPath>> {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         let bench = self.room.bench.as_fd();
@@ -199,7 +204,7 @@ impl Inner {
         Ok(paths)
     }
 
-    /// Ends every process, and waits until it has.
+    /// Ends every process of the layer, and waits for their end.
     fn lift(&self) {
         {
             let mut state = self.state();
@@ -208,6 +213,7 @@ impl Inner {
             }
         }
         let trees = self.trees();
+        // All are told first, so that they end at the same time.
         trees.iter().for_each(|tree| tree.end());
         trees.iter().for_each(|tree| tree.wait_until_gone());
     }
@@ -252,7 +258,7 @@ impl Layer for HostLayer {
             state.trees.retain(|tree| tree.strong_count() > 0);
             state.trees.push(Arc::downgrade(&tree));
         }
-        // It may have been lifted meanwhile, and then nobody else ends this one.
+        // The layer may have been lifted meanwhile, before this tree was in the list; then only this code ends it.
         self.inner.check_laid().inspect_err(|_| tree.end())?;
         Ok(Box::new(process))
     }

@@ -1,9 +1,10 @@
-//! A process between Garret and a command, which makes sure that nothing of the command is left.
+//! A process between Garret and a command, which makes sure that no process of the command is left.
 //!
-//! It is a fork of Garret that runs nothing but the few calls below. Whatever the command starts and abandons becomes its child (it is a
-//! "subreaper"), so that daemons and double forks cannot get away. It holds the end of a pipe, the lifeline; when that breaks, because Garret
-//! wants it or because Garret is dead, it kills its children until there are none, and ends. Until then it also holds the lock of the layer.
-//! A command that means to get away, such as one that has itself started by another service, can: this is no boundary.
+//! It is a fork of Garret that runs nothing but the few calls below. A process that the command starts and abandons
+//! becomes its child (it is a "subreaper"), so that daemons and double forks cannot escape. It holds the end of a pipe,
+//! the lifeline; when the other end is closed, by Garret or by Garret's death, it kills its children until there are
+//! none, and ends. Until then it also holds the lock of the layer. A command that wants to escape, for example by a
+//! service that starts processes for it, can: this is no boundary.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -34,9 +35,9 @@ pub(super) struct ProcessLimits {
 pub(super) struct Minded {
     /// The minder.
     pub(super) child: Child,
-    /// Closing it ends everything.
+    /// The lifeline; closing it ends every process of the command.
     pub(super) lifeline: OwnedFd,
-    /// Gives the pid of the command, and a [`Report`] when it ended.
+    /// The pipe from which the pid of the command is read, and a [`Report`] after its end.
     pub(super) status: OwnedFd,
 }
 
@@ -72,7 +73,7 @@ impl Report {
     }
 }
 
-/// What the minder keeps open.
+/// The descriptors that the minder keeps open.
 #[derive(Debug, Clone, Copy)]
 struct Handles {
     lifeline: RawFd,
@@ -80,7 +81,7 @@ struct Handles {
     lock: RawFd,
 }
 
-/// Starts `command` under a minder, which holds `lock` until nothing of the command is left.
+/// Starts `command` under a minder, which holds `lock` until no process of the command is left.
 pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd) -> io::Result<Minded> {
     let (broken, lifeline) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (status, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -89,8 +90,8 @@ pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd)
         status: report.as_raw_fd(),
         lock: lock.as_raw_fd(),
     };
-    // SAFETY: the closure makes system calls only and allocates nothing; the handles are open until after the fork. The side that is
-    // the minder never returns from it.
+    // SAFETY: the closure makes system calls only and allocates nothing; the handles are open until after the fork. The
+    // side that is the minder never returns from it.
     unsafe { command.pre_exec(move || begin(handles, &limits)) };
     let child = command.spawn()?;
     Ok(Minded {
@@ -100,10 +101,10 @@ pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd)
     })
 }
 
-/// That of commands in the namespace sandbox, too.
+/// The umask of commands, the same as in the namespace sandbox.
 const UMASK: libc::mode_t = 0o022;
 
-/// Runs in the child of the first fork: it becomes the minder, and its own child the command.
+/// Runs in the child of the first fork, which becomes the minder; its own child becomes the command.
 fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
     // SAFETY: these calls take numbers only.
     unsafe {
@@ -113,7 +114,7 @@ fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 libc::setsid();
-                // What a command makes is not for others to write, whatever the umask of Garret.
+                // Files of a command are not writable for others, whatever the umask of Garret.
                 libc::umask(UMASK);
                 limit(limits)
             }
@@ -125,21 +126,21 @@ fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
 fn limit(limits: &ProcessLimits) -> io::Result<()> {
     let cpu = limits.cpu_seconds;
     forbid_cores();
-    // One more second until it is killed, so that what ended it can be told.
+    // The kill comes one second after SIGXCPU, so that a command usually ends by SIGXCPU, which shows the limit.
     set(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
     set(libc::RLIMIT_DATA, limits.data, limits.data)?;
     set(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
     set(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
 }
 
-/// Sets the limit of the size of a core file, above the inherited one where this process may raise it. At 0, the kernel would still start
-/// the program that the host passes cores to.
+/// Sets the limit of the size of a core file, above the inherited one if this process may raise it. At 0, the kernel
+/// would still start the program that the host pipes cores to.
 fn forbid_cores() {
     let limit = libc::rlimit {
         rlim_cur: NO_CORE,
         rlim_max: NO_CORE,
     };
-    // It fails only where the inherited limit is 0 and may not be raised; then that one stays.
+    // It fails only if the inherited limit is 0 and may not be raised; then that limit stays.
     // SAFETY: `limit` is a live rlimit that the kernel reads.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
 }
@@ -149,7 +150,7 @@ type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
 type Resource = libc::c_int;
 
-/// Lowers a limit; one that is lower already stays.
+/// Lowers a limit; a limit that is lower already stays.
 fn set(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
     let (Some(soft), Some(hard)) = (soft, hard) else {
         return Ok(());
@@ -167,7 +168,8 @@ fn set(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<(
     }
 }
 
-/// The life of a minder. Everything here is allowed after a fork of a program with threads: no allocation, no lock.
+/// Runs the minder until no child is left. It only makes calls that are allowed after a fork of a program with threads:
+/// no allocation, no lock.
 fn mind(command: i32, handles: Handles) -> ! {
     write_all(handles.status, &command.to_ne_bytes());
     keep_only(handles);
@@ -184,7 +186,7 @@ fn mind(command: i32, handles: Handles) -> ! {
     }
 }
 
-/// Collects every child that ended; `false` where there is none any more.
+/// Collects every child that ended; returns `false` if no child is left.
 fn collect(command: &mut Option<i32>, report: RawFd) -> bool {
     loop {
         let mut status = 0;
@@ -218,16 +220,16 @@ fn told(status: i32, usage: &libc::rusage) -> Report {
     }
 }
 
-/// Waits for a child to end or the lifeline to break, and tells whether it did. One that is ending looks again soon, since what a killed
-/// child abandons comes without a sign.
+/// Waits until a child ends or the lifeline breaks; returns whether it broke.
 fn wait(lifeline: RawFd, signals: RawFd, is_ending: bool) -> bool {
     let watched = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
-    // The broken lifeline would be ready for ever.
+    // A broken lifeline is always ready, and would make the wait return at once.
     let mut fds = [watched(signals), watched(if is_ending { -1 } else { lifeline })];
+    // While ending, the wait is short: the children of a killed child become children of this process without a signal.
     let mut read = [0_u8; 512];
     // SAFETY: the kernel writes into live variables of the sizes that it is told.
     unsafe {
@@ -237,10 +239,11 @@ fn wait(lifeline: RawFd, signals: RawFd, is_ending: bool) -> bool {
     fds[1].revents != 0
 }
 
-/// Kills every child; what a killed one started is a child the next time.
+/// Kills every child. The children of a killed child are children of the minder the next time.
 fn kill_children() {
     let mut text = [0_u8; 4096];
-    // SAFETY: the path ends with a NUL, the kernel writes into a live buffer of the size that it is told, and the rest takes numbers.
+    // SAFETY: the path ends with a NUL, the kernel writes into a live buffer of the size that it is told, and the rest
+    // takes numbers.
     let length = unsafe {
         let file = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
@@ -248,7 +251,7 @@ fn kill_children() {
         length
     };
     let Ok(length) = usize::try_from(length) else { return };
-    // A number that the buffer cut is the head of another pid.
+    // The last number may be cut off by the buffer, and would be another pid.
     let whole = text[..length].iter().rposition(|byte| *byte == b' ').unwrap_or(0);
     for number in text[..whole].split(|byte| *byte == b' ') {
         let digits = number.iter().filter(|byte| byte.is_ascii_digit());
@@ -256,13 +259,14 @@ fn kill_children() {
             pid.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'))
         });
         if pid > 1 {
-            // SAFETY: the call takes numbers only; the pid is that of a child which was not collected, so it is nobody else's.
+            // SAFETY: the call takes numbers only; the pid is that of a child which was not collected, so it is nobody
+            // else's.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }
 }
 
-/// A handle that is ready when a child ended.
+/// Returns a descriptor that is readable when a child has ended.
 fn watch_children() -> RawFd {
     // SAFETY: the set is live and made by the calls themselves.
     unsafe {
@@ -276,8 +280,9 @@ fn watch_children() -> RawFd {
     }
 }
 
-/// Closes everything else: the streams of the command, or nobody would see their end, and all that Garret has open.
+/// Closes every other descriptor that was inherited from Garret.
 fn keep_only(handles: Handles) {
+    // The streams of the command are among them: with the minder's copies open, their readers would never see the end.
     let mut kept = [handles.lifeline, handles.status, handles.lock];
     kept.sort_unstable();
     let mut from = 0;
@@ -294,6 +299,7 @@ fn close_range(from: RawFd, to: RawFd) {
     }
     // SAFETY: the minder uses none of these handles, and its memory is its own.
     unsafe {
+        // A kernel before 5.9 has no `close_range`.
         if libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
             let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536);
             let most = RawFd::try_from(most).unwrap_or(RawFd::MAX);

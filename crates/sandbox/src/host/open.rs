@@ -1,4 +1,4 @@
-//! A host that is ready on a bench.
+//! The sandbox `host`, opened on a bench.
 
 #![cfg(target_os = "linux")]
 
@@ -15,10 +15,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::HostOptions;
 use super::layer::HostLayer;
 
-/// Where the layers lie, below the scratch directory.
+/// The directory of the layers, below the scratch directory.
 const LAYERS: &str = "host";
 
-/// Where layers lie and what over.
+/// The directories and the request that all layers of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) layers: OwnedFd,
@@ -27,7 +27,7 @@ pub(super) struct Room {
     pub(super) still_within: Duration,
 }
 
-/// A host that is ready on a bench.
+/// The sandbox `host`, opened on a bench.
 #[derive(Debug)]
 pub(super) struct OpenHost {
     room: Arc<Room>,
@@ -99,7 +99,7 @@ impl OpenSandbox for OpenHost {
     }
 }
 
-/// The layers that nobody holds.
+/// Returns the layers that no process holds.
 fn left_in(room: &Arc<Room>) -> Result<Vec<HostLayer>> {
     let mut names = crate::effects::beneath::names(&room.layers).map_err(|_| unusable())?;
     names.sort();
@@ -107,14 +107,14 @@ fn left_in(room: &Arc<Room>) -> Result<Vec<HostLayer>> {
     let free = names.filter_map(|name| {
         let directory = open_directory(&room.layers, name.as_str()).ok()?;
         rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
-        // One that was removed between the look and the lock is nobody's any more.
+        // A layer that was removed between the listing and the lock is no leftover.
         let layer = HostLayer::left(room, name, directory);
         layer.is_there().then_some(layer)
     });
     Ok(free.collect())
 }
 
-/// Runs what blocks where it holds nobody up.
+/// Runs blocking work on a thread that may block.
 pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.map_err(|_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed"))?

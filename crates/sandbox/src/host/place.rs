@@ -1,4 +1,4 @@
-//! Putting things into a copy in which processes work.
+//! Places effects in a copy in which processes work.
 
 #![cfg(target_os = "linux")]
 
@@ -12,12 +12,12 @@ use crate::placing::{self, Draft};
 
 const PIECE: usize = 256 * 1024;
 
-/// Puts the effects in their order.
+/// Places the effects in their order.
 pub(super) fn place(top: BorrowedFd<'_>, effects: &[Effect]) -> Result<()> {
     effects.iter().try_for_each(|effect| place_one(top, effect))
 }
 
-/// Removes what is at `path`, where something is.
+/// Removes the entry at `path`, if there is one.
 pub(super) fn remove(top: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
     placing::remove(top, path).at(path)
 }

@@ -1,4 +1,4 @@
-//! A command that runs, and everything that comes from it.
+//! A command on the host, with its streams and its end.
 
 #![cfg(target_os = "linux")]
 
@@ -27,12 +27,12 @@ use super::open::apart;
 use super::tree::Tree;
 
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How many chunks wait for a reader before the command is held up.
+/// The number of chunks that wait for a reader before the command is blocked.
 const CHUNKS: usize = 4;
-/// The most that a pipe holds: what was written before the end is not more.
+/// The most bytes that a pipe holds, and so the most output that is unread at the end of a command.
 const MOST_IN_A_PIPE: usize = 1024 * 1024;
 
-/// A command to start, and where.
+/// A command to start, its directory, and the limits of the sandbox.
 pub(super) struct Starting {
     pub(super) command: Command,
     pub(super) directory: PathBuf,
@@ -48,7 +48,7 @@ pub(super) struct Started {
     starting: Starting,
 }
 
-/// Starts it; blocks for as long as that takes.
+/// Starts a command; blocks until its minder has forked it.
 pub(super) fn spawn(starting: Starting, lock: &OwnedFd) -> Result<Started> {
     let command = &starting.command;
     let arguments = match &command.program {
@@ -94,7 +94,7 @@ fn shell() -> &'static str {
 
 fn process_limits(own: &Limits, most: &Limits) -> ProcessLimits {
     ProcessLimits {
-        // The kernel counts whole seconds.
+        // The kernel counts whole seconds, and a limit of 0 would end the command at once.
         cpu_seconds: lower(own.cpu, most.cpu).map(|cpu| cpu.as_secs().max(1)),
         data: lower(own.memory, most.memory),
         file_size: lower(own.file_size, most.file_size),
@@ -138,7 +138,7 @@ pub(super) struct HostProcess {
 }
 
 impl HostProcess {
-    /// Follows what was started; gives the tree, too, for the layer.
+    /// Begins to read the output of a started command; also returns its process tree, for the layer.
     pub(super) fn follow(mut started: Started) -> (Self, Arc<Tree>) {
         let (stdout, stderr) = (started.minded.child.stdout.take(), started.minded.child.stderr.take());
         let Minded {
@@ -188,11 +188,11 @@ async fn end_after(wall: Duration, tree: std::sync::Weak<Tree>) {
     }
 }
 
-/// Writes what is given from the start, in a thread of its own; gives the pipe where it is written to later.
+/// Writes input that is known from the start, in a thread of its own; returns the pipe if input is written later.
 fn feed(stdin: Stdin, pipe: Option<ChildStdin>) -> Option<Arc<Mutex<Option<ChildStdin>>>> {
     match (stdin, pipe) {
         (Stdin::Bytes(bytes), Some(mut pipe)) => {
-            // One that ends without reading breaks the pipe, and that is all.
+            // A command that ends without reading all of its input is no error here.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
             None
         }
@@ -205,12 +205,12 @@ fn feed(stdin: Stdin, pipe: Option<ChildStdin>) -> Option<Arc<Mutex<Option<Child
     }
 }
 
-/// Writes what `stream` gives until either side ends.
+/// Writes the pieces of `stream` until either side ends.
 async fn feed_stream(stream: InputStream, mut pipe: ChildStdin) {
     while let Some(piece) = stream.next_piece().await {
         let written = apart(move || {
             let written = pipe.write_all(&piece);
-            // One that ends without reading breaks the pipe, and that is all.
+            // A command that ends without reading all of its input is no error here.
             Ok(written.ok().map(|()| pipe))
         });
         match written.await {
@@ -278,14 +278,14 @@ impl Process for HostProcess {
     }
 }
 
-/// Dropping it ends the whole tree.
+/// Ends the whole process tree.
 impl Drop for HostProcess {
     fn drop(&mut self) {
         self.tree.end();
     }
 }
 
-/// Reads what a command writes, in a thread of its own, no faster than it is asked for.
+/// The reader of a command's output, which runs in a thread of its own and reads no faster than chunks are taken.
 struct Pump {
     streams: BTreeMap<usize, File>,
     status: File,
@@ -302,12 +302,12 @@ impl Pump {
         let report = <[u8; Report::BYTES]>::try_from(self.report.as_slice()).ok();
         let told = exit_of(report.map(|bytes| Report::from_bytes(&bytes)), limit, duration);
         *exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        // The streams end for the reader here, and for whoever still holds their other ends.
+        // Closes the streams: the reader sees their end, and a process that was left behind can write no more.
         drop(self);
         tree.wait_until_gone();
     }
 
-    /// Waits for something to read and reads it; `true` once the command has ended.
+    /// Waits for output or the status, and reads it; returns `true` once the command has ended.
     fn step(&mut self) -> bool {
         let ready = self.ready(None);
         for number in ready.iter().filter(|number| **number < 2) {
@@ -316,8 +316,9 @@ impl Pump {
         ready.contains(&2) && self.read_status()
     }
 
-    /// Reads what was written before the end. A process that was left behind may go on writing, so that there is a bound.
+    /// Reads the output that was written before the end.
     fn drain(&mut self) {
+        // Bounded, because a process that was left behind may continue to write.
         let mut left = BTreeMap::from([(0, MOST_IN_A_PIPE), (1, MOST_IN_A_PIPE)]);
         loop {
             let ready = self.ready(Some(0));
@@ -335,7 +336,8 @@ impl Pump {
         }
     }
 
-    /// The streams (0, 1) and the status (2) that have something, or their end, to read.
+    /// Returns the streams (0, 1) and the status (2) that can be read or have ended. `most` is the longest wait in
+    /// seconds, for the streams only.
     fn ready(&self, most: Option<i64>) -> Vec<usize> {
         let mut numbers: Vec<usize> = self.streams.keys().copied().collect();
         let mut fds: Vec<_> = self
@@ -351,7 +353,7 @@ impl Pump {
             tv_sec: seconds,
             tv_nsec: 0,
         });
-        // Interrupted or not, what is ready shows in the answers.
+        // The result is not needed: the answers show the streams that are ready, also after an interrupted call.
         let _ = poll(&mut fds, timeout.as_ref());
         let ready = numbers.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
         ready.map(|(number, _)| number).collect()
@@ -370,7 +372,8 @@ impl Pump {
             Ok(count) => {
                 bytes.truncate(count);
                 let stream = if number == 0 { Stream::Stdout } else { Stream::Stderr };
-                // Where nobody reads any more the tree is about to end; until then it is read for nobody.
+                // If the receiver is dropped, the process tree is about to end; until then its output is discarded, so
+                // that it does not block.
                 let _ = self.sender.blocking_send(Chunk {
                     stream,
                     bytes: bytes.into(),
@@ -385,7 +388,7 @@ impl Pump {
         }
     }
 
-    /// Reads what the minder says; `true` once it said all, or is gone without a word.
+    /// Reads the report of the minder; returns `true` once it is complete, or the minder has ended without one.
     fn read_status(&mut self) -> bool {
         let mut bytes = [0; Report::BYTES];
         match self.status.read(&mut bytes) {

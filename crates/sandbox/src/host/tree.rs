@@ -1,4 +1,4 @@
-//! A command with everything that it started.
+//! The process tree of a command.
 
 #![cfg(target_os = "linux")]
 
@@ -17,10 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::supervisor::tracer::WAITS_FOR_CHILD;
 
-/// How long processes that were told to stop are given before they are looked at again.
+/// The time that processes have to stop before they are checked again.
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// A command under its minder.
+/// The processes of a command, under its minder.
 #[derive(Debug)]
 pub(super) struct Tree {
     minder: i32,
@@ -47,12 +47,12 @@ impl Tree {
         }
     }
 
-    /// Ends everything; does not wait for it.
+    /// Ends every process; does not wait for their end.
     pub(super) fn end(&self) {
         locked(&self.lifeline).take();
     }
 
-    /// Ends everything because of `limit`, unless the command ended before.
+    /// Ends every process; records `limit` as the reason, unless the command ended before.
     pub(super) fn end_by(&self, limit: Limit) {
         if !self.has_ended.load(Ordering::Acquire) {
             locked(&self.limit).get_or_insert(limit);
@@ -60,28 +60,30 @@ impl Tree {
         self.end();
     }
 
-    /// The command itself has ended, and what ended it.
+    /// Records that the command itself has ended; returns the limit that ended it.
     pub(super) fn ended(&self) -> Option<Limit> {
         self.has_ended.store(true, Ordering::Release);
         *locked(&self.limit)
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until no process of the tree is left.
     pub(super) fn wait_until_gone(&self) {
-        // The minder ends when it has no child any more, and cannot fail to.
+        // The minder ends when it has no child any more, so its end is the end of the tree.
         let _ = locked(&self.child).wait();
     }
 
-    /// Signals the command itself; one that ended hears nothing.
+    /// Signals the command itself, unless it has ended.
     pub(super) fn signal(&self, signal: Signal) {
+        // After the end, the number may belong to another process.
         if !self.has_ended.load(Ordering::Acquire) {
             send(self.command, signal);
         }
     }
 
-    /// Lets every process go on.
+    /// Lets every process continue.
     pub(super) fn resume(&self) {
-        // All are found before the first goes on: it may end at once, and its children would be missed while they change their parent.
+        // All are found before the first continues: it may end at once, and its children would be missed while they
+        // change their parent.
         let mut stopped = Vec::new();
         self.each_process(|pid| {
             stopped.push(pid);
@@ -90,7 +92,8 @@ impl Tree {
         stopped.into_iter().for_each(|pid| send(pid, Signal::CONT));
     }
 
-    /// Looks at every process, and tells each that moves to stop. The look ends early at `deadline`: a tree that grows has no end.
+    /// Checks every process, and signals each that runs to stop. Ends early at `deadline`, because a tree that grows
+    /// has no end.
     fn look(&self, deadline: Instant) -> Look {
         let (mut processes, mut has_moving) = (BTreeSet::new(), false);
         let is_whole = self.each_process(|pid| {
@@ -107,7 +110,8 @@ impl Tree {
         }
     }
 
-    /// Hands each process below the minder to `take`, before those that it started, for as long as `take` wants more; whether it had all.
+    /// Passes each process below the minder to `take`, parents before children, until `take` returns `false`; returns
+    /// whether it took all.
     fn each_process(&self, mut take: impl FnMut(i32) -> bool) -> bool {
         let (mut found, mut open) = (BTreeSet::new(), vec![self.minder]);
         while let Some(pid) = open.pop() {
@@ -120,12 +124,12 @@ impl Tree {
     }
 }
 
-/// What a look at a tree found.
+/// The result of a check of a tree.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
-    /// Each of these stands still.
+    /// These are all processes, and each is stopped.
     Still(BTreeSet<i32>),
-    /// One moved, or not all could be looked at in time.
+    /// One ran, or not all could be checked in time.
     Moving,
 }
 
@@ -133,7 +137,7 @@ enum Look {
 #[derive(Debug)]
 struct Pausing {
     tree: Arc<Tree>,
-    /// The newest look; none before the first.
+    /// The newest check; `None` before the first.
     look: Option<Look>,
     is_still: bool,
 }
@@ -147,10 +151,11 @@ impl Pausing {
         }
     }
 
-    /// Looks again. The tree is still when two looks in a row found the same processes, and all of them still. One look is not enough: a
-    /// process can wake another that was looked at before it is stopped itself, and one that hands over to its child and ends can hide both.
+    /// Checks the tree again. It is stopped when two checks in a row found the same processes, all of them stopped.
     fn look(&mut self, deadline: Instant) {
         let look = self.tree.look(deadline);
+        // One check is not enough: before a process is stopped itself, it can wake one that was checked already; and a
+        // process that hands over to its child and ends can hide both.
         self.is_still = match &look {
             Look::Still(processes) => processes.is_empty() || self.look.as_ref() == Some(&look),
             Look::Moving => false,
@@ -163,10 +168,12 @@ impl Pausing {
     }
 }
 
-/// Stops every process of all trees, and ends each tree that is not still after `within`; gives how many were ended.
+/// Stops every process of all trees, and ends each tree that is not stopped after `within`; returns the number of ended
+/// trees.
 ///
-/// Without a namespace, signals must do, and every process of the user can send the one that undoes them. So the trees are paused
-/// together, and once one was ended, the others are looked at anew: it may have woken them until its end.
+/// Without a namespace only signals can stop a process, and every process of the user can send the signal that undoes
+/// them. So the trees are paused together, and after one was ended, the others are checked anew: it may have woken them
+/// until its end.
 pub(super) fn pause_all(mut trees: Vec<Arc<Tree>>, within: Duration) -> u64 {
     let mut ended = 0;
     loop {
@@ -174,11 +181,14 @@ pub(super) fn pause_all(mut trees: Vec<Arc<Tree>>, within: Duration) -> u64 {
         if stand_still(&mut all, within) {
             return ended;
         }
-        // Where one moves, others may lack nothing but the second look.
+        // If one tree runs, others may lack only the second check: they are not ended for that.
         let has_moved = all.iter().any(Pausing::has_moved);
-        let is_resisting = |one: &Pausing| match has_moved {
-            true => one.has_moved(),
-            false => !one.is_still && one.look.is_some(),
+        let is_resisting = |one: &Pausing| {
+            if has_moved {
+                one.has_moved()
+            } else {
+                !one.is_still && one.look.is_some()
+            }
         };
         let (resisting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_resisting);
         resisting.iter().for_each(|one| one.tree.end_by(Limit::Pause));
@@ -188,7 +198,7 @@ pub(super) fn pause_all(mut trees: Vec<Arc<Tree>>, within: Duration) -> u64 {
     }
 }
 
-/// Stops the trees; whether all of them stand still together before the time is over.
+/// Stops the trees; returns whether all of them are stopped at the same time before the time is over.
 fn stand_still(all: &mut [Pausing], within: Duration) -> bool {
     let deadline = Instant::now() + within;
     loop {
@@ -210,7 +220,7 @@ fn stand_still(all: &mut [Pausing], within: Duration) -> bool {
     }
 }
 
-/// A tree that nobody holds any more ends.
+/// Ends the tree when its last owner drops it.
 impl Drop for Tree {
     fn drop(&mut self) {
         self.end();
@@ -219,12 +229,12 @@ impl Drop for Tree {
 
 fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // One that is gone needs no signal.
+        // A process that has ended needs no signal.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The children of all threads of a process.
+/// Returns the children of all threads of a process.
 fn children(pid: i32) -> Vec<i32> {
     let lists = threads(pid).unwrap_or_default();
     let lists = lists
@@ -239,21 +249,23 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// The directories of the threads of a process under `/proc`.
+/// Returns the directories of the threads of a process under `/proc`.
 fn threads(pid: i32) -> io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Whether no thread of a process runs. The state of the process itself is that of its first thread, which may have ended before others.
+/// Returns whether no thread of a process runs.
 fn is_still(pid: i32) -> bool {
+    // The state of the process itself is that of its first thread, which may have ended before others.
     match threads(pid) {
         Ok(threads) => threads.iter().all(|thread| is_thread_still(thread)),
         Err(error) => is_gone(&error),
     }
 }
 
-/// Whether a thread is stopped or dead, or waits in the kernel for a child that shares its memory and is so itself.
+/// Returns whether a thread is stopped or dead, or waits in the kernel for a child that shares its memory and is
+/// stopped or dead itself.
 fn is_thread_still(thread: &Path) -> bool {
     let stat = match std::fs::read_to_string(thread.join("stat")) {
         Ok(stat) => stat,
@@ -271,7 +283,8 @@ fn is_thread_still(thread: &Path) -> bool {
     }
 }
 
-/// Whether a process could not be looked at because it is no more. One that cannot be looked at for another reason may move.
+/// Returns whether a process could not be checked because it has ended. A process that cannot be checked for another
+/// reason may run.
 fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }

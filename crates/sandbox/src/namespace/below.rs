@@ -1,4 +1,5 @@
-//! What a layer lies over, made ready before it is laid: the bench, the bench without hidden paths, a part of it, or a copy.
+//! Prepares the lower directory of a layer before it is mounted: the bench, the bench without hidden paths, a part of
+//! it, or a copy.
 
 #![cfg(target_os = "linux")]
 
@@ -14,17 +15,18 @@ use crate::effects;
 use crate::filtered::{Below, CopyTarget, FileStore, HiddenRecord, copy_visible, hidden_paths};
 use crate::supervisor::protocol::Ground;
 
-/// What a layer lies over.
+/// The prepared lower directory of a layer.
 #[derive(Debug)]
 pub(super) struct Grounded {
     pub(super) ground: Ground,
     pub(super) below: Below,
-    /// Where a copy stood when it was made.
+    /// The state of the copy when it was made, if the layer is a copy.
     pub(super) copied: Option<Mark>,
 }
 
 impl Grounded {
-    /// Makes the ground for the layer in the directory `name`. With `stands`, nobody changes the bench before the layer is lifted.
+    /// Prepares the lower directory for the layer in the directory `name`. With `stands`, nobody changes the bench
+    /// before the layer is unmounted.
     pub(super) async fn make(sandbox: &Arc<OpenShared>, name: &str, stands: Option<&str>) -> Result<Self> {
         let (sandbox, name, is_steady) = (Arc::clone(sandbox), name.to_owned(), stands.is_some());
         let filter = sandbox.request.read_filter.clone();
@@ -42,7 +44,7 @@ impl Grounded {
         }
     }
 
-    /// The bench, with the paths written down that are hidden.
+    /// Records the paths of the bench that are hidden.
     fn without_hidden(sandbox: &OpenShared, name: &str, filter: &dyn ReadFilter) -> Result<Self> {
         let hidden = HiddenRecord(hidden_paths(sandbox.bench.as_fd(), filter)?);
         let layer = directory_below(&sandbox.layers, name)?;
@@ -54,7 +56,7 @@ impl Grounded {
         })
     }
 
-    /// A copy of what is visible, which nobody writes to.
+    /// Copies the visible entries into a lower directory, which nobody writes to.
     fn own_lower(sandbox: &OpenShared, name: &str, filter: &dyn ReadFilter) -> Result<Self> {
         let layer = directory_below(&sandbox.layers, name)?;
         rustix::fs::mkdirat(&layer, "lower", Mode::RWXU).map_err(|_| unusable())?;
@@ -75,7 +77,7 @@ impl Grounded {
         })
     }
 
-    /// A copy that is the layer itself.
+    /// Copies the bench, or its visible entries, into the upper directory: the copy is the layer itself.
     fn copy(sandbox: &OpenShared, name: &str, filter: Option<&dyn ReadFilter>) -> Result<Self> {
         let layer = directory_below(&sandbox.layers, name)?;
         let upper = directory_below(&layer, "upper")?;
@@ -103,7 +105,7 @@ impl Grounded {
                 .and_then(|()| give_all(user, &upper))
                 .map_err(|_| unusable())?;
         }
-        // What was touched a moment ago would be taken for changed: the copy stands where it is compared after that moment.
+        // Files written a moment ago count as young, and would be taken for changed. After this wait they do not.
         std::thread::sleep(std::time::Duration::from_millis(60));
         Ok(Self {
             ground: Ground::Copy,

@@ -1,7 +1,8 @@
 //! Garret's end of the channel to a supervisor.
 //!
-//! A thread reads what comes and hands it to whoever waits. Nothing is queued without bound: a command sends only as much output as was
-//! asked for. The thread also looks at the clock: where the supervisor does not end a command in time, the whole sandbox is ended.
+//! A thread reads the frames and passes each to the task that waits for it. No queue grows without bound: a command
+//! sends only as much output as it has credit for. The thread also checks time limits: if the supervisor does not end a
+//! command in time, the whole sandbox is ended.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -31,24 +32,24 @@ use crate::supervisor::protocol::{
     Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Failure, Frame, Opened, encode_bytes, encode_message,
 };
 
-/// How long after a time limit the supervisor may take to end a command.
+/// The time after a time limit within which the supervisor must end a command.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The answer to a request.
 pub(super) type Reply = oneshot::Receiver<std::result::Result<Done, Failure>>;
 
-/// How a request was done.
+/// The result of a request that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
-    /// As it was asked.
+    /// The request was carried out as it was made.
     Whole,
-    /// The layer was left where it is.
+    /// The layer stays mounted.
     Stays,
-    /// The processes of the layer stand still; so many commands were ended because they did not in time.
+    /// The processes of the layer are stopped; this many commands were ended because they were not stopped in time.
     Paused { ended: u64 },
 }
 
-/// An open channel. Dropping it ends the sandbox.
+/// An open channel to a supervisor. Dropping it ends the sandbox.
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -70,18 +71,18 @@ struct State {
     processes: HashMap<u64, Sink>,
 }
 
-/// Where what comes from a process goes.
+/// The receiving end of a process's output and exit, in the reading thread.
 #[derive(Debug)]
 struct Sink {
     output: Option<mpsc::UnboundedSender<Chunk>>,
     exit: Option<oneshot::Sender<EndedExit>>,
     room: Arc<Semaphore>,
-    /// Input that was given with the command and still has to be sent.
+    /// The input that was given with the command and still has to be sent.
     input: Option<Bytes>,
     deadline: Option<Instant>,
 }
 
-/// Everything that comes from a process.
+/// The output and the exit of a process, and the room for its input.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) output: mpsc::UnboundedReceiver<Chunk>,
@@ -89,7 +90,7 @@ pub(super) struct Source {
     pub(super) room: Arc<Semaphore>,
 }
 
-/// What a new process reads, and how long it may run.
+/// The input of a new process, and its time limit.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     pub(super) input: Option<Bytes>,
@@ -97,17 +98,17 @@ pub(super) struct Expected {
 }
 
 impl Connection {
-    /// Starts a supervisor and tells it what to make. It gets an empty environment and no descriptor but the channel.
+    /// Starts a supervisor and sends it the plan. It gets an empty environment and no descriptor but the channel.
     pub(super) async fn open(
         program: &SupervisorProgram,
         plan: SandboxPlan,
     ) -> Result<(Self, std::result::Result<Opened, Failure>)> {
         let (channel, other) = UnixStream::pair().map_err(|_| not_started())?;
         let child = Command::new(&program.path)
-            // Commands see how the process was started that they descend from, and nothing of where programs are.
+            // Commands can read the command line of this process, which must not show a path of the host.
             .arg0("garret-supervisor")
             .args(&program.arguments)
-            // A key that is pressed to end Garret is Garret's to answer.
+            // In a process group of its own, so that Ctrl-C in a terminal reaches only Garret, which decides.
             .process_group(0)
             .env_clear()
             .current_dir("/")
@@ -145,12 +146,12 @@ impl Connection {
         Ok((connection, opened))
     }
 
-    /// A new number.
+    /// Returns a new number for a request or a process.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether the sandbox has ended.
+    /// Returns whether the sandbox has ended.
     pub(super) fn is_over(&self) -> bool {
         self.shared.state().is_over
     }
@@ -162,14 +163,14 @@ impl Connection {
         self.shared.write(&out)
     }
 
-    /// Sends a message; the answer comes later.
+    /// Sends a request; returns its number, and the reply, which comes later.
     pub(super) fn ask(&self, make: impl FnOnce(u64) -> Ask) -> Result<(u64, Reply)> {
         let (request, reply) = self.announce()?;
         self.send(&make(request))?;
         Ok((request, reply))
     }
 
-    /// The number of a request that is about to be sent, and what will be answered.
+    /// Registers a request that is about to be sent; returns its number and the reply.
     pub(super) fn announce(&self) -> Result<(u64, Reply)> {
         let request = self.number();
         let (sender, reply) = oneshot::channel();
@@ -181,7 +182,7 @@ impl Connection {
         Ok((request, reply))
     }
 
-    /// Sends bytes under a number.
+    /// Sends bytes under the number of a process or request.
     pub(super) fn send_bytes(&self, id: u64, stream: u8, bytes: &[u8]) -> Result<()> {
         let mut out = Vec::new();
         for part in bytes.chunks(DATA) {
@@ -190,7 +191,7 @@ impl Connection {
         self.shared.write(&out)
     }
 
-    /// Announces a process, before it is asked for, so that nothing of it is missed.
+    /// Registers a process before it is started, so that none of its output is missed.
     pub(super) fn expect(&self, process: u64, expected: Expected) -> Source {
         let (output_sender, output) = mpsc::unbounded_channel();
         let (exit_sender, exit) = oneshot::channel();
@@ -207,7 +208,7 @@ impl Connection {
         Source { output, exit, room }
     }
 
-    /// Sends the first of what a process was given to read.
+    /// Sends the first part of the input that was given with a process.
     pub(super) fn feed(&self, process: u64) -> Result<()> {
         self.shared.feed(process, CREDIT)
     }
@@ -217,7 +218,7 @@ impl Connection {
         self.shared.state().processes.remove(&process);
     }
 
-    /// Ends the sandbox and waits until nothing of it is left.
+    /// Ends the sandbox and waits until none of its processes is left.
     pub(super) async fn close(&self) {
         self.shut();
         let mut ended = self.ended.clone();
@@ -248,8 +249,10 @@ impl Shared {
         self.writer().write_all(bytes).map_err(|_| ended())
     }
 
-    /// Sends as much of a process's given input as there is room for, and its end after the last of it.
+    /// Sends as much of a process's given input as there is room for, and the end of the input after the last part.
     fn feed(&self, process: u64, room: u64) -> Result<()> {
+        // Encoded under the lock on the state, and written after it: a write may block, and the reading thread needs
+        // the state.
         let mut out = Vec::new();
         if let Some(sink) = self.state().processes.get_mut(&process)
             && let Some(input) = &mut sink.input
@@ -269,7 +272,7 @@ impl Shared {
         self.write(&out)
     }
 
-    /// Whether some command is past its time by more than the supervisor may take.
+    /// Returns whether the supervisor has not ended some command in time.
     fn is_late(&self) -> bool {
         let now = Instant::now();
         let state = self.state();
@@ -280,7 +283,7 @@ impl Shared {
     }
 }
 
-/// What the thread has.
+/// The reading thread of a connection.
 struct Reader {
     shared: Arc<Shared>,
     channel: UnixStream,
@@ -293,6 +296,7 @@ impl Reader {
         let mut decoder = Decoder::default();
         while self.turn(&mut decoder).is_ok() {}
         let _ = self.channel.shutdown(Shutdown::Both);
+        // Dropping the senders wakes every task that waits for a reply, an output or an exit.
         *self.shared.state() = State {
             is_over: true,
             ..State::default()
@@ -314,7 +318,7 @@ impl Reader {
             }
         }
         if self.shared.is_late() {
-            // The supervisor does not answer: ending it ends everything inside.
+            // The supervisor does not respond. Ending its outermost process ends the sandbox.
             let _ = self.child.kill();
         }
         Ok(())
@@ -340,7 +344,7 @@ impl Reader {
             .get(&process)
             .and_then(|sink| sink.output.as_ref())
         {
-            // Who does not listen any more has dropped the process, which ends it.
+            // If the receiver is gone, the process was dropped, which ends it.
             let _ = output.send(chunk);
         }
     }
@@ -398,7 +402,7 @@ impl Reader {
         }
     }
 
-    /// Forgets a process of which nothing more comes.
+    /// Forgets a process whose output and exit have both arrived.
     fn tidy(&self, process: u64) {
         let mut state = self.shared.state();
         let is_done = state
@@ -411,7 +415,7 @@ impl Reader {
     }
 }
 
-/// The sandbox is not there any more.
+/// Returns the error for a sandbox that has ended.
 pub(super) fn ended() -> Error {
     Error::new(ErrorKind::Unavailable, "the sandbox has ended")
         .hint("open the workspace again, and run the command once more")

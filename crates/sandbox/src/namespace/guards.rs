@@ -1,4 +1,4 @@
-//! What a sandbox enforces and by what, and what to say where it cannot.
+//! The guards that a sandbox enforces and their means, and the errors for those that it cannot.
 
 #![cfg(target_os = "linux")]
 
@@ -7,7 +7,7 @@ use garret_core::{Enforced, Error, ErrorKind, Guard};
 use super::plan::{GroupPlace, SandboxPlan};
 use crate::supervisor::protocol::{Failure, Opened, Pausing};
 
-/// What a sandbox enforces.
+/// Returns for each guard whether the sandbox enforces it, and by which means.
 pub(super) fn enforced(plan: &SandboxPlan, opened: &Opened) -> Vec<Enforced> {
     Guard::ALL.map(|guard| one(guard, plan, opened)).into()
 }
@@ -160,7 +160,7 @@ fn sampled(guard: Guard, opened: &Opened, by: &str) -> Enforced {
     )
 }
 
-/// The error where something that is required does not hold.
+/// Fails if a required guard does not hold.
 pub(super) fn check(enforced: &[Enforced], required: &[Guard]) -> Result<(), Error> {
     let missing = enforced
         .iter()
@@ -181,7 +181,7 @@ fn unsupported(missing: &Enforced) -> Error {
     Error::new(ErrorKind::Unsupported, message).hint(format!("{remedy}; or remove `{guard}` from `require`"))
 }
 
-/// The error where a sandbox could not be made at all.
+/// Returns the error for a sandbox that could not be made at all.
 pub(super) fn not_opened(failure: &Failure) -> Error {
     let reason = reason(failure.errno);
     let message = format!(
@@ -199,7 +199,7 @@ fn reason(errno: i32) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
-/// What helps, by the step that failed.
+/// Returns the remedy for the step that failed.
 pub(super) fn remedy(failure: &Failure) -> &'static str {
     match failure.step.as_str() {
         "making namespaces" => {

@@ -1,4 +1,4 @@
-//! A layer over a bench, as Garret sees it.
+//! A layer over a bench, on Garret's side of the connection.
 
 #![cfg(target_os = "linux")]
 
@@ -28,7 +28,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// How a layer holds what was written.
+/// The form in which a layer stores writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Apart from the bench, in the upper directory of an overlay.
@@ -37,21 +37,22 @@ pub(super) enum Form {
     Copy,
 }
 
-/// A layer.
+/// A layer of the sandbox `namespace`.
 #[derive(Debug)]
 pub(super) struct LaidLayer {
     name: String,
     sandbox: Arc<OpenShared>,
     state: Mutex<State>,
-    /// That it is lifted once its last process has ended, where that was asked for.
+    /// The reply to the request to unmount the layer after its last process, if that was made.
     lifting: Mutex<Option<Reply>>,
-    /// Where the copy stood when it was made.
+    /// The state of the copy when it was made, if the layer is a copy.
     copied: Option<Mark>,
-    /// What the bench was like when others were last looked for, where the layer does not lie over the bench itself.
+    /// The state of the bench at the last search for changes of others, if the layer does not lie over the bench
+    /// itself.
     below: Mutex<Below>,
-    /// The state of the bench on which it may serve again, where nothing was done on it.
+    /// The state of the bench over which the layer may be used again, if nothing is written to it.
     stands: Option<String>,
-    /// Kept as long as the layer may be read.
+    /// The lock of the sandbox that made the layer, held as long as the layer may be read.
     _lock: Arc<OwnedFd>,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct LaidLayer {
 enum State {
     Live,
     Paused,
-    /// Nothing runs on it any more and nothing was done on it: it waits for others.
+    /// No process runs on it and nothing was written to it: it stays mounted for the next command.
     Staying,
     Lifted,
     Removed,
@@ -69,11 +70,11 @@ impl LaidLayer {
     pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String, stands: Option<&str>) -> Result<Self> {
         make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
         let grounded = Grounded::make(sandbox, &name, stands).await.inspect_err(|_| {
-            // What cannot be taken away now is found empty when the next sandbox opens.
+            // A layer that cannot be removed now is found empty when the next sandbox opens.
             let _ = sandbox.discard(&name);
         })?;
         let (layer, ground) = (name.clone(), grounded.ground);
-        // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
+        // Without waiting for an answer: if the mount fails, every later request on the layer fails with the reason.
         sandbox.connection.send(&Ask::Lay { layer, ground })?;
         Ok(Self {
             copied: grounded.copied,
@@ -83,7 +84,7 @@ impl LaidLayer {
         })
     }
 
-    /// A layer that stayed, for others.
+    /// Uses a kept layer for another command.
     pub(super) fn again(sandbox: &Arc<OpenShared>, kept: Kept) -> Self {
         Self {
             stands: Some(kept.stands),
@@ -91,7 +92,7 @@ impl LaidLayer {
         }
     }
 
-    /// A layer that somebody else left behind.
+    /// Opens a layer that another sandbox left behind.
     pub(super) fn left(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>) -> Self {
         Self::new(sandbox, name, lock, State::Lifted)
     }
@@ -113,7 +114,7 @@ impl LaidLayer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sandbox has ended, and everything in it.
+    /// Records that the layer is unmounted, because the sandbox has ended.
     pub(super) fn mark_lifted(&self) {
         let mut state = self.state();
         if matches!(*state, State::Live | State::Paused | State::Staying) {
@@ -131,12 +132,12 @@ impl LaidLayer {
         }
     }
 
-    /// Whether nothing lies in it that somebody did.
+    /// Returns whether nothing was written to the layer; always `false` for a copy.
     pub(super) fn is_empty(&self) -> bool {
         self.sandbox.form == Form::Overlay && self.upper().is_ok_and(|upper| is_empty(&upper))
     }
 
-    /// What became of it with the end of its last process, where that is known.
+    /// Returns the state of the layer after the end of its last process, if the supervisor has reported it.
     fn state_after_last(&self) -> Option<State> {
         let mut lifting = self.lifting.lock().unwrap_or_else(PoisonError::into_inner);
         match lifting.take()?.try_recv() {
@@ -182,7 +183,7 @@ impl LaidLayer {
         Ok(())
     }
 
-    /// Starts a process, with the request to lift the layer after it.
+    /// Starts a process, with an optional request to unmount the layer after it.
     async fn begin(&self, command: Command, lift: Option<Lift>) -> Result<Box<dyn Process>> {
         self.check_live()?;
         let connection = &self.sandbox.connection;
@@ -197,6 +198,7 @@ impl LaidLayer {
             wall: spawn.limits.wall_ms.map(std::time::Duration::from_millis),
         };
         let has_given = expected.input.is_some();
+        // Before the request is sent: output that arrives for an unknown process is dropped.
         let source = connection.expect(process, expected);
         let layer = self.name.clone();
         let (_, reply) = connection.ask(|request| Ask::Start {
@@ -209,7 +211,7 @@ impl LaidLayer {
         if has_given {
             connection.feed(process)?;
         }
-        // Made now: whoever stops waiting for the start drops it, and it is ended.
+        // Made before the wait: if this future is dropped meanwhile, the process is dropped with it and ended.
         let mut started = Started::new(process, Arc::clone(connection), source, &command.stdin);
         if let Err(failure) = settled(reply).await? {
             connection.forget(process);
@@ -221,14 +223,14 @@ impl LaidLayer {
         Ok(Box::new(started))
     }
 
-    /// The directory that holds what was written.
+    /// Opens the directory that holds the writes.
     fn upper(&self) -> Result<OwnedFd> {
         let own = self.directory();
         own.and_then(|own| rustix::fs::openat(&own, "upper", DIRECTORY, Mode::empty()))
             .map_err(|_| unusable())
     }
 
-    /// The directory of the layer itself.
+    /// Opens the directory of the layer itself.
     fn directory(&self) -> rustix::io::Result<OwnedFd> {
         rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), DIRECTORY, Mode::empty())
     }
@@ -318,6 +320,7 @@ impl Layer for LaidLayer {
             })
             .await;
         }
+        // With nothing to read, a thread of its own would cost more than the reading.
         if is_empty(&upper) && since.is_none() {
             return effects::of_upper(upper.as_fd(), bench.as_fd(), None, limits);
         }
@@ -335,7 +338,7 @@ impl Layer for LaidLayer {
         }
         match self.request(|request, layer| Ask::Lift { request, layer }).await {
             Ok(lifted) => lifted.map_err(|failure| defect(&failure))?,
-            // A sandbox that has ended took everything with it.
+            // The sandbox has ended, and its mounts with it; `close` waits until its processes are gone.
             Err(_) => self.sandbox.connection.close().await,
         }
         *self.state() = State::Lifted;
@@ -369,7 +372,7 @@ fn is_empty(directory: &OwnedFd) -> bool {
         .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
 }
 
-/// Does something that may take long where it holds nobody up.
+/// Runs blocking work on a thread that may block, or here if there is no runtime.
 pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     if tokio::runtime::Handle::try_current().is_err() {
         return work();
@@ -383,7 +386,7 @@ async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
     Ok(done.map(|_| ()))
 }
 
-/// Makes the directories of a layer, for the user of the commands. The root looks as that of the bench.
+/// Makes the directories of a layer, for the user of the commands. The upper directory has the mode of the bench.
 pub(super) fn make_directories(layers: &OwnedFd, bench: &OwnedFd, user: &User, name: &str) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::mkdirat(layers, name, Mode::RWXU)?;
@@ -407,7 +410,7 @@ pub(super) fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
     rustix::fs::fchown(directory, Some(uid), Some(gid))
 }
 
-/// Gives everything below a directory that Garret itself made.
+/// Gives the user of the commands every entry below a directory that Garret itself made.
 pub(super) fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
     for entry in rustix::fs::Dir::read_from(directory)? {
@@ -460,7 +463,7 @@ fn program_of(command: &Command, shell: &str) -> Exec {
     }
 }
 
-/// The limits of a command, none above those of the sandbox.
+/// Returns the limits of a command, none of them above that of the sandbox.
 pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
     let millis =
         |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));

@@ -1,4 +1,4 @@
-//! What this machine offers, asked once for each sandbox.
+//! Finds the features of this machine that a plan depends on, once for each sandbox.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -17,7 +17,7 @@ use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use super::Pauses;
 use super::plan::{Freezer, GroupPlace, Machine, Present, wanted};
 
-/// Looks at the machine.
+/// Returns the features of the machine.
 pub(super) fn look(bench: &Path, system: &[PathBuf], pauses: Pauses) -> Result<Machine> {
     let owner = fs::metadata(bench).map_err(|_| {
         Error::new(ErrorKind::Unavailable, "the directory for commands cannot be opened")
@@ -64,7 +64,7 @@ fn has_landlock() -> bool {
         .is_ok()
 }
 
-/// The control groups below which Garret may make its own: for limits, and to freeze commands.
+/// Returns the control groups below which Garret may make its own: for limits, and to freeze commands.
 fn group_places(pauses: Pauses) -> Option<(Option<GroupPlace>, Option<Freezer>)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -84,7 +84,8 @@ fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<GroupPla
     })
 }
 
-/// What freezes commands best: version 2, in which what is frozen can be ended, before version 1.
+/// Returns the best control group to freeze commands: one of version 2, in which a frozen process can be ended, before
+/// version 1.
 fn freezer(groups: &str, mounts: &str, pauses: Pauses, has_limits_of_two: bool) -> Option<Freezer> {
     let one = || writable(groups, mounts, "cgroup", "freezer").map(|path| Freezer::One { path });
     let two = || writable(groups, mounts, "cgroup2", "").map(|path| Freezer::Two { path });
@@ -96,13 +97,14 @@ fn freezer(groups: &str, mounts: &str, pauses: Pauses, has_limits_of_two: bool) 
     }
 }
 
-/// The directory of this process's group for a controller, where Garret may write it.
+/// Returns the directory of this process's group for a controller, if Garret may write it.
 fn writable(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     let path = directory_of(groups, mounts, kind, controller)?;
     is_writable(&path).then_some(path)
 }
 
-/// The nearest group above this process that passes memory and processes on, and that Garret may write.
+/// Returns the nearest group above this process that enables the controllers of memory and processes below it, and that
+/// Garret may write.
 fn version_two(groups: &str, mounts: &str) -> Option<GroupPlace> {
     let own = directory_of(groups, mounts, "cgroup2", "")?;
     let passes_on = |path: &&Path| {
@@ -122,7 +124,7 @@ fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// The directory of this process's group for a controller; an empty name is that of version 2.
+/// Returns the directory of this process's group for a controller; an empty name stands for version 2.
 fn directory_of(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -141,6 +143,7 @@ fn mounted_at(line: &str, kind: &str, controller: &str, own: &str) -> Option<Pat
     }
     let mut before = before.split(' ').skip(3);
     let (root, point) = (before.next()?, before.next()?);
+    // In a container, only a part of the hierarchy may be mounted; the path of the group is then relative to that part.
     let below = if root == "/" { own } else { own.strip_prefix(root)? };
     Some(Path::new(point).join(below.trim_start_matches('/')))
 }

@@ -1,4 +1,4 @@
-//! A sandbox that is ready on a bench.
+//! The sandbox `namespace`, opened on a bench.
 
 #![cfg(target_os = "linux")]
 
@@ -23,26 +23,28 @@ use super::{Layers, Options, SupervisorProgram, machine};
 use crate::supervisor::protocol::Ask;
 use crate::supervisor::protocol::Opened;
 
-/// How the name of a layer begins that is about to be deleted.
+/// The prefix of the name of a layer that is about to be deleted.
 const GONE: &str = ".gone-";
-/// How the name of a directory begins on which a sandbox tries an overlay while it opens.
+/// The prefix of the name of a directory on which a sandbox tries an overlay while it opens.
 const TRIAL: &str = ".trial-";
 
-/// How often, and how far apart, it is looked whether a supervisor has ended after its Garret has: for ten seconds at most.
+/// The number of checks whether a supervisor has ended after its Garret has, and the time between them: ten seconds at
+/// most.
 const LOOKS: u32 = 2_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Where overlays can be mounted, as far as it was tried: the file systems of the layers and of the bench, and the user.
+/// The combinations on which an overlay was mounted with success: the file systems of the layers and of the bench, and
+/// the user.
 static KNOWN: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
 
-/// A sandbox that is ready on a bench.
+/// The sandbox `namespace`, opened on a bench.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) shared: Arc<OpenShared>,
     enforced: Vec<Enforced>,
 }
 
-/// What the layers of a sandbox need of it.
+/// The parts of an open sandbox that its layers share.
 #[derive(Debug)]
 pub(super) struct OpenShared {
     pub(super) connection: Arc<Connection>,
@@ -58,18 +60,19 @@ pub(super) struct OpenShared {
     kept: Mutex<Option<Kept>>,
 }
 
-/// A layer that lies over the bench with nothing done on it, for the next command.
+/// A mounted layer without changes, kept for the next command.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) layer: String,
-    /// The state of the bench that it was laid over. Where the bench is in another one, nobody looks through it again.
+    /// The state of the bench when the layer was mounted. If the bench is in another state, the layer is not used
+    /// again.
     pub(super) stands: String,
 }
 
 impl Open {
     pub(super) async fn open(options: &Options, request: SandboxRequest) -> Result<Self> {
         let mut required = request.require.clone();
-        // A network that is open on purpose, nobody can close.
+        // With a network that the request allows, the guard cannot hold and is not required.
         required.retain(|guard| *guard != Guard::Network || request.network == Network::None);
         let (shared, opened) = Self::begin(options, request).await?;
         let enforced = guards::enforced(&shared.plan, &opened);
@@ -77,7 +80,7 @@ impl Open {
         Ok(Self { shared, enforced })
     }
 
-    /// One that nothing was required of.
+    /// Makes an open sandbox without a list of guards, for the probe.
     pub(super) fn with(shared: Arc<OpenShared>) -> Self {
         Self {
             shared,
@@ -85,7 +88,7 @@ impl Open {
         }
     }
 
-    /// Makes the sandbox, whatever it then enforces.
+    /// Makes the sandbox, without a check of the guards that it enforces.
     pub(super) async fn begin(options: &Options, request: SandboxRequest) -> Result<(Arc<OpenShared>, Opened)> {
         let name = options.ids.next();
         let system = [&options.system[..], &request.system].concat();
@@ -151,7 +154,7 @@ impl Open {
     }
 }
 
-/// Makes the directories for layers, and takes the lock that says that they have an owner.
+/// Makes the directories for layers, and takes the lock that shows that they have an owner.
 fn make_ready(scratch: &Path, name: &str) -> Result<(OwnedFd, OwnedFd)> {
     let (layers, locks) = (plan::layers(scratch), plan::locks(scratch));
     for directory in [&layers, &locks] {
@@ -173,7 +176,7 @@ fn device(directory: &OwnedFd) -> Result<u64> {
     Ok(rustix::fs::fstat(directory).map_err(|_| unusable())?.st_dev)
 }
 
-/// The user of the commands passes through it, and can list nothing.
+/// Makes a directory, with those above it, that the user of the commands can pass through but not list.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(0o711)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -195,7 +198,7 @@ pub(super) fn unusable() -> Error {
         .hint("check that Garret may write its home, and that the disk is not full")
 }
 
-/// The supervisor that was named, or the one beside the running program.
+/// Returns the supervisor that the options name, or the one beside the running program.
 fn program(options: &Options) -> Result<SupervisorProgram> {
     if let Some(program) = &options.supervisor {
         return Ok(program.clone());
@@ -205,7 +208,7 @@ fn program(options: &Options) -> Result<SupervisorProgram> {
             .hint("install `garret-supervisor` beside the program, or name it in the options of the sandbox")
     };
     let running = std::env::current_exe().map_err(|_| missing())?;
-    // Beside it; or one above, where a test runs from a directory of its own.
+    // Also one directory above: Cargo puts test programs into a directory below that of the others.
     let beside = running
         .ancestors()
         .skip(1)
@@ -250,10 +253,12 @@ impl OpenSandbox for Open {
                 continue;
             };
             let layer = LaidLayer::left(&self.shared, name.clone(), lock);
-            match layer.is_empty() {
-                // As between two commands: nobody misses it.
-                true => drop(self.shared.discard(&name)),
-                false => found.push(Arc::new(layer)),
+            if layer.is_empty() {
+                // A layer that was kept for the next command, or mounted for one that wrote nothing: there is nothing
+                // to recover.
+                drop(self.shared.discard(&name));
+            } else {
+                found.push(Arc::new(layer));
             }
         }
         Ok(found)
@@ -291,7 +296,7 @@ impl OpenShared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a layer on which nothing was done for the next command.
+    /// Keeps a layer without changes for the next command.
     pub(super) async fn keep(self: &Arc<Self>, layer: &str, stands: &str) {
         let kept = Kept {
             layer: layer.to_owned(),
@@ -303,7 +308,7 @@ impl OpenShared {
         }
     }
 
-    /// The layer that was kept, where it lies over a bench that is as it was.
+    /// Returns the kept layer, if the bench is in the state that it was mounted over.
     async fn take_kept(self: &Arc<Self>, stands: &str) -> Option<Kept> {
         let kept = self.kept().take()?;
         if kept.stands == stands && !self.connection.is_over() {
@@ -313,16 +318,16 @@ impl OpenShared {
         None
     }
 
-    /// Takes a layer off that was kept, while others go on.
+    /// Unmounts and deletes a kept layer in the background.
     async fn put_away(self: &Arc<Self>, kept: Kept) {
         let (shared, layer) = (Arc::clone(self), kept.layer.clone());
         let asked = self.connection.ask(|request| Ask::Lift { request, layer });
         let put_away = async move {
             if let Ok((_, reply)) = asked {
-                // A sandbox that has ended took everything with it.
+                // If the sandbox has ended, its mounts have ended with it.
                 let _ = reply.await;
             }
-            // What cannot be taken away now is when the next sandbox opens.
+            // A layer that cannot be removed now is removed when the next sandbox opens.
             let _ = shared.discard(&kept.layer);
         };
         match tokio::runtime::Handle::try_current() {
@@ -338,7 +343,7 @@ impl OpenShared {
         }
     }
 
-    /// The names of all layers, in the order in which they were laid.
+    /// Returns the names of all layers, in the order in which they were made.
     fn names(&self) -> Result<Vec<String>> {
         let entries = rustix::fs::Dir::read_from(&self.layers).map_err(|_| unusable())?;
         let mut names: Vec<String> = entries
@@ -353,7 +358,8 @@ impl OpenShared {
         Ok(names)
     }
 
-    /// The lock on another sandbox, if nobody holds it: neither Garret nor the supervisor that outlived it by a moment.
+    /// Takes the lock of another sandbox, if neither its Garret nor its supervisor, which outlives Garret by a moment,
+    /// holds it.
     fn abandoned(&self, sandbox: &str) -> Option<Arc<OwnedFd>> {
         if sandbox == self.name {
             return None;
@@ -362,12 +368,13 @@ impl OpenShared {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let lock = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).ok()?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-        // Others may look at the other layers of the same sandbox.
+        // A shared lock is enough from now on, and lets other processes recover other layers of the same sandbox.
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
         Some(Arc::new(lock))
     }
 
-    /// The same, and waits for the supervisor of a Garret that has died: it ends at once, but not in no time.
+    /// Takes the lock of another sandbox as [`Self::abandoned`] does, and waits for it if its Garret has died: the
+    /// supervisor then ends soon.
     async fn abandoned_by_now(&self, sandbox: &str) -> Option<Arc<OwnedFd>> {
         for _ in 0..LOOKS {
             let lock = self.abandoned(sandbox);
@@ -379,7 +386,7 @@ impl OpenShared {
         None
     }
 
-    /// Whether the process that wrote its number into the lock of a sandbox is gone.
+    /// Returns whether the process that wrote its number into the lock of a sandbox has ended.
     fn has_dead_owner(&self, sandbox: &str) -> bool {
         let mut number = [0; 4];
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -392,15 +399,17 @@ impl OpenShared {
         owner.is_some_and(|owner| rustix::process::test_kill_process(owner) == Err(Errno::SRCH))
     }
 
-    /// Takes a layer away at once, and deletes it when there is time.
+    /// Removes a layer from the list at once, and deletes its files in the background.
     pub(super) fn discard(&self, layer: &str) -> Result<()> {
+        // A rename is quick and atomic; after a crash, the next sandbox finds the name and continues.
         let gone = format!("{GONE}{layer}");
         rustix::fs::renameat(&self.layers, layer, &self.layers, gone.as_str()).map_err(|_| unusable())?;
         self.delete(gone);
         Ok(())
     }
 
-    /// Deletes in the background. What cannot be deleted now is tried again when the next sandbox opens.
+    /// Deletes a directory in the background. One that cannot be deleted now is tried again when the next sandbox
+    /// opens.
     fn delete(&self, gone: String) {
         let Ok(layers) = self.layers.try_clone() else {
             return;
@@ -414,7 +423,7 @@ impl OpenShared {
         }
     }
 
-    /// Deletes what an earlier sandbox took away and did not delete.
+    /// Deletes directories that an earlier sandbox removed from the list and did not delete.
     fn tidy(&self) {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.layers) else {
             return;
@@ -422,7 +431,7 @@ impl OpenShared {
         let names = entries
             .flatten()
             .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-        // Another sandbox that opens just now has a trial of its own.
+        // The trial of another sandbox that opens at this moment is in use.
         let is_over = |name: &str| {
             let trial = name.strip_prefix(TRIAL);
             name.starts_with(GONE) || trial.is_some_and(|sandbox| self.abandoned(sandbox).is_some())
@@ -438,7 +447,7 @@ impl OpenShared {
 impl Drop for OpenShared {
     fn drop(&mut self) {
         self.discard_kept();
-        // The lock stays where layers stay that somebody may want back.
+        // The lock stays as long as layers stay that a later process may recover.
         let prefix = format!("{}.", self.name);
         let is_needed = self
             .names()

@@ -1,13 +1,13 @@
-//! Texts for the shell that are a program and its arguments, in words that stand for themselves.
+//! Recognizes command lines that are just a program and its arguments, in words without any special meaning to a shell.
 //!
-//! A shell that is given such a text becomes that program, after it has made itself ready for everything else that a text may hold, which takes
-//! longer than many programs run.
+//! A shell executes such a program directly, after it has prepared itself for everything else that a command line may
+//! hold, which takes longer than many programs run.
 
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 
-/// What a shell does itself. A word that may be one of these is left to it.
+/// The builtins and reserved words of shells. A command line that begins with one is left to the shell.
 const OWN: [&str; 78] = [
     ".",
     ":",
@@ -89,7 +89,8 @@ const OWN: [&str; 78] = [
     "chdir",
 ];
 
-/// The words of a text that `shell` would only execute; `None` where it may do anything else.
+/// Returns the words of a command line that `shell` would only execute; `None` if the shell may do anything else with
+/// it.
 pub(super) fn words(shell: &str, text: &str, environment: &BTreeMap<String, String>) -> Option<Vec<String>> {
     let is_known = matches!(shell.rsplit('/').next(), Some("bash" | "sh" | "dash"));
     if !is_known || !environment.contains_key("PATH") || environment.keys().any(|name| changes_a_shell(name)) {
@@ -100,18 +101,18 @@ pub(super) fn words(shell: &str, text: &str, environment: &BTreeMap<String, Stri
     }
     let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
     let first = words.first()?;
-    // Alone, these two do as a program what they do in a shell.
+    // Without arguments, these two do the same as a program and as a builtin.
     let is_alike = words.len() == 1 && matches!(first.as_str(), "true" | "false");
     let is_program = !first.contains('=') && !OWN.contains(&first.as_str());
     (is_program || is_alike).then_some(words)
 }
 
-/// Whether a shell takes a character for nothing but itself, wherever it stands.
+/// Returns whether a character has no special meaning to a shell at any position.
 fn is_itself(character: char) -> bool {
     character.is_ascii_alphanumeric() || " _-./:,+@%=".contains(character)
 }
 
-/// Whether a variable makes a shell behave in another way.
+/// Returns whether a variable changes the behaviour of a shell.
 fn changes_a_shell(name: &str) -> bool {
     name.starts_with("BASH") || matches!(name, "ENV" | "SHELLOPTS" | "POSIXLY_CORRECT")
 }

@@ -1,7 +1,7 @@
-//! What a sandbox will be, as data: a pure function of what is asked and what the machine offers.
+//! The plan of a sandbox, as data: a pure function of the request and of the features of the machine.
 //!
-//! The supervisor carries a plan out step by step and decides nothing. So what a command can see, and by what its limits hold, is read
-//! and tested here without a kernel.
+//! The supervisor carries a plan out step by step and decides nothing. So the files that a command can see, and the
+//! means that hold its limits, can be read and tested here without a kernel.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use std::time::Duration;
 use garret_core::{Limits, Network, SandboxRequest, WsPath};
 use serde::{Deserialize, Serialize};
 
-/// The user that commands are inside a sandbox.
+/// The user id of commands inside a sandbox.
 pub const INSIDE: u32 = 1000;
-/// The most that `/tmp` and `/dev/shm` hold where nothing else limits them.
+/// The most bytes that `/tmp` and `/dev/shm` hold if no other limit is lower.
 const MEMORY_FILES: u64 = 2 * 1024 * 1024 * 1024;
 const HOME: &str = "/tmp/home";
 const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// System directories and links at the root, in the order in which they are made.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
-/// Directories of settings that programs need and that hold nothing of the machine's users.
+/// The directories of settings that programs need and that say nothing about the machine's users.
 const SETTINGS: [&str; 12] = [
     "/etc/alternatives",
     "/etc/ssl/certs",
@@ -34,7 +34,7 @@ const SETTINGS: [&str; 12] = [
     "/etc/python3.11",
     "/etc/ImageMagick-6",
 ];
-/// Files of settings, likewise.
+/// The files of settings that programs need and that say nothing about the machine's users.
 const SETTING_FILES: [&str; 15] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
@@ -54,14 +54,14 @@ const SETTING_FILES: [&str; 15] = [
 ];
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// What a sandbox will be.
+/// The plan of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPlan {
-    /// What it has of its own.
+    /// The namespaces that are made for it.
     pub namespaces: Vec<Space>,
-    /// Who commands are.
+    /// The user that runs commands.
     pub user: User,
-    /// How its root is made, in order.
+    /// The steps that make its root, in order.
     pub root: Vec<Step>,
     /// The directory that the layers lie over.
     pub bench: PathBuf,
@@ -69,39 +69,39 @@ pub struct SandboxPlan {
     pub layers: PathBuf,
     /// Whether layers are overlays.
     pub overlays: Overlays,
-    /// The file whose lock says that the sandbox lives.
+    /// The file whose lock shows that the sandbox lives.
     pub lock: PathBuf,
     /// Paths that a command may not change; an empty one is the root.
     pub read_only: Vec<String>,
-    /// Where limits on everything together are kept, if anywhere.
+    /// The control group with the limits on all processes together, if there is one.
     pub group: Option<Group>,
-    /// How long processes have to stand still before they are ended.
+    /// The time within which paused processes must be stopped before they are ended.
     pub still_within: Duration,
     /// The filter of system calls.
     pub system_calls: SystemCalls,
-    /// Whether Landlock is put on top.
+    /// Whether Landlock is used in addition.
     pub has_landlock: bool,
-    /// The program that reads texts for the shell.
+    /// The shell that runs command lines.
     pub shell: String,
-    /// What the environment of a command starts from.
+    /// The variables that the environment of a command begins with.
     pub environment: BTreeMap<String, String>,
 }
 
 /// Whether layers are overlays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overlays {
-    /// They are copies.
+    /// No: layers are copies.
     Unwanted,
-    /// Where one can be mounted on the directory of this name, among those of the layers.
+    /// If an overlay can be mounted on a trial: the directory of this name, among those of the layers.
     Tried(String),
-    /// It is known that they can be mounted here.
+    /// Yes: it is known that overlays can be mounted here.
     Known,
 }
 
-/// Something that the kernel keeps apart.
+/// A kind of namespace of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Space {
-    /// Users and what they may do.
+    /// Users and their capabilities.
     User,
     /// Mounts.
     Mount,
@@ -117,51 +117,51 @@ pub enum Space {
     Cgroup,
 }
 
-/// Who commands are.
+/// The user that runs commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The user on the host.
     pub uid: u32,
     /// The group on the host.
     pub gid: u32,
-    /// Whether that is not the user Garret runs as: Garret is root then, and becomes it.
+    /// Whether that is another user than Garret's: Garret is root then, and the server becomes this user.
     pub is_dedicated: bool,
-    /// The owner of the bench, where it must be shown as the command's own.
+    /// The owner of the bench, if the bench must be mapped to the user of the commands.
     pub bench_owner: Option<(u32, u32)>,
 }
 
 /// One step in making the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// A directory of its own.
+    /// A new directory.
     Directory {
-        /// Where.
+        /// Its path in the sandbox.
         path: String,
         /// Its permission bits.
         mode: u32,
     },
     /// A directory of the host with all below it, read-only.
     Show {
-        /// Where it is and will be.
+        /// Its path, the same on the host and in the sandbox.
         path: String,
     },
     /// A copy of a file of the host.
     Copy {
-        /// Where it is and will be.
+        /// Its path, the same on the host and in the sandbox.
         path: String,
     },
-    /// A file made up.
+    /// A file with a text of the plan.
     Text {
-        /// Where.
+        /// Its path in the sandbox.
         path: String,
-        /// What is in it.
+        /// Its content.
         text: String,
     },
     /// A symbolic link.
     Link {
-        /// Where.
+        /// Its path in the sandbox.
         path: String,
-        /// Where it points.
+        /// Its target.
         target: String,
     },
     /// A harmless device.
@@ -169,45 +169,45 @@ pub enum Step {
         /// Its name below `/dev`.
         name: String,
     },
-    /// Files in memory, writable.
+    /// A writable file system in memory.
     Memory {
-        /// Where.
+        /// Its path in the sandbox.
         path: String,
-        /// The most that they hold.
+        /// The most bytes that it holds.
         bytes: u64,
     },
 }
 
-/// Where limits on everything together are kept.
+/// The control group with the limits on all processes together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The directories below which the group is made.
     pub place: GroupPlace,
-    /// What freezes commands, if anything does.
+    /// The control group that freezes commands, if there is one.
     pub freezer: Option<Freezer>,
-    /// Its name.
+    /// The name of the group.
     pub name: String,
-    /// Bytes of memory.
+    /// The limit of memory, in bytes.
     pub memory: Option<u64>,
-    /// Processes and threads.
+    /// The limit of the number of processes and threads.
     pub processes: Option<u64>,
 }
 
 /// The control groups that Garret may write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupPlace {
-    /// Version 1: a hierarchy for each.
+    /// Version 1: a hierarchy for each resource.
     One {
-        /// That of memory.
+        /// The directory in the hierarchy of memory.
         memory: Option<PathBuf>,
-        /// That of processes.
+        /// The directory in the hierarchy of processes.
         processes: Option<PathBuf>,
-        /// That of time on processors.
+        /// The directory in the hierarchy of time on processors.
         time: Option<PathBuf>,
     },
     /// Version 2.
     Two {
-        /// The one hierarchy.
+        /// The directory in the one hierarchy.
         path: PathBuf,
     },
 }
@@ -215,14 +215,14 @@ pub enum GroupPlace {
 /// The control groups that can freeze commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Freezer {
-    /// Those of the limits, of version 2.
+    /// The groups of version 2 that also hold the limits.
     OfLimits,
-    /// Those of version 2, which have no limits here.
+    /// Separate groups of version 2, without limits.
     Two {
         /// The directory below which the group is made.
         path: PathBuf,
     },
-    /// Those of the freezer of version 1.
+    /// Groups of the freezer of version 1.
     One {
         /// The directory below which the group is made.
         path: PathBuf,
@@ -232,60 +232,60 @@ pub enum Freezer {
 /// A filter of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SystemCalls {
-    /// Nothing that a build, a test or a server has no use for.
+    /// Refuses the calls that a build, a test or a server has no use for.
     Ordinary,
 }
 
-/// What the machine offers.
+/// The features of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// The user Garret runs as.
     pub uid: u32,
-    /// Its group.
+    /// The group of that user.
     pub gid: u32,
-    /// Who owns the bench.
+    /// The owner of the bench.
     pub bench_owner: (u32, u32),
     /// The control groups that Garret may write.
     pub group: Option<GroupPlace>,
-    /// What freezes commands, if anything does.
+    /// The control group that freezes commands, if there is one.
     pub freezer: Option<Freezer>,
     /// Whether the kernel has Landlock.
     pub has_landlock: bool,
-    /// What of the wanted system paths is there.
+    /// The wanted system paths that exist, with their kinds.
     pub present: BTreeMap<String, Present>,
 }
 
-/// What a path of the host is.
+/// The kind of an existing path of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Present {
     /// A directory.
     Directory,
     /// A file.
     File,
-    /// A link to this.
+    /// A symbolic link to this target.
     Link(String),
 }
 
-/// What of the options goes into a plan.
+/// The options that go into a plan.
 #[derive(Debug, Clone)]
 pub struct Wishes<'a> {
     /// More system directories to show.
     pub system: &'a [PathBuf],
-    /// The host user for commands where Garret is root.
+    /// The host user that runs commands if Garret is root.
     pub uid: u32,
-    /// Its group.
+    /// The group of that user.
     pub gid: u32,
-    /// The shell, unless the best that is there will do.
+    /// The shell; `None` for the best one of the machine.
     pub shell: Option<&'a str>,
     /// The name of this sandbox, unique on the machine.
     pub name: &'a str,
-    /// How long processes have to stand still before they are ended.
+    /// The time within which paused processes must be stopped before they are ended.
     pub still_within: Duration,
     /// Whether layers are to be overlays.
     pub overlays: Overlays,
 }
 
-/// The paths of the host that a plan asks about.
+/// Returns the paths of the host whose kinds a plan depends on.
 pub fn wanted(system: &[PathBuf]) -> Vec<String> {
     let extra = system.iter().filter_map(|path| path.to_str());
     let shells = ["/bin/bash", "/usr/bin/bash"];
@@ -321,17 +321,17 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) ->
     }
 }
 
-/// The directory that holds the layers.
+/// Returns the directory that holds the layers.
 pub(crate) fn layers(scratch: &Path) -> PathBuf {
     scratch.join("layers")
 }
 
-/// The directory of the locks that say which sandboxes live.
+/// Returns the directory of the locks that show which sandboxes live.
 pub(crate) fn locks(scratch: &Path) -> PathBuf {
     scratch.join("locks")
 }
 
-/// What the environment of a command starts from, for whoever puts it together.
+/// Returns the variables that the environment of a command begins with; the caller adds its own.
 pub fn environment() -> BTreeMap<String, String> {
     [
         ("PATH", SEARCH),
@@ -405,11 +405,13 @@ fn root(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Vec
     steps
 }
 
-/// What lies in these counts as memory, and stays when a command has ended. Full to the brim, both leave a quarter of the memory: to the next
-/// command, and to the supervisor, which would be all that is left to end.
+/// Makes the steps for the file systems in memory, `/tmp` and `/dev/shm`.
 fn memory_files(limits: &Limits) -> [Step; 2] {
     let most = limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
     let memory = limits.memory.unwrap_or(u64::MAX);
+    // These files count as memory and stay after a command has ended. Even full, both leave a quarter of the memory to
+    // the next command and to the supervisor; otherwise the supervisor would be the only process left for the kernel to
+    // end.
     [("/tmp", memory / 2), ("/dev/shm", memory / 4)].map(|(path, share)| Step::Memory {
         path: path.to_owned(),
         bytes: most.min(share),
@@ -430,7 +432,7 @@ fn link(path: &str, target: &str) -> Step {
     }
 }
 
-/// A path as the host has it: a directory is shown, a link stays one.
+/// Makes the step that shows a path of the host: a directory is mounted, a link is made again.
 fn shown(path: &str, machine: &Machine) -> Option<Step> {
     match machine.present.get(path)? {
         Present::Directory => Some(Step::Show { path: path.to_owned() }),
@@ -459,7 +461,7 @@ fn copied(path: &str, machine: &Machine) -> Option<Step> {
     }
 }
 
-/// Files that would tell of the machine's users and names, in a form that tells nothing.
+/// Makes the files that would reveal the machine's users and names, with neutral content.
 fn made_up() -> Vec<Step> {
     let passwd = format!("agent:x:{INSIDE}:{INSIDE}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
     let group = format!("agent:x:{INSIDE}:\nnogroup:x:65534:\n");
@@ -520,7 +522,7 @@ fn shell(machine: &Machine, wishes: &Wishes<'_>) -> String {
 }
 
 impl SandboxPlan {
-    /// Whether every path in it can be written down; a message to the supervisor is text.
+    /// Returns whether every path in the plan is UTF-8, because a message to the supervisor is JSON.
     pub fn is_writable_down(&self) -> bool {
         let group = self.group.as_ref().map(|group| &group.place);
         let freezer = match self.group.as_ref().and_then(|group| group.freezer.as_ref()) {

@@ -1,4 +1,4 @@
-//! Tries what this machine can enforce, by really running a process.
+//! Finds the guards that this machine can enforce, by running a real process.
 
 #![cfg(target_os = "linux")]
 
@@ -17,10 +17,10 @@ use super::remove::remove_tree;
 use super::{Options, SupervisorProgram};
 use crate::supervisor::protocol::{Ask, Exec, Spawn, SpawnLimits};
 
-/// What was found, by the supervisor that found it: it stays true as long as this process runs.
+/// The results of earlier probes, by supervisor; they stay true as long as this process runs.
 static FOUND: Mutex<Vec<(Option<SupervisorProgram>, Vec<Enforced>)>> = Mutex::new(Vec::new());
 
-/// What this machine can enforce.
+/// Returns the guards, and whether this machine can enforce each.
 pub(super) async fn probe(options: &Options) -> Vec<Enforced> {
     let known = |found: &[(Option<SupervisorProgram>, Vec<Enforced>)]| {
         found
@@ -53,7 +53,7 @@ async fn try_out(options: &Options) -> Vec<Enforced> {
     })
 }
 
-/// A bench with nothing in it, gone when it is dropped.
+/// A temporary empty bench, removed when it is dropped.
 struct Trial {
     parent: OwnedFd,
     name: String,
@@ -106,7 +106,7 @@ impl Drop for Trial {
     }
 }
 
-/// Runs a process that tries to do what it must not, and says what held.
+/// Runs a process that tries forbidden operations; returns which guards held.
 async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
     use garret_core::OpenSandbox;
     let layer = open.lay().await?;
@@ -144,7 +144,7 @@ async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
     Ok(lines.map(|(name, holds)| (name.to_owned(), holds == "true")).collect())
 }
 
-/// What was planned and also seen; what could not be tried stands as planned.
+/// Compares a planned guard with the result of the process; a guard that the process cannot try stays as planned.
 fn confirmed(planned: Enforced, seen: &BTreeMap<String, bool>) -> Enforced {
     let is_tried = matches!(
         planned.guard,

@@ -1,4 +1,4 @@
-//! A process in a sandbox, as Garret sees it.
+//! A process in a sandbox, on Garret's side of the connection.
 
 #![cfg(target_os = "linux")]
 
@@ -22,10 +22,10 @@ pub(super) struct Started {
     source: Source,
     is_piped: bool,
     is_output_over: bool,
-    /// Bytes that were taken and not yet asked for anew.
+    /// The bytes of output that were taken and for which no new credit was sent yet.
     taken: u64,
     exit: Option<Exit>,
-    /// The task that sends a stream of input, where there is one.
+    /// The task that sends a stream of input, if there is one.
     feeding: Option<AbortHandle>,
 }
 
@@ -43,11 +43,11 @@ impl Started {
         }
     }
 
-    /// Sends what `stream` gives, until either side ends.
+    /// Sends the pieces of `stream`, until either side ends.
     pub(super) fn feed(&mut self, stream: InputStream) {
         let (connection, room, process) = (self.connection.clone(), self.source.room.clone(), self.id);
         let feeding = tokio::spawn(async move {
-            // A command that ended, or a sandbox, reads no more; how it ended is told elsewhere.
+            // A failure means that the command or the sandbox has ended, which `wait` reports.
             if send_stream(&stream, &connection, &room, process).await.is_ok() {
                 let _ = connection.send(&Ask::CloseInput { process });
             }
@@ -55,15 +55,16 @@ impl Started {
         self.feeding = Some(feeding.abort_handle());
     }
 
-    /// Makes room for as much as was taken, in large steps.
+    /// Sends credit for the output that was taken.
     fn make_room(&mut self, length: usize) {
         self.taken += length as u64;
+        // In large steps, because each credit is a message and wakes the supervisor.
         if self.taken >= CREDIT / 4 {
             let ask = Ask::Credit {
                 process: self.id,
                 bytes: std::mem::take(&mut self.taken),
             };
-            // A sandbox that has ended sends nothing more, whatever room there is.
+            // A sandbox that has ended sends no more output and needs no credit.
             let _ = self.connection.send(&ask);
         }
     }
@@ -133,6 +134,7 @@ impl Drop for Started {
         } else if self.is_output_over {
             return;
         }
+        // The supervisor forgets a process only after it has sent all of its output, which nobody takes any more.
         let _ = self.connection.send(&Ask::Credit {
             process: self.id,
             bytes: u64::MAX / 2,
@@ -140,7 +142,7 @@ impl Drop for Started {
     }
 }
 
-/// Sends every piece of `stream`. The next piece is asked for when the command has room for some of it.
+/// Sends every piece of `stream`. The next piece is read when the command has room for some of it.
 async fn send_stream(stream: &InputStream, connection: &Connection, room: &Semaphore, process: u64) -> Result<()> {
     loop {
         drop(room.acquire().await.map_err(|_| not_running())?);
@@ -151,7 +153,7 @@ async fn send_stream(stream: &InputStream, connection: &Connection, room: &Semap
     }
 }
 
-/// Sends bytes for a process to read, as it has room for them.
+/// Sends input to a process, as fast as it has room for it.
 async fn send_input(bytes: &[u8], connection: &Connection, room: &Semaphore, process: u64) -> Result<()> {
     for part in bytes.chunks(DATA) {
         let count = u32::try_from(part.len()).expect("a part is short");

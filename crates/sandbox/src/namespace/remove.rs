@@ -1,4 +1,4 @@
-//! Removing a tree that commands made, whatever they made of it.
+//! Removes a tree that commands made, in any shape.
 
 #![cfg(target_os = "linux")]
 
@@ -8,20 +8,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// How deep a tree is walked before its deeper part is brought up; a command can nest deeper than descriptors last.
+/// The depth at which a deeper part of a tree is moved up beside it; a command can nest directories deeper than there
+/// are descriptors.
 const DEEPEST: usize = 64;
 
-/// How much of a file is freed at once, unless it has more than so many of such pieces. The kernel frees a file in one call that no signal
-/// interrupts, and for a file in many extents that takes minutes; a program that ends waits for the call.
+/// The bytes of a file that are freed at once, and the most such pieces of a file; a larger file has larger pieces. The
+/// kernel frees a file in one call that no signal interrupts, and for a file in many extents that takes minutes; a
+/// program that ends waits for the call.
 const PIECE_BYTES: u64 = 1 << 20;
 const MOST_PIECES: u64 = 4096;
 
-/// Removes what is at `name`, with everything in it, through no link. Directories that were closed to their owner are opened first.
+/// Removes the entry `name`, with everything in it, and follows no link. A directory whose owner may not open it is
+/// given the bits first.
 pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<()> {
     remove(parent, name, FileRemoval::AtOnce)
 }
 
-/// Removes a tree of which nobody has a file open, as [`remove_tree`]. A program that ends meanwhile waits for one piece of a file only.
+/// Removes a tree as [`remove_tree`] does, and empties large files piece by piece, so that a program that ends
+/// meanwhile waits for one piece only. No process may have a file of the tree open: it would see the file shrink.
 pub(crate) fn remove_tree_in_pieces(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<()> {
     remove(parent, name, FileRemoval::InPieces)
 }
@@ -35,7 +39,7 @@ fn remove(parent: BorrowedFd<'_>, name: &[u8], files: FileRemoval) -> rustix::io
         brought_up: 0,
     };
     removal.remove(parent, &name, 0)?;
-    // What was brought up lies beside it, and each part may hold more.
+    // Parts that were moved up lie beside the tree, and removing one may move up more.
     let mut next = 0;
     while next < removal.brought_up {
         let part = removal.part(next);
@@ -49,7 +53,7 @@ fn remove(parent: BorrowedFd<'_>, name: &[u8], files: FileRemoval) -> rustix::io
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileRemoval {
     AtOnce,
-    /// Emptied from its end first.
+    /// The file is emptied from its end first.
     InPieces,
 }
 
@@ -61,7 +65,7 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// The name of a part that was brought up.
+    /// Returns the name of a part that was moved up.
     fn part(&self, number: usize) -> CString {
         let name = self.name.to_bytes();
         let mut part = name[..name.len().min(200)].to_vec();
@@ -71,9 +75,10 @@ impl Removal<'_> {
 
     fn remove(&mut self, parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<()> {
         if self.files == FileRemoval::InPieces {
-            // What cannot be emptied is removed as it is.
+            // A file that cannot be emptied is removed at once.
             let _ = empty_in_pieces(parent, name);
         }
+        // The kind is not looked up first: the error of this call shows a directory.
         match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM) => {}
@@ -95,7 +100,7 @@ impl Removal<'_> {
     }
 }
 
-/// Frees a large file from its end, piece by piece, where it has no other name.
+/// Empties a large file from its end, piece by piece, unless it has another name, whose content must stay.
 fn empty_in_pieces(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -114,12 +119,12 @@ fn empty_in_pieces(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()
     Ok(())
 }
 
-/// Opens a directory, giving its owner the bits for that where they are missing.
+/// Opens a directory, and gives its owner the bits for that if they are missing.
 fn open_whatever(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            // It is no link: only a directory gets here, and nobody changes the tree any more.
+            // `chmodat` follows links, but only a directory gets here, and nobody changes the tree any more.
             rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
             rustix::fs::openat(parent, name, flags, Mode::empty())?
         }

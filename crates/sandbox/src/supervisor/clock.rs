@@ -1,4 +1,4 @@
-//! The clock for time limits: those of commands are measured where the commands run, and that of reading what they left where it is read.
+//! The clock for time limits: the supervisor measures those of commands, and the reader of effects measures its own.
 
 #![cfg(target_os = "linux")]
 #![allow(

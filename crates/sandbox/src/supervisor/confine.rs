@@ -1,4 +1,4 @@
-//! The last steps before a program is executed: everything that it must not have is taken away.
+//! The last steps before a program is executed: the process gives up every right that the program must not have.
 
 #![cfg(target_os = "linux")]
 
@@ -21,7 +21,7 @@ use super::system_calls::Filter;
 use super::{execute, sys};
 use crate::effects::beneath::open_through_links;
 
-/// What the program reads and writes.
+/// The standard streams of the program.
 #[derive(Debug)]
 pub(super) struct Standard {
     pub(super) input: OwnedFd,
@@ -29,23 +29,23 @@ pub(super) struct Standard {
     pub(super) error: OwnedFd,
 }
 
-/// What to be, and within what.
+/// The program to execute, and the confinement it gets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) spawn: Spawn,
     pub(super) has_landlock: bool,
-    /// Whether memory and processes are limited by a group, so that the limits of a single process may be left.
+    /// Whether a control group limits memory and processes, so that the limits of a single process are not needed.
     pub(super) has_group: bool,
-    /// Processes of the sandbox itself that the kernel counts with those of the command.
+    /// The number of processes of the sandbox itself that the kernel counts with those of the command.
     pub(super) own_processes: u64,
 }
 
-/// The limit of the size of a core file with which the kernel starts no program for it either. Where the host passes cores to a program,
-/// that runs as root outside every namespace, for a limit of 0 too; the kernel makes an exception for 1. The filter of system calls keeps
-/// commands from changing it.
+/// The limit of the size of a core file at which the kernel starts no core-handling program either. If the host pipes
+/// cores to a program, that program runs as root outside every namespace, at a limit of 0 too; the kernel makes an
+/// exception for 1. The filter of system calls keeps commands from changing the limit.
 pub(crate) const NO_CORE: u64 = 1;
 
-/// Sets the limit of the size of a core file, above the inherited one where this process may raise it.
+/// Sets the limit of the size of a core file, above the inherited one if this process may raise it.
 pub(super) fn forbid_cores() {
     let limit = Rlimit {
         current: Some(NO_CORE),
@@ -54,7 +54,7 @@ pub(super) fn forbid_cores() {
     let _ = setrlimit(Resource::Core, limit);
 }
 
-/// Drops every right for good, but for `kept`: on this process, and on all that it starts.
+/// Drops every capability except `kept` for good, for this process and all that it starts.
 pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
     let sets = CapabilitySets {
@@ -66,25 +66,26 @@ pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), Failure> {
     rustix::thread::set_no_new_privs(true).map_err(failed)
 }
 
-/// Forgets every right that a program could come by when it is executed: on this process, and on all that it starts.
+/// Removes every capability that a program could gain when it is executed, for this process and all that it starts.
 pub(super) fn forget_rights() {
     for capability in CapabilitySet::all().iter() {
-        // One that this kernel does not know is not in the set.
+        // Fails for a capability that this kernel does not know, which is not in the set anyway.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
     let _ = rustix::thread::clear_ambient_capability_set();
 }
 
-/// Gives up everything that is not needed to wait, waits for an order, and becomes the program; returns only where it could not.
+/// Gives up every right that is not needed to wait, waits for an order, and executes the program; returns only if that
+/// fails.
 pub(super) fn wait_and_execute(standard: &Standard, filter: &Filter, orders: &mut UnixStream) -> Failure {
     if let Err(failure) = prepare(standard, filter) {
         return failure;
     }
-    // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
+    // Best effort: an older kernel enforces the part of the rules that it knows. The namespaces are the boundary.
     let fence = fence_around_files();
     let mut decoder = Decoder::default();
     let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
-        // Nobody needs it any more.
+        // The init has ended, so no program is wanted any more.
         sys::exit(0)
     };
     match settle(&order, fence) {
@@ -97,7 +98,7 @@ pub(super) fn wait_and_execute(standard: &Standard, filter: &Filter, orders: &mu
     }
 }
 
-/// What can be given up before the order is known.
+/// Takes the steps that do not depend on the order.
 fn prepare(standard: &Standard, filter: &Filter) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
     for (at, fd) in [&standard.input, &standard.output, &standard.error]
@@ -110,16 +111,18 @@ fn prepare(standard: &Standard, filter: &Filter) -> Result<(), Failure> {
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
-    // Only now: from a group's own view, a group beside it cannot be entered.
+    // Only now, after the group was joined: in a new cgroup namespace, a group beside its root cannot be entered.
     let _ = sys::leave_group_view();
     drop_rights_but(CapabilitySet::empty())?;
+    // Last: the filter refuses calls that the steps above need, such as `unshare`.
     let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
     filter.install().map_err(refused)
 }
 
-/// Where memory ends, the kernel ends a command before it ends what watches over it.
+/// Makes the kernel choose this process before the supervisor when memory runs out.
 fn choose_first_when_memory_ends() {
-    // The files of a process that nobody may look into belong to root, and nobody is here yet to look.
+    // The files in `/proc` of a process that is not dumpable belong to root. No program runs in this namespace yet that
+    // could use the gap.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
     if let Ok(file) = rustix::fs::open(
         "/proc/self/oom_score_adj",
@@ -131,7 +134,7 @@ fn choose_first_when_memory_ends() {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// What depends on the order.
+/// Takes the steps that depend on the order.
 fn settle(order: &Order, fence: Result<RulesetCreated, RulesetError>) -> Result<(), Failure> {
     enter(&order.spawn.cwd)?;
     limit(order)?;
@@ -146,7 +149,7 @@ fn enter(cwd: &str) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("entering the directory", error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
-    // A link is followed as far as it leads to a place in the workspace.
+    // A symbolic link is followed only if it leads to a place in the workspace.
     let directory = open_through_links(&workspace, cwd.as_bytes(), flags).map_err(failed)?;
     rustix::process::fchdir(&directory).map_err(failed)
 }
@@ -155,7 +158,7 @@ fn limit(order: &Order) -> Result<(), Failure> {
     let limits = &order.spawn.limits;
     let alone = |limit: Option<u64>| if order.has_group { None } else { limit };
     let processes = limits.processes.map(|count| count + order.own_processes);
-    // Two seconds at least: the limit on all together, which counts finer, ends a command first.
+    // At least two seconds, so that the limit on the sum over all processes, which is finer, ends the command first.
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
     let largest_file = limits.largest_file().map(|(bytes, _)| bytes);
     let wanted = [
@@ -174,7 +177,7 @@ fn limit(order: &Order) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets a limit, no higher than what is inherited.
+/// Sets a limit, no higher than the inherited one.
 fn set(resource: Resource, value: u64) -> rustix::io::Result<()> {
     let most = rustix::process::getrlimit(resource).maximum;
     let value = most.map_or(value, |most| value.min(most));
@@ -185,10 +188,11 @@ fn set(resource: Resource, value: u64) -> rustix::io::Result<()> {
     setrlimit(resource, limit)
 }
 
-/// What the second fence around the files knows of.
+/// The version of Landlock whose rules are used.
 const FENCE: ABI = ABI::V6;
 
-/// A second fence around the files, kept by another part of the kernel; all of it that does not depend on the layer.
+/// Makes the Landlock rules, a second fence around the files beside the mounts; without the rule for the workspace,
+/// which depends on the layer.
 fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
     let abi = FENCE;
     let all = AccessFs::from_all(abi);
@@ -212,7 +216,7 @@ fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
     Ok(ruleset)
 }
 
-/// Puts the workspace within the fence, and closes it around this process.
+/// Adds the rule for the workspace, and applies the rules to this process.
 fn close_with_workspace(mut fence: RulesetCreated) -> Result<(), RulesetError> {
     if let Ok(workspace) = PathFd::new("/workspace") {
         fence = fence.add_rule(PathBeneath::new(workspace, AccessFs::from_all(FENCE)))?;
@@ -220,7 +224,7 @@ fn close_with_workspace(mut fence: RulesetCreated) -> Result<(), RulesetError> {
     fence.restrict_self().map(drop)
 }
 
-/// Tries what a command must not be able to do, and says which guards held.
+/// Tries operations that a command must not be able to do, and writes which guards held.
 fn look_around() -> Failure {
     let processes = count_processes();
     let found = [
@@ -266,7 +270,7 @@ fn names(path: &str) -> Option<Vec<Vec<u8>>> {
     )
 }
 
-/// Whether the only interface is that of the sandbox itself.
+/// Returns whether no network interface of the host is visible.
 fn is_alone_on_the_network() -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open("/proc/net/dev", flags, Mode::empty()) else {

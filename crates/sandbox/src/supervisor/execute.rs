@@ -1,4 +1,4 @@
-//! Becoming a program.
+//! Executes the program of a command.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +12,7 @@ use super::sys;
 
 const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Looks for the program on the `PATH` of its own environment and becomes it.
+/// Looks for the program on the `PATH` of its own environment and executes it; returns only if that fails.
 pub(super) fn search(arguments: &[String], spawn: &Spawn) -> Failure {
     let not_text = || Failure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
     let Some(name) = arguments.first() else {
@@ -21,6 +21,7 @@ pub(super) fn search(arguments: &[String], spawn: &Spawn) -> Failure {
     let (Some(texts), Some(environment)) = (strings(arguments), environment(&spawn.env)) else {
         return not_text();
     };
+    // As shells do, a file without permission does not end the search; it is reported only if no other is found.
     let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
     for candidate in candidates(name, spawn) {
         let error = try_one(&candidate, &texts, &environment);
@@ -48,9 +49,10 @@ fn beneath(directory: &str, name: &str) -> String {
     Path::new(directory).join(name).to_string_lossy().into_owned()
 }
 
-/// A file that is executable but names no interpreter is a text for the shell, as ever.
+/// Executes one candidate; returns only if that fails.
 fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
     let error = sys::execute(program, arguments, environment);
+    // An executable file of no known format and without an interpreter line is a script for the shell, by convention.
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
     }
@@ -59,8 +61,8 @@ fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io
     sys::execute(c"/bin/sh", &with_shell, environment)
 }
 
-/// Becomes the program that the words name, as a shell would that has nothing else to do; or the shell, where there is anything to say
-/// about that program.
+/// Executes the program that the words name, as a shell would; falls back to the shell if that program cannot be
+/// executed, so that the user gets the shell's own message.
 pub(super) fn plain(words: &[String], shell: &[String], spawn: &Spawn) -> Failure {
     let found = words.first().and_then(|name| executable(name, spawn));
     if let (Some(program), Some(texts)) = (found, strings(words))
@@ -71,7 +73,7 @@ pub(super) fn plain(words: &[String], shell: &[String], spawn: &Spawn) -> Failur
     search(shell, spawn)
 }
 
-/// The first that can be executed.
+/// Returns the first candidate that is an executable file.
 fn executable(name: &str, spawn: &Spawn) -> Option<CString> {
     let can_execute = |path: &CString| rustix::fs::access(path.as_c_str(), rustix::fs::Access::EXEC_OK).is_ok();
     let is_file = |path: &CString| {
@@ -83,7 +85,7 @@ fn executable(name: &str, spawn: &Spawn) -> Option<CString> {
         .find(|path| can_execute(path) && is_file(path))
 }
 
-/// The environment with what shells add to it.
+/// Returns the environment with the variables that a shell would add to it.
 fn as_a_shell_leaves_it(spawn: &Spawn, program: &CStr) -> BTreeMap<String, String> {
     let mut environment = spawn.env.clone();
     if let Ok(here) = rustix::process::getcwd(Vec::new()) {

@@ -1,11 +1,12 @@
 //! The control groups of a sandbox, of either version.
 //!
-//! A sandbox has one group with the limits on everything together; below it is `main`, where the supervisor and its commands run, and
-//! one for each command that may have less than the sandbox, whose time on processors is limited, or that may be frozen. Nothing is ever moved from outside: a
-//! move of a process waits for all processors, which takes longer than a command. A process that moves itself, thread by thread, waits
-//! for nobody (version 1), and neither does one that is born where it belongs (version 2).
+//! A sandbox has one group with the limits on all of its processes together. Below it is `main`, in which the
+//! supervisor and its commands run, and one group for each command that may use less memory than the sandbox, whose
+//! time on processors is limited, or that may be frozen. No process is ever moved by another: such a move waits for all
+//! processors, which takes longer than a command. A process that moves its only thread itself (version 1) waits for
+//! none, and neither does one that is forked directly into its group (version 2).
 //!
-//! A lock on its group says that a sandbox lives. What an earlier one left because it was killed is removed by the next.
+//! A lock on its group shows that a sandbox lives. The next sandbox removes the groups of one that was killed.
 
 #![cfg(target_os = "linux")]
 
@@ -21,22 +22,22 @@ use super::protocol::SpawnLimits;
 use super::sys::{self, Forked, Fresh};
 use crate::namespace::plan::{Freezer, Group, GroupPlace, SandboxPlan};
 
-/// How the names of groups begin that are Garret's.
+/// The prefix of the names of Garret's groups.
 const PREFIX: &str = "garret-";
-/// How often a group is made again that somebody took for a leftover before it was locked.
+/// The number of tries to make a group that another sandbox may remove, as a leftover, before it is locked.
 const TRIES: usize = 8;
 
-/// What a hierarchy counts.
+/// The resource that a hierarchy of control groups counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
     Memory,
     Processes,
     Time,
-    /// All of them: version 2.
+    /// All of the above: version 2.
     All,
-    /// Nothing: version 2 without controllers, which can freeze.
+    /// None: version 2 without controllers, which can freeze.
     NothingTwo,
-    /// Nothing: the freezer of version 1.
+    /// None: the freezer of version 1.
     NothingOne,
 }
 
@@ -49,12 +50,12 @@ impl Counts {
         matches!(self, Self::All | Self::NothingTwo)
     }
 
-    /// Whether a sandbox without this hierarchy does what it says in another way.
+    /// Returns whether a sandbox without this hierarchy has another way to do the same.
     fn is_optional(self) -> bool {
         matches!(self, Self::Time | Self::NothingTwo | Self::NothingOne)
     }
 
-    /// The file by which a process moves itself, by writing a zero.
+    /// Returns the name of the file to which a process writes a zero to move itself into a group.
     fn door(self) -> &'static str {
         if self.is_version_two() { "cgroup.procs" } else { "tasks" }
     }
@@ -66,11 +67,11 @@ struct Hierarchy {
     parent: OwnedFd,
     group: OwnedFd,
     main: OwnedFd,
-    /// Opened with the rights of whoever made the group.
+    /// The file by which processes move themselves, opened with the rights of the user that made the group.
     door: OwnedFd,
 }
 
-/// The control groups of a sandbox; empty where there are none.
+/// The control groups of a sandbox; empty if it has none.
 #[derive(Debug)]
 pub(super) struct Groups {
     name: String,
@@ -80,7 +81,7 @@ pub(super) struct Groups {
     failure: Option<String>,
 }
 
-/// Whether a process was born where its limits hold.
+/// Whether a process was forked directly into its control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Born {
     Inside,
@@ -88,7 +89,7 @@ pub(super) enum Born {
 }
 
 impl Groups {
-    /// Makes them as planned. What fails is told by [`Groups::enter`]: whether it matters is decided above.
+    /// Makes the groups as planned. [`Groups::enter`] reports a failure; the caller decides whether it matters.
     pub(super) fn make(plan: &SandboxPlan) -> Self {
         let mut groups = Self {
             name: String::new(),
@@ -110,7 +111,7 @@ impl Groups {
         groups
     }
 
-    /// Forks into new namespaces, and into the groups where the kernel can do that at once.
+    /// Forks into new namespaces, and directly into the groups if the kernel can do that.
     pub(super) fn fork(&self, fresh: Fresh) -> io::Result<(Forked, Born)> {
         if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts.is_version_two())
             && let Ok(forked) = sys::fork_into_group(fresh, hierarchy.main.as_fd())
@@ -120,7 +121,8 @@ impl Groups {
         Ok((sys::fork_into(fresh)?, Born::Outside))
     }
 
-    /// Puts this process, which has a single thread, into them, and so everything it starts; why that could not be, where it could not.
+    /// Moves this process, which has a single thread, into the groups, and so all that it starts; returns the reason if
+    /// that fails.
     pub(super) fn enter(&mut self, born: Born) -> Result<(), String> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -136,7 +138,7 @@ impl Groups {
         failure.map_or(Ok(()), Err)
     }
 
-    /// How processes can be frozen, where they can.
+    /// Returns the version of control groups that can freeze processes, if one can.
     pub(super) fn freezer(&self) -> Option<Version> {
         let hierarchy = self.hierarchies.iter().find(|one| Some(one.counts) == self.freezer)?;
         Some(if hierarchy.counts.is_version_two() {
@@ -146,19 +148,19 @@ impl Groups {
         })
     }
 
-    /// Whether they limit memory.
+    /// Returns whether the groups limit memory.
     pub(super) fn have_memory(&self) -> bool {
         self.failure.is_none() && self.hierarchies.iter().any(|one| one.counts.has(Counts::Memory))
     }
 
-    /// How often the kernel ended a process in them for want of memory.
+    /// Returns the number of processes in the groups that the kernel ended for want of memory.
     pub(super) fn memory_kills(&self) -> u64 {
         let counting = self.hierarchies.iter().find(|one| one.counts.has(Counts::Memory));
         counting.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
     }
 
-    /// Makes a group for one command, where it needs one: because it may hold less memory than the sandbox (`most`), for its time, or
-    /// because it may be paused.
+    /// Makes a group for one command if it needs one: because it may use less memory than the sandbox (`most`), because
+    /// its time on processors is limited, or because it may be paused.
     pub(super) fn narrow(
         &self,
         process: u64,
@@ -184,7 +186,7 @@ impl Groups {
         (!parts.is_empty()).then_some(Narrow { parts })
     }
 
-    /// Lets go on whoever is frozen: under version 1 nobody ends who is.
+    /// Thaws all frozen commands of version 1: a frozen process does not end there.
     pub(super) fn thaw_all(&self) {
         let freezers = self.hierarchies.iter().filter(|one| one.counts == Counts::NothingOne);
         for hierarchy in freezers {
@@ -194,14 +196,14 @@ impl Groups {
         }
     }
 
-    /// Removes them; nothing runs in them any more.
+    /// Removes the groups. No process may run in them any more.
     pub(super) fn remove(&self) {
         for hierarchy in &self.hierarchies {
             remove(&hierarchy.parent, &hierarchy.group, self.name.as_bytes());
         }
     }
 
-    /// Removes what sandboxes left here that were killed together with whoever would have removed it.
+    /// Removes the groups of sandboxes that were killed together with their keepers.
     pub(super) fn tidy(&self) {
         for hierarchy in &self.hierarchies {
             let names = below(&hierarchy.parent);
@@ -212,6 +214,7 @@ impl Groups {
                 let Ok(group) = directory(&hierarchy.parent, name) else {
                     continue;
                 };
+                // A living sandbox holds a shared lock on its group.
                 if rustix::fs::flock(&group, FlockOperation::NonBlockingLockExclusive).is_ok() {
                     remove(&hierarchy.parent, &group, name.to_bytes());
                 }
@@ -237,9 +240,9 @@ pub(super) enum Version {
 #[derive(Debug)]
 struct Part {
     counts: Counts,
-    /// Whether the command is frozen in it.
+    /// Whether the command is frozen by this group.
     is_freezer: bool,
-    /// Whether it limits memory.
+    /// Whether the group limits memory.
     has_memory: bool,
     group: OwnedFd,
     parent: OwnedFd,
@@ -247,7 +250,7 @@ struct Part {
 }
 
 impl Narrow {
-    /// The descriptors that it needs.
+    /// Returns the descriptors that the init of the command must keep open.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.parts
             .iter()
@@ -255,7 +258,7 @@ impl Narrow {
             .collect()
     }
 
-    /// Forks a process that is in them, or can [`join`](Self::join) them.
+    /// Forks a process that is in the groups, or can [`join`](Self::join) them.
     pub(super) fn fork(&self) -> io::Result<(Forked, Born)> {
         if let Some(part) = self.parts.iter().find(|part| part.counts.is_version_two())
             && let Ok(forked) = sys::fork_into_group(Fresh::NOTHING, part.group.as_fd())
@@ -265,7 +268,7 @@ impl Narrow {
         Ok((sys::fork_into(Fresh::NOTHING)?, Born::Outside))
     }
 
-    /// Puts this process, which has a single thread, into them.
+    /// Moves this process, which has a single thread, into the groups.
     pub(super) fn join(&self, born: Born) -> Result<(), Errno> {
         let others = self.parts.iter().filter(|part| !is_in(part.counts, born));
         others
@@ -273,7 +276,7 @@ impl Narrow {
             .try_for_each(|part| write(&part.group, part.counts.door(), "0"))
     }
 
-    /// Whether it can freeze what is in it.
+    /// Returns whether the command can be frozen.
     pub(super) fn can_freeze(&self) -> bool {
         self.freezer().is_some()
     }
@@ -282,7 +285,7 @@ impl Narrow {
         self.parts.iter().find(|part| part.is_freezer)
     }
 
-    /// Begins to freeze what is in it.
+    /// Begins to freeze the command.
     pub(super) fn freeze(&self) -> Result<(), Errno> {
         let part = self.freezer().ok_or(Errno::NOENT)?;
         if part.counts.is_version_two() {
@@ -292,7 +295,7 @@ impl Narrow {
         }
     }
 
-    /// Whether everything in it is frozen.
+    /// Returns whether every process of the command is frozen.
     pub(super) fn is_frozen(&self) -> bool {
         let Some(part) = self.freezer() else { return false };
         if part.counts.is_version_two() {
@@ -302,7 +305,7 @@ impl Narrow {
         }
     }
 
-    /// Lets what is in it go on.
+    /// Lets the command continue.
     pub(super) fn thaw(&self) -> Result<(), Errno> {
         let part = self.freezer().ok_or(Errno::NOENT)?;
         if part.counts.is_version_two() {
@@ -312,9 +315,10 @@ impl Narrow {
         }
     }
 
-    /// Ends what is frozen in it. Under version 1 a frozen process does not take even this signal before it goes on; it then takes it before
-    /// anything else. Version 2 needs no help.
+    /// Ends the frozen processes of the command, under version 1; version 2 ends them without help.
     pub(super) fn end_frozen(&self) {
+        // Under version 1 a frozen process does not take even SIGKILL. It takes it first of all when it is thawed, so
+        // the signal is sent to all of them before that.
         let Some(part) = self.freezer().filter(|part| !part.counts.is_version_two()) else {
             return;
         };
@@ -329,14 +333,16 @@ impl Narrow {
         let _ = self.thaw();
     }
 
-    /// How often the kernel ended a process in it for want of memory; `None` where its processes are counted with all others.
+    /// Returns the number of processes of the command that the kernel ended for want of memory; `None` if they are
+    /// counted with all others.
     pub(super) fn memory_kills(&self) -> Option<u64> {
         let counts_kills = |part: &&Part| part.has_memory || part.counts == Counts::All;
         let part = self.parts.iter().find(counts_kills)?;
         Some(memory_kills(&part.group, part.counts))
     }
 
-    /// The time on processors of everything that ever was in it; `None` where nobody counts it.
+    /// Returns the time on processors of all processes of the command, ended ones included; `None` if no group counts
+    /// it.
     pub(super) fn cpu_ms(&self) -> Option<u64> {
         let part = self.parts.iter().find(|part| part.counts.has(Counts::Time))?;
         match part.counts {
@@ -392,7 +398,7 @@ impl Hierarchy {
             limit_memory(&made, counts, memory)?;
         }
         if let (Some(processes), true) = (group.processes, counts.has(Counts::Processes)) {
-            // The supervisor, the init of a command, and one that waits with its program are counted too.
+            // The supervisor, the init of a command, and a spare init with its waiting process are counted too.
             write(&made, "pids.max", &(processes + 4).to_string())?;
         }
         if counts == Counts::NothingTwo {
@@ -414,7 +420,7 @@ impl Hierarchy {
 }
 
 impl Hierarchy {
-    /// Puts this process into it, unless it was born there.
+    /// Moves this process into the hierarchy's group, unless it was forked into it.
     fn enter(&self, born: Born) -> Result<(), Errno> {
         if is_in(self.counts, born) {
             return Ok(());
@@ -423,13 +429,15 @@ impl Hierarchy {
     }
 }
 
-/// Whether a process that was born inside is in this hierarchy: the kernel does that for version 2 only.
+/// Returns whether a forked process is in this hierarchy already: the kernel forks into groups of version 2 only.
 fn is_in(counts: Counts, born: Born) -> bool {
     born == Born::Inside && counts.is_version_two()
 }
 
-/// Makes a group and locks it. Whoever tidies up may have come in between.
+/// Makes a group and locks it.
 fn make_locked(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    // Between the making and the lock, another sandbox may take the group for a leftover and remove it; so this looks
+    // again, and retries.
     for round in 0..TRIES {
         let made = match make_below(parent, name) {
             Err(Errno::EXIST | Errno::NOENT) if round > 0 => continue,
@@ -443,7 +451,7 @@ fn make_locked(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     Err(Errno::BUSY)
 }
 
-/// Removes a group in which nothing runs, and those below it.
+/// Removes a group in which no process runs, and the groups below it.
 fn remove(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
     for below in below(group) {
         thaw_version_one(group, &below);
@@ -452,7 +460,7 @@ fn remove(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
     let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
-/// The names of the groups right below one.
+/// Returns the names of the groups directly below a group.
 fn below(group: &OwnedFd) -> Vec<CString> {
     let Ok(entries) = rustix::fs::Dir::read_from(group) else {
         return Vec::new();
@@ -464,7 +472,7 @@ fn below(group: &OwnedFd) -> Vec<CString> {
     groups.map(|entry| CStr::to_owned(entry.file_name())).collect()
 }
 
-/// Lets go on whoever is frozen in the group `name`, where that is one of the freezer of version 1.
+/// Thaws the group `name`, if it belongs to the freezer of version 1.
 fn thaw_version_one(parent: &OwnedFd, name: &CStr) {
     if let Ok(group) = directory(parent, name) {
         let _ = write(&group, "freezer.state", "THAWED");
@@ -505,7 +513,7 @@ fn limiting(place: &GroupPlace) -> Vec<(Counts, &Path)> {
     }
 }
 
-/// Sets the limit on memory, swap included where the kernel counts it.
+/// Sets the limit on memory, swap included if the kernel counts it.
 fn limit_memory(group: &OwnedFd, counts: Counts, memory: u64) -> Result<(), Errno> {
     let memory = memory.to_string();
     if counts == Counts::All {
@@ -527,7 +535,8 @@ fn memory_kills(group: &OwnedFd, counts: Counts) -> u64 {
     read(group, name).map_or(0, |text| field(&text, "oom_kill"))
 }
 
-/// Lets the user of the commands' supervisor make groups below these and move its own processes there, and nothing else.
+/// Lets the user of the commands, which the server runs as, make groups below these and move its own processes there,
+/// and nothing else.
 fn give_to(groups: &[&OwnedFd], uid: u32, gid: u32) -> Result<(), Errno> {
     let owner = Some(rustix::fs::Uid::from_raw(uid));
     let group_owner = Some(rustix::fs::Gid::from_raw(gid));
@@ -575,7 +584,7 @@ fn read_all(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The number after `name` in a file of lines `name number`.
+/// Returns the number after `name` in a text of lines `name number`.
 fn field(text: &str, name: &str) -> u64 {
     text.lines()
         .filter_map(|line| line.split_once(' '))

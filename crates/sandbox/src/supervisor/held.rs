@@ -1,7 +1,8 @@
-//! What lies in a layer, beside what the counters of its commands say that they wrote.
+//! Compares the bytes stored in a layer with the bytes that the counters of its commands say they wrote.
 //!
-//! Both are counts of the same bytes. Where more lies there than was counted, somebody wrote without being counted, and everybody who
-//! works on the layer answers for it. What was there before, and what Garret itself puts there, is nobody's.
+//! Both count the same bytes. If the layer stores more than was counted, some process wrote without being counted, and
+//! the difference is charged to every command on the layer. Bytes that were there before, and bytes that Garret itself
+//! places, are charged to none.
 
 #![cfg(target_os = "linux")]
 
@@ -13,25 +14,25 @@ use super::clock::now;
 use super::root::LAYERS;
 use super::walk::Walk;
 
-/// How long one piece of a walk takes at most.
+/// The longest time that one piece of a walk takes.
 const PIECE: Duration = Duration::from_millis(5);
-/// How many times as long as it took nothing is done after a piece: walking takes a twentieth of the time at most.
+/// The rest after a piece, as a multiple of the time the piece took: walking takes a twentieth of the time at most.
 const REST: u32 = 20;
 
-/// What lies in a layer.
+/// The bytes stored in a layer, found by walking it in pieces.
 #[derive(Debug)]
 pub(super) struct Held {
     layer: String,
     walk: Option<Walk>,
     next: Option<Instant>,
-    /// Bytes that the last whole walk found.
+    /// The bytes that the last complete walk found.
     last: u64,
-    /// `None` until the next whole walk.
+    /// The point of comparison; `None` until the next complete walk.
     base: Option<Base>,
     is_blind: bool,
 }
 
-/// A moment from which on bytes are compared.
+/// Both counts at the moment from which on they are compared.
 #[derive(Debug, Clone, Copy)]
 struct Base {
     held: u64,
@@ -39,7 +40,7 @@ struct Base {
 }
 
 impl Held {
-    /// In a layer with nothing in it.
+    /// Begins with an empty layer.
     pub(super) fn nothing(layer: &str) -> Self {
         let base = Base { held: 0, counted: 0 };
         Self {
@@ -48,7 +49,7 @@ impl Held {
         }
     }
 
-    /// In a layer of which nobody knows what is in it.
+    /// Begins with a layer whose content is not known; the first complete walk finds it.
     pub(super) fn something(layer: &str) -> Self {
         Self {
             layer: layer.to_owned(),
@@ -60,20 +61,22 @@ impl Held {
         }
     }
 
-    /// Compares from the next whole walk on: what lies there until then is not laid to whoever works on the layer now.
+    /// Begins the comparison anew at the next complete walk: bytes stored until then are not charged to the commands
+    /// that run now.
     pub(super) fn begin_anew(&mut self) {
         self.base = None;
         self.walk = None;
     }
 
-    /// Takes note of what Garret put there itself.
+    /// Records that Garret itself placed this many bytes in the layer.
     pub(super) fn put(&mut self, bytes: u64) {
         if let Some(base) = &mut self.base {
             base.held += bytes;
         }
     }
 
-    /// Goes on looking, if it is time to; `counted` is what the counters of everybody on the layer say.
+    /// Continues the walk if it is due; `counted` is the sum of the bytes that all commands on the layer wrote by their
+    /// counters.
     pub(super) fn look(&mut self, counted: u64) {
         let begun = now();
         if self.next.is_some_and(|next| begun < next) {
@@ -81,6 +84,7 @@ impl Held {
         }
         self.go_on(counted);
         let end = now();
+        // In proportion to the time taken: on a slow disk, too, the server keeps most of its time for the commands.
         self.next = Some(end + end.saturating_duration_since(begun) * REST);
     }
 
@@ -105,26 +109,28 @@ impl Held {
         top.ok().map(Walk::new)
     }
 
-    /// Bytes that lie there and that nobody's counters explain.
+    /// Returns the bytes stored in the layer that no counter explains.
     pub(super) fn unexplained(&self, counted: u64) -> u64 {
         let Some(base) = self.base else { return 0 };
+        // A walk under way counts as soon as it has found more than the last one, so that a fast writer is noticed
+        // early.
         let found = self.walk.as_ref().map_or(0, Walk::bytes).max(self.last);
         let grown = found.saturating_sub(base.held);
         grown.saturating_sub(counted.saturating_sub(base.counted))
     }
 
-    /// Whether a part of it could not be looked at.
+    /// Returns whether a part of the layer could not be read.
     pub(super) fn is_blind(&self) -> bool {
         self.is_blind
     }
 }
 
-/// Bytes in use on the file system that holds the layers.
+/// Returns the bytes in use on the file system that holds the layers.
 pub(super) fn in_use() -> u64 {
     used(LAYERS)
 }
 
-/// Bytes that the files in memory hold.
+/// Returns the bytes that the files in `/tmp` and `/dev/shm`, which lie in memory, hold.
 pub(super) fn in_memory() -> u64 {
     used("/tmp") + used("/dev/shm")
 }

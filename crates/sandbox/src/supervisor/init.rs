@@ -1,7 +1,8 @@
 //! The first process of a command's own process namespace.
 //!
-//! It is made ahead of time and waits. Told what to run, it takes the layer, gives up every right, starts the program and collects whatever
-//! is orphaned. When the program ends it ends, and with it, by the kernel, everything that is left.
+//! It is made ahead of time and waits. When the order to run a program comes, it attaches the layer, gives up every
+//! right, starts the program and collects orphaned processes. When the program ends, the init ends too, and the kernel
+//! then ends all processes that are left.
 
 #![cfg(target_os = "linux")]
 
@@ -29,40 +30,40 @@ use super::sys::{self, Forked, MountAttributes, Status};
 use super::system_calls::Filter;
 use super::tracer::{Stopping, Tracer};
 
-/// What the server tells an init.
+/// A message of the server to an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Tell {
-    /// Run this; once. The layer comes along, as the descriptor of a mount that is nowhere yet.
+    /// Run this program; sent once. The layer is passed along, as the descriptor of a mount that is not attached yet.
     Run(Box<Run>),
     /// Signal the program.
     Signal(i32),
-    /// Stop everything within this time, on this request.
+    /// Stop every process within this time, on this request.
     Pause { request: u64, within: Duration },
-    /// Let everything go on.
+    /// Let every process continue.
     Resume,
-    /// End everything, and say what it used.
+    /// End every process, and report the resources used.
     End,
 }
 
-/// What to run, and on what.
+/// The program to run, and how its layer is mounted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) order: Order,
     pub(super) read_only: Vec<String>,
-    /// Whether the init may be told to stop everything.
+    /// Whether the init may later be told to stop every process.
     pub(super) may_pause: bool,
 }
 
-/// What an init tells the server.
+/// A message of an init to the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Said {
     /// The program runs.
     Started,
-    /// It could not be started.
+    /// The program could not be started.
     NotStarted(Failure),
-    /// Everything stands still, as this request wanted.
+    /// Every process is stopped, on this request.
     Paused(u64),
-    /// The program ended; everything else is about to.
+    /// The program ended, and every other process of the command with it.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
@@ -72,16 +73,16 @@ pub(super) enum Said {
     },
 }
 
-/// What an init is made with.
+/// The descriptors and settings that an init is made with.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) socket: UnixStream,
     pub(super) standard: Standard,
-    /// Whether the server counts what is held by System V IPC.
+    /// Whether the server counts the memory held by System V IPC.
     pub(super) counts_ipc: bool,
 }
 
-/// Is an init; never returns.
+/// Runs an init; never returns.
 pub(super) fn main(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> ! {
     let _ = run(ends, filter, narrow);
     sys::exit(0)
@@ -102,11 +103,12 @@ fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<
     keep.extend(narrow.iter().flat_map(|narrow| narrow.descriptors()));
     sys::close_all_but(&keep)?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // What is mounted shows in `/proc`, covered or not, and some of this with its path on the host.
+    // `/proc` lists every mount, covered ones too, and some of these with their paths on the host.
     unmount(PRIVATE, UnmountFlags::DETACH)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
     let children = sys::children_ended()?;
     let mut program = Program::make(&standard, filter, narrow)?;
+    // The init must not hold these ends open: the server reads the end of the output from them.
     drop(standard);
     announce(&socket, has_proc, counts_ipc)?;
     let mut decoder = Decoder::default();
@@ -126,7 +128,7 @@ fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<
     }
 }
 
-/// Says that it is ready, and gives the server a view of the processes to come.
+/// Tells the server that the init is ready, and passes it the `/proc` that will show the processes of the command.
 fn announce(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std::io::Result<()> {
     let mut views = Vec::new();
     if has_proc {
@@ -147,13 +149,13 @@ fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Takes the layer, gives up all rights and lets the program begin.
+/// Attaches the layer, gives up all rights and lets the program begin.
 fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure> {
     move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|error| Failure::new("showing the layer", error))?;
     protect(&run.read_only)?;
     let kept = if run.may_pause {
-        // A process that lets nobody look into it can be traced only with this.
+        // A process that is not dumpable can be traced only with this capability.
         CapabilitySet::SYS_PTRACE
     } else {
         CapabilitySet::empty()
@@ -162,10 +164,12 @@ fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure
     program.begin(&run.order)
 }
 
-/// Makes paths read-only for the command. One that is not there cannot be; a write there is refused when the effect is committed.
+/// Makes paths read-only for the command.
 fn protect(paths: &[String]) -> Result<(), Failure> {
     for path in paths {
         match protect_one(path) {
+            // A path that does not exist cannot be protected here; a write there is refused when the effects are
+            // committed.
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(error) => return Err(Failure::new("protecting a path", error)),
         }
@@ -183,7 +187,7 @@ fn protect_one(path: &str) -> rustix::io::Result<()> {
     let protect = |tree: &OwnedFd| {
         sys::set_mount(tree.as_fd(), attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
     };
-    // The mount of the whole layer is this command's own already.
+    // The mount of the whole layer is private to this command already: its own attributes can be set.
     if path.is_empty() {
         return protect(&workspace);
     }
@@ -195,7 +199,8 @@ fn protect_one(path: &str) -> rustix::io::Result<()> {
     move_mount(&tree, "", &target, "", empty)
 }
 
-/// The process that becomes the program: it has given up everything already, and waits to be told what to be.
+/// The process that becomes the program: it has given up every right already, and waits for the order that names the
+/// program.
 #[derive(Debug)]
 struct Program {
     pid: i32,
@@ -225,11 +230,12 @@ impl Program {
         }
     }
 
-    /// Tells it what to be, and waits until it is, or could not.
+    /// Sends the order, and waits until the program is executed or has failed to be.
     fn begin(&mut self, order: &Order) -> Result<(), Failure> {
-        // Where it is gone already it has said why.
+        // If the process has ended already, its reason is there to be read below.
         let _ = write_message(order, &mut self.socket);
         let mut decoder = Decoder::default();
+        // A successful `execve` closes the other end of the socket, so the end of the stream means success.
         match read_frame(&mut decoder, &mut self.socket) {
             Ok(Some(Frame::Message(failure))) => Err(failure),
             _ => Ok(()),
@@ -237,10 +243,11 @@ impl Program {
     }
 }
 
-/// Collects what ended and does what it is told, until the program ends.
+/// Collects ended processes and carries out the messages of the server, until the program ends.
 fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children: &OwnedFd) -> std::io::Result<()> {
     let mut tracer = Tracer::default();
     loop {
+        // Signals that came together are one entry here; so after each wake, every child that has ended is collected.
         let mut drained = [0; 128];
         let _ = rustix::io::read(children, &mut drained);
         if let Some(status) = tracer.collect(program) {
@@ -268,16 +275,18 @@ fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children:
     }
 }
 
-/// Ends whatever else is in this process namespace, and collects it: whoever is orphaned on the way becomes a child of this process.
+/// Ends and collects every other process of this process namespace.
 fn end_the_rest() {
     while sys::kill(-1, libc::SIGKILL).is_ok() {
+        // A process whose parent was killed becomes a child of this one, so that all of them can be collected here.
         while let Ok(Some(_)) = sys::wait_any(true) {}
     }
 }
 
-/// Ends everything that is left, and says so once nothing is: its own end takes the kernel longer, and nobody needs to wait for that.
+/// Ends all other processes, and then reports the end of the command.
 fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
     end_the_rest();
+    // Reported before the init itself ends: the kernel takes longer for that, and nobody needs to wait for it.
     let used = sys::used_by_children();
     let (code, signal) = match status {
         Status::Exited(code) => (Some(code), None),
@@ -294,7 +303,7 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
     socket.flush()
 }
 
-/// Does what it is told; how the program ended, if it did.
+/// Carries out one message of the server; returns how the program ended, if it did.
 fn obey(tell: &Tell, program: i32, tracer: &mut Tracer, socket: &mut UnixStream) -> std::io::Result<Option<Status>> {
     match tell {
         Tell::Run(_) => {}
@@ -306,7 +315,7 @@ fn obey(tell: &Tell, program: i32, tracer: &mut Tracer, socket: &mut UnixStream)
         Tell::Pause { request, within } => match tracer.stop_all(program, *within) {
             Stopping::Still => write_message(&Said::Paused(*request), socket)?,
             Stopping::Ended(status) => return Ok(Some(status)),
-            // The server ends what does not stand still.
+            // No answer: the server ends a command that is not stopped in time.
             Stopping::Failed => {}
         },
     }

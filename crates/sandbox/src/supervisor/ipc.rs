@@ -1,7 +1,7 @@
-//! Memory that a command holds by System V IPC: shared memory, messages and semaphores.
+//! Counts the memory that a command holds by System V IPC: shared memory, messages and semaphores.
 //!
-//! It belongs to no process, so that the sum over the processes misses it. The kernel lists it for the IPC namespace of whoever opens the
-//! lists; so the init of the command opens them, and the server reads them.
+//! This memory belongs to no process, so that the sum over the processes misses it. The kernel lists it for the IPC
+//! namespace of the process that opens the lists; so the init of the command opens them, and the server reads them.
 
 #![cfg(target_os = "linux")]
 
@@ -9,15 +9,15 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags};
 
-/// The lists, and what each unit in a column takes, in bytes.
+/// The lists, and the bytes that one unit in each column stands for.
 const LISTS: [(&str, &[(&str, u64)]); 3] = [
     ("/proc/sysvipc/shm", &[("rss", 1), ("swap", 1)]),
-    // A message has a head of its own, however short it is.
+    // Each message has a header in the kernel, however short it is.
     ("/proc/sysvipc/msg", &[("cbytes", 1), ("qnum", 64)]),
     ("/proc/sysvipc/sem", &[("nsems", 64)]),
 ];
 
-/// The most bytes that are read of a list: room for as many lines as the kernel lets one have.
+/// The most bytes that are read of a list: enough for as many lines as the kernel allows.
 const LONGEST_LIST: usize = 8 * 1024 * 1024;
 
 /// Opens the lists of the IPC namespace that this process is in.
@@ -26,7 +26,7 @@ pub(super) fn open_lists() -> rustix::io::Result<Vec<OwnedFd>> {
     LISTS.iter().map(open).collect()
 }
 
-/// Bytes of memory that the lists, as [`open_lists`] opened them, tell of.
+/// Returns the bytes of memory in the lists that [`open_lists`] opened.
 pub(super) fn bytes_held(lists: &[OwnedFd]) -> u64 {
     let texts = lists.iter().map(read_list);
     texts.zip(LISTS).map(|(text, (_, columns))| sum(&text, columns)).sum()
@@ -43,7 +43,7 @@ fn read_list(list: &OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Adds up columns, which the first line names, each times its weight.
+/// Adds up the columns, which the first line names, each times its weight.
 fn sum(text: &str, columns: &[(&str, u64)]) -> u64 {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The outermost process: makes the namespaces with the rights of whoever opened the sandbox, and cleans up when all is over.
+//! The outermost process: makes the namespaces with the rights of the user that opened the sandbox, and cleans up after
+//! its end.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +21,7 @@ use super::sys::{Forked, Fresh, MountAttributes};
 use super::{confine, serve, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan, Space, User};
 
-/// Directories that only the keeper's rights reach.
+/// The directories that can be opened only with the keeper's rights.
 #[derive(Debug)]
 pub(super) struct Grabbed {
     pub(super) bench: OwnedFd,
@@ -46,7 +47,8 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// The channel arrives as the standard input; from here on no program that is executed can inherit it.
+/// Takes the channel, which arrives as the standard input, off that descriptor, so that no executed program can inherit
+/// it.
 fn take_channel() -> std::io::Result<UnixStream> {
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -59,7 +61,7 @@ fn take_channel() -> std::io::Result<UnixStream> {
 
 fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()> {
     let _lock = lock(&plan.lock)?;
-    // Here, where root may still raise a limit.
+    // Done here, because as root this process may still raise the limit.
     confine::forbid_cores();
     let mut groups = Groups::make(plan);
     let grabbed = if plan.user.is_dedicated {
@@ -80,6 +82,7 @@ fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()
             drop((other_end, grabbed));
             let introduced = introduce(inner, &plan.user, &link);
             if introduced.is_err() {
+                // The process inside waits for its user map and would wait for ever.
                 let _ = sys::kill(inner, libc::SIGKILL);
             }
             groups.tidy();
@@ -90,7 +93,7 @@ fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()
     }
 }
 
-/// Says that the sandbox lives, until this process has seen the last of it.
+/// Takes the lock that shows that the sandbox lives; the keeper holds it until every process of the sandbox has ended.
 fn lock(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let locked = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
@@ -107,13 +110,13 @@ fn fresh(spaces: &[Space]) -> Fresh {
             Space::Network => Fresh::NETWORK,
             Space::Ipc => Fresh::IPC,
             Space::Uts => Fresh::UTS,
-            // Each command takes one of its own, once it is in its group.
+            // Each command makes a cgroup namespace of its own, after it has joined its group.
             Space::Cgroup => Fresh::NOTHING,
         })
     })
 }
 
-/// Opens what the user of the commands could not reach, and shows the bench as that user's own.
+/// Opens the directories that the user of the commands could not reach, and maps the owner of the bench to that user.
 fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let bench = open_tree(CWD, &plan.bench, flags)
@@ -132,9 +135,11 @@ fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
     Ok(Grabbed { bench, layers })
 }
 
-/// A user namespace that maps the owner of the bench to the user of the commands; it lives as long as the descriptor.
+/// Makes a user namespace that maps the owner of the bench to the user of the commands; it lives as long as the
+/// descriptor.
 fn owners((uid, gid): (u32, u32), user: &User) -> Result<OwnedFd> {
     let failed = |error: std::io::Error| Failure::new("mapping the owner of the files", error);
+    // A new user namespace needs a process in it; the child keeps it alive until it is open as a descriptor.
     match sys::fork_into(Fresh::USER).map_err(failed)? {
         Forked::Child => loop {
             rustix::event::pause();
@@ -152,6 +157,7 @@ fn owners((uid, gid): (u32, u32), user: &User) -> Result<OwnedFd> {
 }
 
 fn write_maps(pid: i32, uid: (u32, u32), gid: (u32, u32)) -> std::io::Result<()> {
+    // The kernel takes a group map from an unprivileged process only after `setgroups` is denied.
     write_proc(pid, "setgroups", "deny")?;
     write_proc(pid, "gid_map", &format!("{} {} 1", gid.0, gid.1))?;
     write_proc(pid, "uid_map", &format!("{} {} 1", uid.0, uid.1))
@@ -167,17 +173,17 @@ fn write_proc(pid: i32, name: &str, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells the kernel who the process inside is; then it may go on.
+/// Writes the user map of the process inside, and tells that process to continue.
 fn introduce(inner: i32, user: &User, mut link: &UnixStream) -> Result<()> {
     write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid))
         .map_err(|error| Failure::new("mapping the user of the commands", error))?;
-    // Only now: the files of a process that nobody may look into belong to root.
+    // Only now: the files in `/proc` of a process that is not dumpable belong to root, and the map could not be
+    // written.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     link.write_all(b"m").map_err(|error| Failure::new("starting", error))
 }
 
-/// Waits for the end of the process inside; it has a second for that once Garret has gone. It closes its end of `link` before the kernel ends
-/// the others of its namespace, which waits for all of them, those that are frozen too.
+/// Waits for the end of the process inside, and kills it one second after Garret has closed the channel.
 fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &Groups) {
     let pidfd = Pid::from_raw(inner).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
     if let Some(pidfd) = pidfd {
@@ -191,6 +197,8 @@ fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &Gr
         while poll(&mut watched[..2], Some(&second)) == Err(Errno::INTR) {}
         let _ = sys::kill(inner, libc::SIGKILL);
         while poll(&mut watched[..2], None) == Err(Errno::INTR) {}
+        // The process inside closes `link` before the kernel ends the rest of its namespace. That waits for all of
+        // them, and a frozen process of version 1 ends only after it is thawed.
         groups.thaw_all();
     }
     let _ = sys::wait_for(inner, true);

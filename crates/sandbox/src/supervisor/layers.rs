@@ -1,4 +1,4 @@
-//! Laying layers over the bench, and taking them off.
+//! Mounts layers over the bench, and unmounts them.
 
 #![cfg(target_os = "linux")]
 
@@ -17,17 +17,17 @@ use crate::effects::beneath::{join, split};
 use crate::filtered::HiddenRecord;
 use crate::namespace::plan::Overlays;
 
-/// A layer that lies over the bench.
+/// A layer that is mounted over the bench.
 #[derive(Debug)]
 pub(super) struct Laid {
     number: u64,
     has_mask: bool,
-    /// How the directory for what is written looked when nothing was.
+    /// The state of the upper directory right after the mount, when nothing was written yet.
     untouched: Option<Look>,
 }
 
-/// What tells that something was written to a directory: without the entries, a kernel with coarse times could miss it, and without the
-/// rest, what is done to the directory itself.
+/// The state of a directory, compared to find out whether something was written to it. The entries reveal a write that
+/// a kernel with coarse times misses; the other fields reveal a change of the directory itself.
 #[derive(Debug, PartialEq, Eq)]
 struct Look {
     owner: (u32, u32, u32),
@@ -37,7 +37,7 @@ struct Look {
 }
 
 impl Laid {
-    /// Lays the layer in the directory `name`.
+    /// Mounts the layer in the directory `name`.
     pub(super) fn lay(number: u64, name: &str, ground: Ground) -> Result<Self, Failure> {
         if ground == Ground::Copy {
             return Self::show(number, name);
@@ -70,13 +70,14 @@ impl Laid {
         Ok(laid)
     }
 
-    /// Whether nothing was done on it since it was laid, in the directory `name`.
+    /// Returns whether nothing was written to the layer in the directory `name` since it was mounted.
     pub(super) fn is_untouched(&self, name: &str) -> bool {
         let now = look(name).ok();
         now == self.untouched && now.is_some_and(|look| look.is_empty)
     }
 
-    /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
+    /// Mounts the upper directory of the layer in `name` as it is: it holds a copy of the bench, which needs no
+    /// overlay.
     fn show(number: u64, name: &str) -> Result<Self, Failure> {
         let failed = |error: Errno| Failure::new("mounting a layer", error);
         let laid = Self {
@@ -89,7 +90,7 @@ impl Laid {
         Ok(laid)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point of the layer.
     pub(super) fn path(&self) -> PathBuf {
         Path::new(MOUNTED).join(self.number.to_string())
     }
@@ -98,28 +99,29 @@ impl Laid {
         Path::new(MASKS).join(self.number.to_string())
     }
 
-    /// Volatile: nothing waits for the disk. What becomes a change is made durable when it is committed, and a layer is never mounted a
-    /// second time.
+    /// Returns the mount options of the overlay.
     fn options(&self, name: &str, ground: Ground) -> CString {
         let lower = match ground {
             Ground::OwnLower => format!("{LAYERS}/{name}/lower"),
             _ if self.has_mask => format!("{}:{BENCH}", self.mask().display()),
             _ => BENCH.to_owned(),
         };
+        // `volatile`: without it, an unmount would sync the whole file system below. Nothing is lost by it: effects
+        // that become a change are made durable when they are committed, and a layer is never mounted a second time.
         let options = format!(
             "lowerdir={lower},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
         CString::new(options).expect("names of layers hold no NUL")
     }
 
-    /// Has the kernel forget what it remembers of the bench, so that the next look finds what others did there. A file system that is mounted
-    /// once more as it is loses what it remembers and nobody holds, and nothing else.
+    /// Drops the kernel's cached view of the bench, so that the next access finds changes that others made there.
     pub(super) fn refresh(&self) -> Result<(), Failure> {
+        // A remount with the same flags drops the cached entries that nobody has open, and changes nothing else.
         mount_remount(self.path(), MountFlags::NOSUID | MountFlags::NODEV, c"")
             .map_err(|error| Failure::new("refreshing a layer", error))
     }
 
-    /// Takes it off. Nothing runs on it any more.
+    /// Unmounts the layer. No process may run on it any more.
     pub(super) fn lift(self) -> Result<(), Failure> {
         unmount(self.path(), UnmountFlags::DETACH).map_err(|error| Failure::new("unmounting a layer", error))?;
         let _ = rustix::fs::rmdir(self.path());
@@ -143,7 +145,7 @@ fn look(name: &str) -> rustix::io::Result<Look> {
     })
 }
 
-/// Mounts an overlay and takes it off again; why that did not work, where it did not.
+/// Mounts an overlay and unmounts it again; returns the reason if that fails, and `None` if overlays work.
 pub(super) fn try_overlay(overlays: &Overlays) -> Option<String> {
     let trial = match overlays {
         Overlays::Unwanted => return Some("asked for".to_owned()),
@@ -159,22 +161,23 @@ pub(super) fn try_overlay(overlays: &Overlays) -> Option<String> {
     tried.err().map(reason)
 }
 
-/// Opens the directory or file at `path` below `base`, through no link.
+/// Opens the directory or file at `path` below `base`; fails on a symbolic link.
 pub(super) fn open_below(base: impl AsFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let path = if path.is_empty() { b"." } else { path };
     rustix::fs::openat2(base, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-/// The hidden paths of the layer in the directory `name`.
+/// Reads the hidden paths of the layer in the directory `name`.
 fn hidden_of(name: &str) -> rustix::io::Result<HiddenRecord> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let layer = rustix::fs::open(format!("{LAYERS}/{name}"), flags, Mode::empty())?;
     HiddenRecord::read(layer.as_fd())
 }
 
-/// Makes a layer of whiteouts between the bench and what commands write: where it has one, nothing is below. Directories on the way are
-/// shown from it, so that they must look like those of the bench.
+/// Makes a directory of whiteouts that lies between the bench and the upper directory: each whiteout hides the entry of
+/// the bench at its path. The overlay shows the directories above a whiteout as they are in the mask, so they get the
+/// modes and times of those on the bench.
 fn mask(mask: &Path, hidden: &[Vec<u8>]) -> rustix::io::Result<()> {
     let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::mkdir(mask, Mode::RWXU)?;
@@ -207,7 +210,7 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> 
     rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
-/// Gives a directory the mode and times of another.
+/// Gives `directory` the mode and times of `original`.
 fn look_alike(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()> {
     let stat = rustix::fs::fstat(original)?;
     rustix::fs::fchmod(directory, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
@@ -222,7 +225,7 @@ fn look_alike(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()>
     rustix::fs::futimens(directory, &times)
 }
 
-/// Removes a mask: directories and whiteouts, as deep as the longest path that is hidden.
+/// Removes a mask, with its directories and whiteouts. The recursion is as deep as the longest hidden path.
 fn remove_mask(path: &Path) -> rustix::io::Result<()> {
     let directory = rustix::fs::open(
         path,

@@ -1,4 +1,4 @@
-//! Passing descriptors along with bytes, between the server and its inits.
+//! Passes descriptors along with bytes, between the server and its inits.
 
 #![cfg(target_os = "linux")]
 
@@ -23,7 +23,7 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<
     io::Write::write_all(&mut &*socket, &bytes[sent..])
 }
 
-/// Reads from a socket, and keeps the descriptors that come along.
+/// A reader of a socket that keeps the descriptors passed along with the bytes.
 #[derive(Debug)]
 pub(super) struct Receiving<'a> {
     socket: &'a UnixStream,

@@ -1,6 +1,7 @@
-//! Putting things on a layer while processes work on it.
+//! Places files on a layer while processes work on it.
 //!
-//! Everything goes through the mounted layer, where the processes see it, and never into its upper directory behind the kernel's back.
+//! Every write goes through the mounted layer, as the processes see it, and never into the upper directory behind the
+//! kernel's back.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +12,7 @@ use rustix::fs::Timespec;
 use super::protocol::{Failure, Item};
 use crate::placing::{self, Draft};
 
-/// A file whose bytes still arrive.
+/// A file that is being placed and whose bytes still arrive.
 #[derive(Debug)]
 pub(super) struct Arriving {
     draft: Draft,
@@ -19,7 +20,7 @@ pub(super) struct Arriving {
     modified: Option<(i64, i64)>,
 }
 
-/// Puts an item at a path; a file comes back to be filled.
+/// Places an item at a path; returns a file that still needs its bytes.
 pub(super) fn place(base: &OwnedFd, path: &[u8], item: &Item) -> Result<Option<Arriving>, Failure> {
     let top = base.as_fd();
     let placed = match item {
@@ -44,7 +45,7 @@ fn failed(error: rustix::io::Errno) -> Failure {
 }
 
 impl Arriving {
-    /// Adds bytes; comes back as long as they were not the last. One that fails leaves nothing behind.
+    /// Adds bytes; returns the file unless they were its last. A file that fails leaves nothing behind.
     pub(super) fn add(mut self, bytes: &[u8]) -> Result<Option<Self>, Failure> {
         self.draft.write(bytes).map_err(failed)?;
         self.left = self.left.saturating_sub(bytes.len() as u64);

@@ -1,8 +1,9 @@
-//! How Garret and the supervisor speak: frames over any stream of bytes.
+//! The protocol between Garret and the supervisor: frames over any stream of bytes.
 //!
-//! A frame is its length (four bytes, little-endian), a tag and a body. Messages are JSON; what commands read and write travels as it is.
-//! Nothing but bytes is passed, no descriptor and no shared memory, so that a pipe, a socket or the serial line of a virtual machine will do.
-//! Both directions work on credit: neither side sends more data than the other said it has room for.
+//! A frame is its length (four bytes, little-endian), a tag and a body. Messages are JSON; the input and output of
+//! commands is sent as raw bytes. Nothing but bytes is passed, no descriptor and no shared memory, so that a pipe, a
+//! socket or the serial line of a virtual machine will do. Both directions work on credit: neither side sends more data
+//! than the other has announced room for.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::namespace::plan::SandboxPlan;
 
-/// How much output a command may be ahead of its reader, and a writer ahead of a command.
+/// The number of bytes that a command may be ahead of the reader of its output, and a writer of input ahead of the
+/// command.
 pub(crate) const CREDIT: u64 = 256 * 1024;
 /// The most bytes in one frame of data.
 pub(crate) const DATA: usize = 64 * 1024;
@@ -21,12 +23,12 @@ const LONGEST: usize = 16 * 1024 * 1024;
 const MESSAGE: u8 = 0;
 const BYTES: u8 = 1;
 
-/// What Garret asks.
+/// A message of Garret to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Ask {
-    /// Make yourself ready; the first message.
+    /// Make the sandbox of this plan; the first message.
     Open(Box<SandboxPlan>),
-    /// Lay the layer whose directory has this name; whether that worked is told by what is asked of it next.
+    /// Mount the layer whose directory has this name. A failure is reported with the next request on the layer.
     Lay { layer: String, ground: Ground },
     /// Start a process on a layer.
     Start {
@@ -34,54 +36,54 @@ pub(crate) enum Ask {
         process: u64,
         layer: String,
         spawn: Box<Spawn>,
-        /// The request to lift the layer once it has ended.
+        /// The request to unmount the layer once the process has ended.
         lift: Option<Lift>,
     },
-    /// Nothing more comes to read.
+    /// No more input comes for the process.
     CloseInput { process: u64 },
-    /// There is room for so many more bytes of output.
+    /// There is room for this many more bytes of output.
     Credit { process: u64, bytes: u64 },
     /// Signal a process; 9 ends its tree.
     Signal { process: u64, number: i32 },
-    /// Put something on a layer; the bytes of a file follow as data under the number of the request.
+    /// Place an item on a layer; the bytes of a file follow as data under the number of the request.
     Place {
         request: u64,
         layer: String,
         path: Vec<u8>,
         item: Item,
     },
-    /// Have a layer show what changed below it.
+    /// Make a layer show changes that others made below it.
     Refresh { request: u64, layer: String },
     /// Stop the processes of a layer.
     Pause { request: u64, layer: String },
-    /// Let them go on.
+    /// Let the processes of a layer continue.
     Resume { request: u64, layer: String },
-    /// End the processes of a layer and take it off.
+    /// End the processes of a layer and unmount it.
     Lift { request: u64, layer: String },
 }
 
-/// What a layer lies over.
+/// The lower directory of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ground {
     /// The bench.
     Bench,
-    /// The bench without the paths that are written down in the layer's directory.
+    /// The bench without the paths that the file `hidden` in the layer's directory lists.
     BenchWithoutHidden,
-    /// The directory `lower` in the layer's own: a part of the bench, which nobody changes.
+    /// The directory `lower` in the layer's directory: a copy of the visible part of the bench, which nobody changes.
     OwnLower,
-    /// Nothing: the layer is a copy of the bench.
+    /// None: the layer is a copy of the bench.
     Copy,
 }
 
-/// A request to lift a layer.
+/// A request to unmount a layer.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lift {
     pub(crate) request: u64,
-    /// Whether the layer stays where nothing was done on it.
+    /// Whether the layer stays mounted if nothing was written to it.
     pub(crate) may_stay: bool,
 }
 
-/// What is put on a layer.
+/// An item that is placed on a layer; `Nothing` removes the entry at the path.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Item {
     Nothing,
@@ -98,25 +100,25 @@ pub(crate) enum Item {
     },
 }
 
-/// What to start.
+/// A process to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spawn {
     pub(crate) program: Exec,
-    /// Below the workspace; empty for its root.
+    /// The path of its directory below the workspace; empty for the root.
     pub(crate) cwd: String,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) has_input: bool,
     pub(crate) limits: SpawnLimits,
 }
 
-/// What to execute.
+/// A program to execute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Exec {
     /// A program on the `PATH`, and its arguments.
     Arguments(Vec<String>),
-    /// A program on the `PATH` and its arguments, as a shell would execute it; where that is not so simple, the shell.
+    /// A program on the `PATH` and its arguments, executed as a shell would; if it cannot be executed, the shell.
     Plain { words: Vec<String>, shell: Vec<String> },
-    /// Nothing: look around, for the probe, and write what was seen.
+    /// The probe: tries which guards hold, and writes the result.
     Probe,
 }
 
@@ -133,29 +135,30 @@ pub(crate) struct SpawnLimits {
 }
 
 impl SpawnLimits {
-    /// The most bytes in one file, and the limit that says so. What is written in all is looked at from time to time only: one file, at
-    /// least, cannot outrun that by far.
+    /// Returns the most bytes that one file may have, and the limit that sets this number.
     pub(crate) fn largest_file(&self) -> Option<(u64, Ending)> {
+        // The total of written bytes is checked only from time to time. With twice that limit as the limit of a file, a
+        // single file cannot exceed the total by far between two checks.
         let by_size = self.file_size.map(|bytes| (bytes, Ending::FileSize));
         let by_written = self.written.map(|bytes| (bytes.saturating_mul(2), Ending::Written));
         by_size.into_iter().chain(by_written).min_by_key(|(bytes, _)| *bytes)
     }
 }
 
-/// What the supervisor answers.
+/// A message of the supervisor to Garret.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// The sandbox is ready.
     Opened(Opened),
     /// A request was done.
     Done { request: u64 },
-    /// The processes of a layer stand still; so many commands were ended because they did not in time.
+    /// The processes of a layer are stopped; this many commands were ended because they were not stopped in time.
     Paused { request: u64, ended: u64 },
-    /// A layer that was to be lifted stays: nothing was done on it.
+    /// A layer that was to be unmounted stays, because nothing was written to it.
     Stays { request: u64 },
     /// A request failed; request 0 is the opening.
     Failed { request: u64, failure: Failure },
-    /// There is room for so many more bytes of input.
+    /// There is room for this many more bytes of input.
     Room { process: u64, bytes: u64 },
     /// All output of a process was sent.
     OutputEnded { process: u64 },
@@ -163,26 +166,26 @@ pub(crate) enum Answer {
     Ended { process: u64, exit: EndedExit },
 }
 
-/// What came out of making ready.
+/// The properties of a sandbox that was made.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Opened {
     /// Whether `/proc` could be mounted.
     pub(crate) has_proc: bool,
-    /// Why no overlay can be mounted, where none can.
+    /// The reason, if no overlay can be mounted.
     pub(crate) overlay_failure: Option<String>,
-    /// Why the control groups do not hold, where they do not.
+    /// The reason, if the control groups do not hold.
     pub(crate) group_failure: Option<String>,
-    /// What pauses processes in the background.
+    /// The means by which processes in the background are paused.
     pub(crate) pausing: Pausing,
 }
 
-/// What pauses processes.
+/// The means by which processes are paused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Pausing {
-    /// Nothing: they end instead.
+    /// None: processes are ended instead.
     #[default]
     Nothing,
-    /// Their init traces them.
+    /// The init of the command traces them.
     Trace,
     /// The freezer of control groups, version 1.
     FreezerOne,
@@ -190,12 +193,12 @@ pub(crate) enum Pausing {
     FreezerTwo,
 }
 
-/// Why something failed.
+/// A step of the supervisor that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
-    /// What was being done, in words without paths of the host.
+    /// The step, in words without paths of the host.
     pub(crate) step: String,
-    /// The number of the system's error.
+    /// The error number of the system.
     pub(crate) errno: i32,
 }
 
@@ -228,11 +231,11 @@ pub(crate) enum Ending {
     Memory,
     FileSize,
     Written,
-    /// It did not stand still in time when it was paused.
+    /// It was not stopped in time when its layer was paused.
     Pause,
 }
 
-/// A frame that came in.
+/// A frame that was received.
 #[derive(Debug)]
 pub(crate) enum Frame<T> {
     Message(T),
@@ -272,15 +275,16 @@ fn finish(out: &mut [u8], start: usize) {
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// How much is read at once at first: a message is short, and memory that was never used before costs a fault for each page of it.
+/// The number of bytes of the first read: a message is short, and memory that was never used before costs a fault for
+/// each page of it.
 const FIRST_READ: usize = 2 * 1024;
 
-/// Puts frames together from the bytes of a stream, however they arrive.
+/// Assembles frames from the bytes of a stream, in whatever pieces they arrive.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     buffer: Vec<u8>,
     start: usize,
-    /// How much is read at once: more while that is all used.
+    /// The number of bytes that are read at once; it grows while every read fills it.
     at_once: usize,
 }
 
@@ -295,7 +299,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Reads once from `source`; how many bytes came, 0 at its end.
+    /// Reads once from `source`; returns the number of bytes, 0 at its end.
     pub(crate) fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -312,13 +316,14 @@ impl Decoder {
         read
     }
 
-    /// The next whole frame, if it is there.
+    /// Returns the next frame, if all of it has arrived.
     pub(crate) fn next<T: for<'de> Deserialize<'de>>(&mut self) -> io::Result<Option<Frame<T>>> {
         let rest = &self.buffer[self.start..];
         let Some(length) = rest.first_chunk::<4>() else {
             return Ok(None);
         };
         let length = u32::from_le_bytes(*length) as usize;
+        // Checked before the body arrives, so that a damaged length never makes the buffer grow without bound.
         if length == 0 || length > LONGEST {
             return Err(damaged());
         }
@@ -351,7 +356,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a frame is damaged")
 }
 
-/// Reads frames until one is whole; `None` at the end of the stream.
+/// Reads until a frame is complete; returns `None` at the end of the stream.
 pub(crate) fn read_frame<T: for<'de> Deserialize<'de>>(
     decoder: &mut Decoder,
     source: &mut impl Read,

@@ -1,4 +1,4 @@
-//! Makes the root of a sandbox, as planned, out of nothing.
+//! Makes the root of a sandbox as planned, on an empty file system in memory.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use super::protocol::Failure;
 use super::sys::{self, MountAttributes};
 use crate::namespace::plan::{SandboxPlan, Space, Step};
 
-/// Where the supervisor keeps what commands do not see.
+/// The directory of the supervisor, which commands do not see.
 pub(super) const PRIVATE: &str = "/.garret";
 /// The bench, in [`PRIVATE`].
 pub(super) const BENCH: &str = "/.garret/bench";
@@ -26,16 +26,16 @@ pub(super) const BENCH: &str = "/.garret/bench";
 pub(super) const LAYERS: &str = "/.garret/layers";
 /// The mounted layers, in [`PRIVATE`].
 pub(super) const MOUNTED: &str = "/.garret/mounted";
-/// What hides paths, in [`PRIVATE`].
+/// The masks that hide paths, in [`PRIVATE`].
 pub(super) const MASKS: &str = "/.garret/masks";
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Makes the root and moves into it; whether it has a `/proc`.
+/// Makes the root and moves into it; returns whether it has a `/proc`.
 pub(super) fn make(plan: &SandboxPlan, grabbed: Option<Grabbed>) -> Result<bool> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(|error| Failure::new("separating mounts", error))?;
-    // Everything is opened before anything is covered: the bench may lie where the new root is put together.
+    // Everything is opened before anything is covered: the bench may lie below `/tmp`, which the new root covers.
     let (bench, layers) = match grabbed {
         Some(grabbed) => (grabbed.bench, grabbed.layers),
         None => (
@@ -58,13 +58,13 @@ pub(super) fn make(plan: &SandboxPlan, grabbed: Option<Grabbed>) -> Result<bool>
     Ok(has_proc)
 }
 
-/// Mounts a `/proc` of the process namespace that this process is in.
+/// Mounts a `/proc` that shows the process namespace of this process.
 pub(super) fn mount_proc(target: &Path) -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", target, "proc", flags, None::<&std::ffi::CStr>)
 }
 
-/// A step with what it needs of the host.
+/// A step of the plan, with the files of the host that it needs opened or read.
 enum Part<'a> {
     Make(&'a Step),
     Attach {
@@ -91,6 +91,7 @@ fn gather(step: &Step) -> Result<Part<'_>> {
                 .map_err(|error| named("showing the device", name, error))?,
             is_file: true,
         },
+        // A setting that cannot be read becomes an empty file, rather than a sandbox that cannot be opened.
         Step::Copy { path } => Part::Write {
             path,
             bytes: read(path).unwrap_or_default(),
@@ -132,7 +133,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file system in memory over a directory that every machine has.
+/// Mounts a file system in memory over `/tmp`, a directory that every machine has.
 fn base() -> Result<PathBuf> {
     let base = PathBuf::from("/tmp");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -190,7 +191,8 @@ fn make_step(base: &Path, step: &Step) -> Result<()> {
             rustix::fs::symlink(target, &place).map_err(|error| named("linking", path, error))
         }
         Step::Memory { path, bytes } => {
-            // A name takes about a kilobyte of memory, with or without content.
+            // Each entry takes about a kilobyte of kernel memory, with or without content, so their number is limited
+            // too.
             let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 8192).max(1024));
             make_memory(&within(base, path), options).map_err(|error| named("mounting", path, error))
         }
@@ -237,7 +239,7 @@ fn make_memory(target: &Path, options: impl Into<Vec<u8>>) -> rustix::io::Result
     mount("garret", target, "tmpfs", flags, options.as_c_str())
 }
 
-/// What only the supervisor sees.
+/// Mounts the directories that only the supervisor sees.
 fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
     let failed = |error: Errno| Failure::new("making the private directory", error);
     make_memory(&within(base, PRIVATE), "mode=700,size=16m").map_err(failed)?;
@@ -248,10 +250,12 @@ fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()>
     attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("mounting the layers", error))
 }
 
-/// Makes `base` the root, forgets the old one, and lets nothing more be made at the top.
+/// Makes `base` the root, unmounts the old root, and makes the new one read-only.
 fn enter(base: &Path) -> Result<()> {
     let failed = |error: Errno| Failure::new("entering the root", error);
     rustix::process::chdir(base).map_err(failed)?;
+    // With `.` for both, the old root lies over the new one and needs no directory of its own; the unmount takes it
+    // off.
     rustix::process::pivot_root(".", ".").map_err(failed)?;
     unmount(".", UnmountFlags::DETACH).map_err(failed)?;
     rustix::process::chdir("/").map_err(failed)?;

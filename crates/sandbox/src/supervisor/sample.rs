@@ -1,11 +1,11 @@
-//! What the processes of a command used so far, all together, as the kernel counts it for each.
+//! Sums the resources that the processes of a command have used so far, from the kernel's counters of each process.
 //!
-//! The view is the `/proc` of the command's own process namespace: whatever the command started is in it, daemons too, and nothing else is.
-//! What ended is counted by whoever waited for it, in the end by the init. Where nobody waits, the kernel forgets what a process used; so what
-//! was last seen of it is remembered here.
+//! The counters are read from the `/proc` of the command's own process namespace: every process of the command is in
+//! it, daemons too, and no other. The usage of an ended process is added to the process that waited for it, in the end
+//! the init. If none waits, the kernel forgets the usage; so the last counters that were read are kept here.
 //!
-//! A command decides how many processes it has, and a busy machine how long it takes to read of one. So a look is made in pieces of a bounded
-//! time, between which the server does its other work.
+//! A command decides how many processes it has, and the load of the machine how long one takes to read. So a sweep over
+//! all processes is made in pieces of a bounded time, between which the server does its other work.
 
 #![cfg(target_os = "linux")]
 
@@ -20,14 +20,14 @@ use super::clock::now;
 use super::ipc;
 use super::tracer::next_number;
 
-/// The first process of a command, which outlives all others and waits for whoever is orphaned.
+/// The first process of a command, which outlives all others and waits for orphaned processes.
 const INIT: u32 = 1;
 
-/// What was used.
+/// The resources that were used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Used {
     pub(super) cpu_ms: u64,
-    /// Bytes that were written to files that reach a disk.
+    /// The bytes that were written to files on a disk.
     pub(super) written: u64,
 }
 
@@ -35,59 +35,59 @@ pub(super) struct Used {
 #[derive(Debug)]
 pub(super) struct Tally {
     processes: OwnedFd,
-    /// The lists of what is held by System V IPC; none where memory is limited elsewhere.
+    /// The lists of the memory held by System V IPC; empty if a control group limits memory.
     ipc_lists: Vec<OwnedFd>,
-    /// What the last whole look saw.
+    /// The counters of each process by the last complete sweep.
     living: BTreeMap<u32, Seen>,
-    /// The look that is not over yet.
+    /// The sweep that is not complete yet.
     sweep: Option<ProcessSweep>,
-    /// What those used that ended and that nobody waited for.
+    /// The usage of ended processes that nobody waited for.
     lost: Used,
-    /// The most bytes of memory that a process of the last look ever had, where that was read.
+    /// The peak memory of the largest process, if a sweep read it.
     largest: u64,
-    /// Whether a process lets nobody see what it writes.
+    /// Whether a process hides the bytes that it writes.
     is_hidden: bool,
 }
 
-/// A look at every process that is not over yet.
+/// A sweep over every process that is not complete yet.
 #[derive(Debug)]
 struct ProcessSweep {
     entries: Dir,
     seen: BTreeMap<u32, Seen>,
 }
 
-/// The counters that a look reads of each process.
+/// The counters that a sweep reads of each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counters {
     /// Time and bytes written.
     Usage,
-    /// These, and the memory in use. The kernel may wait for the process to tell that.
+    /// Time, bytes written and the memory in use. The kernel may wait for the process to read the last.
     UsageAndMemory,
     /// Time, bytes written and the most memory that the process ever had.
     UsageAndPeak,
 }
 
-/// What was seen of a process.
+/// The counters of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
     parent: u32,
-    /// Tells it from another process that has its number later.
+    /// Its start time, which tells it from a later process with the same number.
     began: u64,
-    /// With that of the children it waited for.
+    /// Its time on processors, with that of the children it waited for.
     cpu_ms: u64,
     children_ms: u64,
-    /// The part of `cpu_ms` that the kernel worked for it.
+    /// The part of `cpu_ms` that was spent in the kernel.
     system_ms: u64,
-    /// With that of the children it waited for; `None` where it cannot be read.
+    /// The bytes it wrote, with those of the children it waited for; `None` if they cannot be read.
     written: Option<u64>,
-    /// Bytes of memory in use, what is shared counted in part.
+    /// The bytes of memory in use; shared memory is counted in part.
     memory: u64,
-    /// The part of `memory` that is shared and not of a file.
+    /// The part of `memory` that is shared and belongs to no file.
     shared_memory: u64,
 }
 
 impl Tally {
-    /// Counts the processes that this `/proc` shows.
+    /// Begins to count the processes that this `/proc` shows.
     pub(super) fn new(processes: OwnedFd, ipc_lists: Vec<OwnedFd>) -> Self {
         Self {
             processes,
@@ -100,8 +100,8 @@ impl Tally {
         }
     }
 
-    /// Goes on with a look at every process, for this long and at least at one. `None` until the look is over; then whether some ended that
-    /// nobody waited for, so that it is well to look again soon.
+    /// Continues the sweep for this time, and by at least one process. Returns `None` until the sweep is complete; then
+    /// whether processes ended that nobody waited for, so that the next sweep should come soon.
     pub(super) fn look(&mut self, piece: Duration, counters: Counters) -> Option<bool> {
         let Some(mut sweep) = self.sweep.take().or_else(|| self.begin_sweep()) else {
             return Some(false);
@@ -119,7 +119,8 @@ impl Tally {
         Some(lost != Used::default())
     }
 
-    /// Looks at every process for the last time. Of those that are not reached in time, what the last whole look saw counts.
+    /// Makes a last sweep. A process that it does not reach in time counts with its counters of the last complete
+    /// sweep.
     pub(super) fn look_last(&mut self, time: Duration) {
         self.sweep = None;
         if self.look(time, Counters::UsageAndPeak).is_none()
@@ -136,7 +137,7 @@ impl Tally {
         })
     }
 
-    /// Looks at processes until the time is over; whether it was at all of them.
+    /// Reads the counters of processes until the time is over; returns whether the sweep is complete.
     fn go_on(&mut self, sweep: &mut ProcessSweep, piece: Duration, counters: Counters) -> bool {
         let until = now() + piece;
         while let Some(pid) = next_number(&mut sweep.entries) {
@@ -148,7 +149,7 @@ impl Tally {
         true
     }
 
-    /// What was used until the last look.
+    /// Returns the usage by the last sweep.
     pub(super) fn used(&self) -> Used {
         let living = self.living.values();
         Used {
@@ -157,25 +158,26 @@ impl Tally {
         }
     }
 
-    /// The part of the time that the kernel worked for those that were there at the last look.
+    /// Returns the time in the kernel of the processes of the last sweep.
     pub(super) fn system_ms(&self) -> u64 {
         self.living.values().map(|seen| seen.system_ms).sum()
     }
 
-    /// The most bytes of memory that one of those ever had that the last look reached.
+    /// Returns the peak memory of the largest process that the last sweep reached.
     pub(super) fn largest(&self) -> u64 {
         self.largest
     }
 
-    /// Whether some process did not let itself be counted.
+    /// Returns whether some process hid the bytes that it wrote.
     pub(super) fn is_hidden(&self) -> bool {
         self.is_hidden
     }
 
-    /// Bytes of memory that were in use at the last look, what is shared counted in part; with what is held by System V IPC and that no
-    /// process shows.
+    /// Returns the bytes of memory in use by the last sweep, with the memory held by System V IPC that no process has
+    /// attached; shared memory is counted in part.
     pub(super) fn memory(&self) -> u64 {
         let all: u64 = self.living.values().map(|seen| seen.memory).sum();
+        // Attached segments of System V IPC are in the sum of the processes already, as shared memory.
         let shared = self.living.values().map(|seen| seen.shared_memory).sum();
         all + ipc::bytes_held(&self.ipc_lists).saturating_sub(shared)
     }
@@ -197,7 +199,7 @@ impl Tally {
         let written = match self.read(pid, "io") {
             Ok(text) => Some(field(&text, "write_bytes:")),
             Err(Errno::ACCESS | Errno::PERM) => None,
-            // It has just ended.
+            // The process has just ended.
             Err(_) => Some(0),
         };
         Some(Seen { written, ..seen })
@@ -212,7 +214,8 @@ impl Tally {
     }
 }
 
-/// What those used that are no longer there, as far as nobody else counts it: who waits for a process takes over what it used.
+/// Returns the usage of processes that have ended since `before`, except the part that a process took over by waiting
+/// for them.
 fn lost(before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> Used {
     let mut gone: BTreeMap<u32, Used> = BTreeMap::new();
     for (pid, seen) in before {
@@ -228,7 +231,7 @@ fn lost(before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> Used {
         lost.cpu_ms += left.cpu_ms.saturating_sub(rise.cpu_ms);
         lost.written += left.written.saturating_sub(rise.written);
     }
-    // The init may have waited for those whose parents went first.
+    // The init may have waited for processes whose parents ended first.
     let left = gone.get(&INIT).copied().unwrap_or_default();
     let orphans = rise(INIT, before, after).cpu_ms.saturating_sub(left.cpu_ms);
     lost.cpu_ms = lost.cpu_ms.saturating_sub(orphans);
@@ -239,10 +242,10 @@ fn is_there(pid: u32, seen: &Seen, after: &BTreeMap<u32, Seen>) -> bool {
     after.get(&pid).is_some_and(|now| now.began == seen.began)
 }
 
-/// The nearest one above that is still there.
+/// Returns the nearest ancestor that still runs.
 fn heir(parent: u32, before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> u32 {
     let mut pid = parent;
-    // As many steps as there are processes at most: what was read at different moments need not be a tree.
+    // Bounded by the number of processes: parents that were read at different moments need not form a tree.
     for _ in 0..before.len() {
         match before.get(&pid) {
             Some(seen) if !is_there(pid, seen, after) => pid = seen.parent,
@@ -253,7 +256,8 @@ fn heir(parent: u32, before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) 
     INIT
 }
 
-/// What a process took over, at most, between two looks. What the init has written is not known: it lets nobody look into it.
+/// Returns the usage that a process took over, at most, between two sweeps. For the init the bytes are 0: its counters
+/// cannot be read.
 fn rise(pid: u32, before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> Used {
     let (Some(before), Some(after)) = (before.get(&pid), after.get(&pid)) else {
         return Used::default();
@@ -265,15 +269,16 @@ fn rise(pid: u32, before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> 
     }
 }
 
-/// Whether a process could not be counted twice in a row. Once means nothing: a process is closed for a moment while it becomes a program.
+/// Returns whether the counters of a process could not be read twice in a row.
 fn hides(before: &BTreeMap<u32, Seen>, after: &BTreeMap<u32, Seen>) -> bool {
+    // Once means nothing: the counters of any process are closed for a moment while it executes a program.
     let is_closed = |seen: &Seen| seen.written.is_none();
     after
         .iter()
         .any(|(pid, seen)| *pid != INIT && is_closed(seen) && before.get(pid).is_some_and(is_closed))
 }
 
-/// Reads the parent, the times (in hundredths of a second) and the beginning: the fields 4, 14 to 17 and 22.
+/// Parses the parent, the times (in hundredths of a second) and the start time: the fields 4, 14 to 17 and 22.
 fn parse(stat: &str) -> Option<Seen> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let fields: Vec<u64> = after_name

@@ -1,6 +1,7 @@
-//! The process that stays inside: it lays layers, starts commands and carries bytes.
+//! The process that stays inside the sandbox: it mounts layers, starts commands and carries bytes.
 //!
-//! One thread and one loop. What takes time happens in the inits; what a command writes is read only as far as Garret has room for it.
+//! It has one thread and one loop. Steps that take time run in the inits; the output of a command is read only as far
+//! as Garret has room for it.
 
 #![cfg(target_os = "linux")]
 
@@ -32,14 +33,14 @@ use super::system_calls::Filter;
 use super::{confine, layers, root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
 
-/// The limits on everything together, and why they do not hold, where they do not.
+/// The control groups of the sandbox, and the reason if they do not hold.
 #[derive(Debug)]
 pub(super) struct Grouped {
     pub(super) groups: Groups,
     pub(super) group_failure: Option<String>,
 }
 
-/// Is the server; never returns.
+/// Runs the server; never returns.
 pub(super) fn main(
     plan: &SandboxPlan,
     channel: &UnixStream,
@@ -84,11 +85,11 @@ pub(super) fn main(
             let _ = write_message(&Answer::Failed { request: 0, failure }, &mut channel);
         }
     }
-    // Ends every process of the sandbox: this is the first of its namespace.
+    // This is the first process of its namespace, so the kernel now ends every process of the sandbox.
     sys::exit(0)
 }
 
-/// What pauses commands that live on.
+/// Returns the means by which background commands are paused.
 fn pausing(groups: &Groups, has_proc: bool) -> Pausing {
     match groups.freezer() {
         Some(Version::Two) => Pausing::FreezerTwo,
@@ -111,13 +112,14 @@ fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>
         become_user().map_err(|error| Failure::new("becoming the user of the commands", error))?;
     }
     let has_proc = root::make(plan, grabbed)?;
-    // What commands can never have again; what they have, they drop themselves.
+    // Removes the capabilities from the bounding set; each command drops the ones it holds itself.
     confine::forget_rights();
     sys::join_free_memory_at_once();
-    // After the identity has changed, which would undo both.
+    // After the change of identity, which would reset both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
         .map_err(|error| Failure::new("closing itself off", error))?;
+    // Translated once here, and inherited by every init.
     let filter = Filter::new().map_err(|_| {
         Failure::new(
             "translating the filter",
@@ -141,17 +143,17 @@ struct Server<'a> {
     channel: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
-    /// Room for what is carried.
+    /// The buffer for output that is carried.
     carried: Vec<u8>,
     groups: Groups,
     filter: Filter,
     laid: BTreeMap<String, Layer>,
     running: BTreeMap<u64, Running>,
-    /// Inits whose command is over and whose own end takes the kernel a while.
+    /// Inits whose command has ended and that the kernel has not ended yet.
     leaving: Vec<i32>,
     arriving: BTreeMap<u64, Arriving>,
     spare: Option<Spare>,
-    /// Whether it is time to make an init ahead: at first, as soon as a command was told to begin, and when one has ended.
+    /// Whether to make the next init ahead: at first, after a command was started, and after one has ended.
     wants_spare: bool,
     laid_so_far: u64,
     has_started_any: bool,
@@ -184,8 +186,9 @@ impl Server<'_> {
         });
     }
 
-    /// Writes as much as the channel takes. It never waits for that: whoever is at the other end may be waiting to be read.
+    /// Writes as much as the channel takes, and never waits.
     fn flush(&mut self) -> Served {
+        // A wait could deadlock: Garret may be blocked on writing to this process.
         while !self.out.is_empty() {
             match self.channel.write(&self.out) {
                 Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
@@ -198,7 +201,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Waits for something to happen, and deals with it.
+    /// Waits for events, and handles them.
     fn turn(&mut self) -> Served {
         let Ready { processes, is_asked } = self.wait()?;
         for (process, what) in processes {
@@ -285,7 +288,7 @@ impl Server<'_> {
                 spawn,
                 lift,
             } => {
-                // A layer that is lifted after its command is never paused.
+                // A layer that is unmounted after its command is never paused.
                 let may_pause = lift.is_none();
                 self.start(request, process, &layer, *spawn, may_pause);
                 if let Some(lift) = lift {
@@ -314,14 +317,14 @@ impl Server<'_> {
     }
 }
 
-/// What is ready.
+/// The events that one wait found.
 #[derive(Debug, Default)]
 struct Ready {
     processes: Vec<(u64, What)>,
     is_asked: bool,
 }
 
-/// What is ready on a command.
+/// The part of a command that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Output(usize),

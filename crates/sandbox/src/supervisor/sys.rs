@@ -1,6 +1,8 @@
-//! The calls to the kernel that no kept crate offers in safe form; with `host/minder.rs`, all unsafe code of Garret.
+//! The calls to the kernel that no dependency of Garret offers in safe form; with `host/minder.rs`, all unsafe code of
+//! Garret.
 //!
-//! The supervisor and everything it forks has a single thread, so that what a child inherits is whole.
+//! The supervisor and every process it forks has a single thread, so that a child never inherits memory in an
+//! intermediate state.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the smallest module that calls the kernel directly")]
@@ -9,8 +11,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Has the allocator join what is given back with what is free beside it at once. It would do so later for much at a time, in pages that a
-/// process shares with the one that forked it until either writes to them.
+/// Makes the allocator merge freed memory with its free neighbours at once. Otherwise it merges much at a time, later:
+/// in pages that a process shares with its parent until one of them writes, so that each such page is copied.
 pub(crate) fn join_free_memory_at_once() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a number of the allocator, and there is a single thread.
@@ -19,7 +21,7 @@ pub(crate) fn join_free_memory_at_once() {
     }
 }
 
-/// Namespaces for a new process, as bits of `clone`.
+/// The new namespaces for a process, as flags of `clone`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fresh(pub(crate) i32);
 
@@ -37,7 +39,7 @@ impl Fresh {
     }
 }
 
-/// Which side of a fork this is.
+/// The side of a fork that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forked {
     Child,
@@ -47,15 +49,16 @@ pub(crate) enum Forked {
 /// Forks into new namespaces. The child must end with [`exit`] and never return to its caller's caller.
 pub(crate) fn fork_into(fresh: Fresh) -> io::Result<Forked> {
     let flags = i64::from(fresh.0 | libc::SIGCHLD);
-    // SAFETY: without CLONE_VM and without a stack of its own the call is a fork: the child runs on a copy of this memory. There is a
-    // single thread, so no lock is held by a thread that the child lacks.
+    // SAFETY: without CLONE_VM and without a stack of its own the call is a fork: the child runs on a copy of this
+    // memory. There is a single thread, so no lock is held by a thread that the child lacks.
     let answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0_i64, 0_i64, 0_i64, 0_i64) };
     forked(answer)
 }
 
-/// Forks into new namespaces and into a control group of version 2, otherwise as [`fork_into`].
+/// Forks into new namespaces and into a control group of version 2. The child must end with [`exit`] and never return
+/// to its caller's caller.
 pub(crate) fn fork_into_group(fresh: Fresh, group: BorrowedFd<'_>) -> io::Result<Forked> {
-    /// What `clone3` takes, as far as version 5.7 of the kernel knows it.
+    /// The arguments of `clone3`, as of version 5.7 of the kernel.
     #[repr(C)]
     #[derive(Default)]
     struct Request {
@@ -91,13 +94,13 @@ fn forked(answer: i64) -> io::Result<Forked> {
     }
 }
 
-/// Sees its own control group as the root of all from now on.
+/// Makes the control group of this process the root of all groups that it sees.
 pub(crate) fn leave_group_view() -> io::Result<()> {
     // SAFETY: the flag leaves memory and descriptors shared as they are.
     done(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })
 }
 
-/// Ends this process at once, without running anything that its parent registered.
+/// Ends this process at once, without running the exit handlers that its parent registered.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: the call does not return and touches no memory.
     unsafe { libc::_exit(code) }
@@ -115,16 +118,16 @@ pub(crate) struct Waited {
 pub(crate) enum Status {
     Exited(i32),
     Signalled(i32),
-    /// It is traced by this process and stopped, when it was about to take this signal; 0 for none.
+    /// It is traced by this process and stopped; the number is the signal that it was about to take, 0 for none.
     Stopped(i32),
 }
 
-/// Collects one child that ended, if there is one; `block` waits for it.
+/// Collects one child that ended, if there is one; with `block`, waits for one.
 pub(crate) fn wait_any(block: bool) -> io::Result<Option<Waited>> {
     wait_for(-1, block)
 }
 
-/// Collects this child if it ended; `block` waits for it.
+/// Collects this child if it ended; with `block`, waits for its end.
 pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<Waited>> {
     let mut status = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
@@ -151,27 +154,27 @@ fn status_of(status: i32) -> Status {
         return Status::Signalled(libc::WTERMSIG(status));
     }
     if libc::WIFSTOPPED(status) {
-        // Above the signal stands which event stopped it, where it was not a signal.
+        // The bits above the signal hold the trace event that stopped the thread; they are 0 if a signal did.
         let is_by_signal = status >> 16 == 0;
         return Status::Stopped(if is_by_signal { libc::WSTOPSIG(status) } else { 0 });
     }
     Status::Exited(libc::WEXITSTATUS(status))
 }
 
-/// Begins to trace a thread, which runs on; every thread and process that it starts from now on is traced too, and stopped. All of them
-/// end with the tracer.
+/// Begins to trace a thread, which continues to run; every thread and process that it starts from now on is traced too,
+/// and stopped. All of them are killed when the tracer ends.
 pub(crate) fn seize(thread: i32) -> io::Result<()> {
     let options =
         libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_EXITKILL;
     trace(i64::from(libc::PTRACE_SEIZE), thread, i64::from(options))
 }
 
-/// Stops a thread that is traced, as soon as it is about to run outside the kernel.
+/// Stops a traced thread as soon as it is about to return from the kernel.
 pub(crate) fn interrupt(thread: i32) -> io::Result<()> {
     trace(i64::from(libc::PTRACE_INTERRUPT), thread, 0)
 }
 
-/// Lets a traced thread that is stopped go on untraced, with a signal that it was about to take; 0 for none.
+/// Detaches from a traced thread that is stopped, and delivers the signal that it was about to take; 0 for none.
 pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
     trace(i64::from(libc::PTRACE_DETACH), thread, i64::from(signal))
 }
@@ -182,7 +185,7 @@ fn trace(request: i64, thread: i32, data: i64) -> io::Result<()> {
     done(i32::try_from(answer).unwrap_or(-1))
 }
 
-/// What all children that were waited for used.
+/// The resources that ended children used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) user_us: u64,
@@ -190,7 +193,7 @@ pub(crate) struct Used {
     pub(crate) max_memory: u64,
 }
 
-/// What all children that were waited for used, with theirs.
+/// Returns the resources used by all children that were waited for, including the children they waited for.
 pub(crate) fn used_by_children() -> Used {
     // SAFETY: a zeroed rusage is a valid one, and the kernel writes into a live one.
     let usage = unsafe {
@@ -212,7 +215,7 @@ pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
     done(unsafe { libc::kill(pid, signal) })
 }
 
-/// A descriptor that is ready to read whenever a child ended; the signal itself is held back.
+/// Returns a descriptor that is readable whenever a child has ended; the signal itself is blocked.
 pub(crate) fn children_ended() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by sigemptyset before it is read; the descriptor is new and owned by nobody else.
     unsafe {
@@ -228,7 +231,7 @@ pub(crate) fn children_ended() -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives a program the signals as it expects them: none held back, none ignored.
+/// Resets the signals to the state that a program expects: none blocked, SIGPIPE not ignored.
 pub(crate) fn reset_signals() {
     // SAFETY: the set is initialised by sigemptyset; the default action is no function of this program.
     unsafe {
@@ -244,7 +247,7 @@ pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
-/// Closes every descriptor from 3 on but these.
+/// Closes every descriptor from 3 on except these.
 pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
     kept.sort_unstable();
@@ -264,7 +267,7 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     done(i32::try_from(answer).unwrap_or(-1))
 }
 
-/// What a mount is made to be.
+/// The attributes to set on a mount.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MountAttributes<'a> {
     pub(crate) is_read_only: bool,
@@ -274,7 +277,7 @@ pub(crate) struct MountAttributes<'a> {
     pub(crate) is_recursive: bool,
 }
 
-/// Changes what the mount at `mount` is; set-user-id files lose their power on it in any case.
+/// Sets the attributes of a mount; set-user-id bits lose their effect on it in any case.
 pub(crate) fn set_mount(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) -> io::Result<()> {
     let mut set = libc::MOUNT_ATTR_NOSUID;
     for (is_wanted, bit) in [
@@ -324,7 +327,7 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
     }
 }
 
-/// Becomes another program. Returns only where that fails.
+/// Executes another program in this process. Returns only if that fails.
 pub(crate) fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
     let arguments = pointers(arguments);
     let environment = pointers(environment);
@@ -339,10 +342,11 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     pointers
 }
 
-/// Whether the kernel refuses this process a new user namespace, a mount and a raw socket, as it should; for the probe.
+/// Returns whether the kernel refuses this process a new user namespace, a mount and a raw socket, as it should; for
+/// the probe.
 pub(crate) fn is_confined() -> bool {
-    // SAFETY: the calls take literals and null pointers that the kernel accepts; a call that succeeds changes only this process, which
-    // ends right after.
+    // SAFETY: the calls take literals and null pointers that the kernel accepts; a call that succeeds changes only this
+    // process, which ends right after.
     unsafe {
         libc::unshare(libc::CLONE_NEWUSER) != 0
             && libc::mount(
@@ -356,7 +360,7 @@ pub(crate) fn is_confined() -> bool {
     }
 }
 
-/// Whether no file can be made at `path`.
+/// Returns whether no file can be made in `directory`.
 pub(crate) fn shuts_out(directory: &std::path::Path) -> bool {
     rustix::fs::open(
         directory.join(".garret-probe"),
@@ -366,7 +370,7 @@ pub(crate) fn shuts_out(directory: &std::path::Path) -> bool {
     .is_err()
 }
 
-/// Puts a descriptor at one of the three standard places.
+/// Makes a descriptor one of the three standard streams.
 pub(crate) fn place_at(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
     // SAFETY: 0, 1 and 2 are owned by nobody in this program.
     done(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })

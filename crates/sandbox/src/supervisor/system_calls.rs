@@ -1,7 +1,8 @@
-//! The filter of system calls: what a build, a test or a server has no use for is refused.
+//! The filter of system calls: it refuses calls that a build, a test or a server has no use for.
 //!
-//! It is a list of what is refused, not of what is allowed: a command may be any program, and a call that is refused without need looks
-//! like a defect of that program. The namespaces are the boundary; this takes away the parts of the kernel where holes in it were found.
+//! It lists the refused calls, not the allowed ones: a command may be any program, and a call that is refused without
+//! need looks like a defect of that program. The namespaces are the boundary; the filter takes away parts of the kernel
+//! in which holes were found.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +15,7 @@ use seccompiler::{
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that are refused whatever their arguments.
+/// The calls that are refused with any arguments.
 const REFUSED: [i64; 51] = [
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -69,7 +70,7 @@ const REFUSED: [i64; 51] = [
     libc::SYS_set_mempolicy_home_node,
 ];
 
-/// Calls that look as if the kernel did not have them, so that programs take the older way.
+/// The calls that fail as if the kernel did not have them, so that programs use an older call instead.
 const UNKNOWN: [i64; 12] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -85,7 +86,7 @@ const UNKNOWN: [i64; 12] = [
     FILE_SETATTR,
 ];
 
-// The `libc` crate does not have these yet. From 424 on, a call has one number on every processor.
+// The `libc` crate does not have these yet. From 424 on, a call has the same number on every processor.
 const STATMOUNT: i64 = 457;
 const LISTMOUNT: i64 = 458;
 const LSM_GET_SELF_ATTR: i64 = 459;
@@ -95,15 +96,16 @@ const OPEN_TREE_ATTR: i64 = 467;
 const FILE_GETATTR: i64 = 468;
 const FILE_SETATTR: i64 = 469;
 
-/// The first number that nobody has reviewed: all up to that of Linux 6.18 are. A newer kernel may give it to any call, so it and all
-/// above look as if the kernel did not have them. On x86-64 that also takes the second set of numbers, which no rule sees.
+/// The first number that was not reviewed; all numbers of Linux 6.18 are. A newer kernel may use it for any call, so
+/// this number and all above fail as if the kernel did not have them. On x86-64 that also covers the second set of
+/// numbers, which no rule matches.
 const FIRST_UNREVIEWED: u32 = FILE_SETATTR as u32 + 1;
 
-/// Families of sockets that are not refused; of netlink only what tells of interfaces.
+/// The families of sockets that are allowed; of netlink, only the protocol that reports interfaces.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The ways of execution that are allowed: Linux, a 32-bit machine by name, both with the version of Linux 2.6, and the question which
-/// one it is.
+/// The execution domains that are allowed: Linux, a 32-bit machine by name, both with the version number of Linux 2.6,
+/// and the query of the current one.
 const PERSONALITIES: [i32; 5] = [0, LINUX_32, LINUX_2_6, LINUX_32 | LINUX_2_6, -1];
 const LINUX_32: i32 = 0x8;
 const LINUX_2_6: i32 = 0x2_0000;
@@ -118,7 +120,7 @@ const NEW_NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// A filter begins with three steps that refuse every other architecture.
+/// The number of instructions at the beginning of a filter, which refuse every other architecture.
 const AFTER_ARCHITECTURE: usize = 3;
 
 const LOAD: u16 = 0x20;
@@ -130,15 +132,16 @@ const NUMBER_OFFSET: u32 = 0;
 const ALLOW: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000;
 const REFUSE_AS_UNKNOWN: u32 = REFUSE | libc::ENOSYS as u32;
-/// The call is not made, and succeeds.
+/// Skips the call, and lets it succeed.
 const IGNORE: u32 = REFUSE;
 
-/// The filter, ready to be installed. It is one: the kernel translates each and tries it on every number, for each command anew.
+/// The translated filter. All rules are in one filter: the kernel translates each filter and tries it on every number,
+/// for each command anew.
 #[derive(Debug)]
 pub(super) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Translates it for this processor.
+    /// Translates the rules for this processor.
     pub(super) fn new() -> Result<Self, seccompiler::BackendError> {
         let mut rules = refused()?;
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
@@ -147,6 +150,8 @@ impl Filter {
             .chain(ignore_core_limits())
             .chain(judge_by_number(&spans(&rules), 0))
             .collect::<Vec<_>>();
+        // Calls that are refused with any arguments are judged by the search by number; only the others remain as
+        // rules.
         rules.retain(|_, rules| !rules.is_empty());
         let mut program: BpfProgram =
             SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()?;
@@ -154,22 +159,22 @@ impl Filter {
         Ok(Self(program))
     }
 
-    /// Installs it on this process for good, and on all that it starts.
+    /// Installs the filter for good, on this process and all that it starts.
     pub(super) fn install(&self) -> Result<(), seccompiler::Error> {
         seccompiler::apply_filter(&self.0)
     }
 }
 
-/// Numbers that are judged alike, whatever the arguments.
+/// A range of numbers that get the same verdict with any arguments.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: u32,
-    /// The first that is not in it any more; none where it has no end.
+    /// The first number after the range; `None` if the range has no end.
     to: Option<u32>,
     verdict: u32,
 }
 
-/// The verdict on a reviewed number, where that does not depend on the arguments.
+/// Returns the verdict on a reviewed number, unless it depends on the arguments.
 fn verdict(number: u32, rules: &Rules) -> Option<u32> {
     let number = i64::from(number);
     if UNKNOWN.contains(&number) {
@@ -182,7 +187,7 @@ fn verdict(number: u32, rules: &Rules) -> Option<u32> {
     }
 }
 
-/// All numbers but those that are judged by their arguments, in order.
+/// Returns the ranges of all numbers except those that are judged by their arguments, in order.
 fn spans(rules: &Rules) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for number in 0..FIRST_UNREVIEWED {
@@ -203,10 +208,11 @@ fn spans(rules: &Rules) -> Vec<Span> {
     spans
 }
 
-/// Looks by halves for the span that a number is in, and gives its verdict; a number in none goes on after all of it and `after` steps more.
-/// The kernel tries a filter on every number when it is installed, and each trial would compare with every rule: that took longer than all
-/// the rest of making a command ready.
+/// Makes a binary search for the range of a number that returns its verdict; a number in no range continues `after`
+/// instructions behind it.
 fn judge_by_number(spans: &[Span], after: usize) -> Vec<sock_filter> {
+    // The kernel tries a filter on every number when it is installed. A comparison with every rule in turn took longer
+    // than all other steps of making a command ready.
     if let [span] = spans {
         let mut steps = judge_span(*span);
         steps.push(step(JUMP, (0, 0), after as u32));
@@ -234,14 +240,14 @@ fn judge_span(span: Span) -> Vec<sock_filter> {
     }
 }
 
-/// One step of a filter: where to go on if it is so, and if not.
+/// Makes one instruction of a filter; `jt` and `jf` are the jumps if its condition holds and if it does not.
 const fn step(code: u16, (jt, jf): (u8, u8), k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// Ignores what sets the limit of the size of a core, after the number was loaded. The limit must stay at
-/// [`NO_CORE`](super::confine): with a lower one, a crash starts the program that the host has for cores. Programs that lower it, such as
-/// `gpg`, want to leave no core, and give up where they cannot.
+/// Makes the instructions that skip every call which sets the limit of the size of a core; the number is loaded before.
+/// The limit must stay at [`NO_CORE`](super::confine): with a lower one, a crash starts the program that the host has
+/// for cores. Programs that lower it, such as `gpg`, want to leave no core, and give up if the call fails.
 fn ignore_core_limits() -> [sock_filter; 14] {
     [
         step(JUMP_IF_EQUAL, (0, 4), libc::SYS_setrlimit as u32),
@@ -249,7 +255,7 @@ fn ignore_core_limits() -> [sock_filter; 14] {
         step(JUMP_IF_EQUAL, (0, 1), libc::RLIMIT_CORE),
         step(RETURN, (0, 0), IGNORE),
         step(LOAD, (0, 0), NUMBER_OFFSET),
-        // Who asks for the limit before, too, cannot be answered here: a rule refuses that.
+        // A call that also asks for the old limit cannot be answered by a filter: a rule refuses it.
         step(JUMP_IF_EQUAL, (0, 8), libc::SYS_prlimit64 as u32),
         step(LOAD, (0, 0), argument_offset(1)),
         step(JUMP_IF_EQUAL, (0, 5), libc::RLIMIT_CORE),
@@ -262,7 +268,7 @@ fn ignore_core_limits() -> [sock_filter; 14] {
     ]
 }
 
-/// Where the lower half of an argument lies, for a filter on a little-endian processor.
+/// Returns the offset of the lower half of an argument, for a filter on a little-endian processor.
 const fn argument_offset(argument: u32) -> u32 {
     16 + 8 * argument
 }
@@ -317,8 +323,9 @@ fn new_namespaces() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         .collect()
 }
 
-/// Other families reach parts of the kernel that hold no namespace, raw ones see what is not theirs.
+/// Refuses raw sockets and all but a few families.
 fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    // Other families reach parts of the kernel without namespaces, and raw sockets see packets of other processes.
     let other = FAMILIES
         .iter()
         .map(|family| when(0, Is::Ne, *family))
@@ -334,13 +341,14 @@ fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     ])
 }
 
-/// A pair of sockets is made of the one family that has pairs and is of use.
+/// Refuses pairs of sockets except of the Unix family, the only useful one that has pairs.
 fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     Ok(vec![SeccompRule::new(vec![when(0, Is::Ne, libc::AF_UNIX)?])?])
 }
 
-/// Every way of execution but these is refused. The others switch off protections, such as addresses that cannot be guessed.
+/// Refuses every execution domain except those in [`PERSONALITIES`].
 fn personalities() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    // The others switch off protections, such as the randomization of addresses.
     let other = PERSONALITIES
         .iter()
         .map(|personality| when(0, Is::Ne, *personality))
@@ -348,7 +356,7 @@ fn personalities() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     Ok(vec![SeccompRule::new(other)?])
 }
 
-/// Nobody sets the limit of the size of a core; [`ignore_core_limits`] says why.
+/// Refuses to set the limit of the size of a core; [`ignore_core_limits`] says why.
 fn core_limits() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let is_set = SeccompCondition::new(2, Length::Qword, Is::Ne, 0)?;
     Ok(vec![SeccompRule::new(vec![
@@ -357,7 +365,7 @@ fn core_limits() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     ])?])
 }
 
-/// Nobody types on another's terminal.
+/// Refuses to type on another process's terminal.
 fn terminals() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     [libc::TIOCSTI, libc::TIOCLINUX]
         .iter()
@@ -365,8 +373,9 @@ fn terminals() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
         .collect()
 }
 
-/// A device of number 0 is how a layer says that something was deleted: nobody makes one by hand.
+/// Refuses to make device files.
 fn devices(argument: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    // A character device of number 0 is a whiteout: in a layer, it means that an entry was deleted.
     let format = libc::S_IFMT as i32;
     [libc::S_IFCHR, libc::S_IFBLK]
         .iter()
@@ -413,8 +422,8 @@ mod tests {
     fn calls_that_nobody_needs_look_as_if_the_kernel_did_not_have_them() {
         let filter = Filter::new().unwrap().0;
         let architecture = filter[1].k;
-        // `clone3` and the three of `io_uring`, `statmount` and `listmount`, the three of `lsm_*`, `open_tree_attr`, `file_getattr`,
-        // `file_setattr`, and the first that nobody has reviewed.
+        // `clone3` and the three of `io_uring`, `statmount` and `listmount`, the three of `lsm_*`, `open_tree_attr`,
+        // `file_getattr`, `file_setattr`, and the first that nobody has reviewed.
         let numbers = [
             425, 426, 427, 435, 457, 458, 459, 460, 461, 467, 468, 469, 470, 471, 499,
         ];

@@ -1,7 +1,8 @@
-//! Stops the processes of a command by tracing them, where no control group can freeze them.
+//! Stops the processes of a command by tracing them, if no control group can freeze them.
 //!
-//! A thread that is stopped by its tracer stays so, whatever signal it is sent, SIGCONT included. When it is let go, it is what it was: one
-//! that a signal had stopped before is still stopped, and a signal that it was about to take reaches it.
+//! A thread that is stopped by its tracer stays stopped, whatever signal it is sent, SIGCONT included. When the tracer
+//! detaches, the thread is in its state from before: one that a signal had stopped is still stopped, and a signal that
+//! was about to be delivered reaches it.
 
 #![cfg(target_os = "linux")]
 
@@ -15,34 +16,34 @@ use rustix::io::Errno;
 use super::clock::now;
 use super::sys::{self, Status};
 
-/// Where the kernel has a process wait until the child that shares its memory executes a program or ends.
+/// The kernel functions in which a process waits until the child that shares its memory executes a program or ends.
 pub(crate) const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
 
 /// The threads that this process traces.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
-    /// Each with the signal that it was about to take; 0 for none.
+    /// Each thread with the signal that it was about to take; 0 for none.
     threads: BTreeMap<i32, i32>,
     is_holding: bool,
 }
 
-/// What came of stopping everything.
+/// The result of stopping every process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopping {
-    /// Nothing runs.
+    /// Every process is stopped.
     Still,
     /// The program ended meanwhile.
     Ended(Status),
-    /// Something runs on.
+    /// Some process still runs.
     Failed,
 }
 
 impl Tracer {
-    /// Stops every thread of every process in this process namespace but its first process, which calls this. Gives up after `within`, also
-    /// in the middle of a look.
+    /// Stops every thread of every process in this process namespace except its first process, which calls this. Gives
+    /// up after `within`, also in the middle of a scan of `/proc`.
     ///
-    /// Everything is still when two looks in a row find the same threads, all of them still. A process that hands over to a child and ends
-    /// escapes one look; its child is then a new thread of the next one.
+    /// Every process is stopped when two scans in a row find the same threads, all of them stopped. A process that
+    /// hands over to a child and ends escapes one scan; its child is then a new thread of the next one.
     pub(super) fn stop_all(&mut self, program: i32, within: Duration) -> Stopping {
         self.is_holding = true;
         let until = now() + within;
@@ -65,16 +66,16 @@ impl Tracer {
         Stopping::Failed
     }
 
-    /// Lets everything go on.
+    /// Lets every process continue.
     pub(super) fn let_go(&mut self) {
         self.is_holding = false;
         for (thread, signal) in std::mem::take(&mut self.threads) {
-            // One that waits in the kernel cannot be let go before it stops; `collect` hears of that.
+            // A thread that waits in the kernel cannot be detached before it stops; `collect` does so then.
             let _ = sys::detach(thread, signal);
         }
     }
 
-    /// Takes note of every child that ended and of every thread that stopped; how the program ended, if it did.
+    /// Collects every child that ended and every thread that stopped; returns how the program ended, if it did.
     pub(super) fn collect(&mut self, program: i32) -> Option<Status> {
         while let Ok(Some(waited)) = sys::wait_any(false) {
             match waited.status {
@@ -95,8 +96,8 @@ impl Tracer {
         None
     }
 
-    /// Looks at every thread, and begins to trace those that run. The threads, where none runs; `None` where one does, and where the time is
-    /// over before the last.
+    /// Scans every thread, and begins to trace those that run. Returns the threads if none of them runs; `None` if one
+    /// does, or if the time is over before the last one.
     fn look(&mut self, until: Instant) -> rustix::io::Result<Option<Vec<u32>>> {
         let mut is_still = true;
         let mut threads = Vec::new();
@@ -127,7 +128,8 @@ impl Tracer {
     }
 
     fn trace(&mut self, thread: i32) {
-        // One that is gone, or that another process of the command traces, cannot be traced: the next look tells.
+        // A thread that has ended, or that another process of the command traces, cannot be traced: the next scan tells
+        // which.
         if !self.threads.contains_key(&thread) && sys::seize(thread).is_ok() {
             self.threads.insert(thread, 0);
             let _ = sys::interrupt(thread);
@@ -135,22 +137,24 @@ impl Tracer {
     }
 }
 
-/// Whether a thread runs nothing and cannot begin to: it is stopped by a tracer, dead, or waits for a child that is so itself. A tracer other
-/// than this process is a process of the same command, and so is stopped too.
+/// Returns whether a thread does not run and cannot begin to: it is stopped by a tracer, dead, or waits for a child for
+/// which the same holds.
 fn is_thread_still(path: &str) -> bool {
     let stat = match read(&format!("{path}/stat")) {
         Ok(stat) => stat,
         Err(error) => return is_gone(error),
     };
     match state(&stat) {
+        // Its tracer, if not this process, is a process of the same command, and so is stopped too.
         Some(b't' | b'Z' | b'X') => true,
         Some(b'D') => read(&format!("{path}/wchan")).is_ok_and(|place| WAITS_FOR_CHILD.contains(&place.as_slice())),
         _ => false,
     }
 }
 
-/// The state stands after the name, which may hold anything, parentheses too.
+/// Returns the state of a thread from its `stat` file.
 fn state(stat: &[u8]) -> Option<u8> {
+    // The state follows the name, which may hold any byte, a parenthesis too: so the last one is searched for.
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
     stat.get(end_of_name + 2).copied()
 }
@@ -163,7 +167,7 @@ fn read(path: &str) -> rustix::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether an error of `/proc` says that the process or thread is no more.
+/// Returns whether an error of `/proc` says that the process or thread has ended.
 fn is_gone(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::SRCH)
 }
@@ -174,7 +178,8 @@ fn entries(path: &str) -> rustix::io::Result<Dir> {
     Dir::new(directory)
 }
 
-/// The next entry of a directory of `/proc` that is a number. The kernel lists processes by number as they are when it comes to them.
+/// Returns the next entry of a directory of `/proc` that is a number. The kernel lists the processes in order of their
+/// numbers, each in its state at that moment.
 pub(super) fn next_number(entries: &mut Dir) -> Option<u32> {
     let mut numbers = entries
         .flatten()

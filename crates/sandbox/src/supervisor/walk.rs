@@ -1,7 +1,8 @@
-//! How much a layer holds, counted while commands work on it.
+//! Counts the bytes stored in a layer while commands work on it.
 //!
-//! The kernel's counters of a process can be hidden by the process, and go with it; what lies in a layer cannot. The tree is walked in short
-//! pieces, because whoever walks has other things to do, and by handles, because whoever made the tree may change it meanwhile.
+//! A process can hide the kernel's counters of its writes, and they end with the process; the files in a layer cannot
+//! be hidden. The tree is walked in short pieces, because the server has other work, and by handles, because commands
+//! may change the tree meanwhile.
 
 #![cfg(target_os = "linux")]
 
@@ -16,36 +17,38 @@ use rustix::io::Errno;
 use super::clock::now;
 use crate::effects::beneath::open;
 
-/// What an entry takes besides its blocks: its inode. So files without content count as well.
+/// The bytes of an inode, which each entry takes besides its blocks. So files without content count as well.
 const INODE: u64 = 256;
-/// From here on a path goes on from a handle of its own: a command can nest deeper than the kernel takes paths.
+/// The length at which a path continues from a new handle: a command can nest directories deeper than the kernel
+/// accepts paths.
 const LONG_PATH: usize = 2048;
-/// How many entries are looked at between two looks at the clock.
+/// The number of entries between two readings of the clock.
 const ENTRIES: usize = 64;
 
-/// A walk that is under way.
+/// A walk through the tree of a layer.
 #[derive(Debug)]
 pub(super) struct Walk {
     waiting: Vec<Place>,
     reading: Option<Reading>,
-    /// Files with several names that were counted.
+    /// The files with several names that were counted already.
     linked: HashSet<u64>,
     bytes: u64,
     is_blind: bool,
 }
 
-/// A directory, by its names below one that is open. A place has only its own name: many may wait in a directory whose path is long.
+/// A directory, by its path below an open directory. Each value holds only its own name and shares those above it,
+/// because many directories with one long path above them may wait.
 #[derive(Debug)]
 struct Place {
     base: Rc<OwnedFd>,
-    /// The directory above, where that is not the base.
+    /// The directory above, unless that is the base.
     above: Option<Rc<Place>>,
     name: Vec<u8>,
     /// The length of its path below the base.
     length: usize,
 }
 
-/// A directory that is being read, and from where paths of what is in it begin.
+/// A directory that is being read, and its place, from which the paths of its entries begin.
 #[derive(Debug)]
 struct Reading {
     entries: Dir,
@@ -65,7 +68,7 @@ impl Walk {
         }
     }
 
-    /// Goes on for about so long; whether everything was seen.
+    /// Continues for about this time; returns whether the whole tree was seen.
     pub(super) fn go_on(&mut self, time: Duration) -> bool {
         let until = now() + time;
         while self.step() {
@@ -76,17 +79,17 @@ impl Walk {
         true
     }
 
-    /// The bytes that were found so far.
+    /// Returns the bytes that were found so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether something could not be looked into.
+    /// Returns whether a directory could not be read.
     pub(super) fn is_blind(&self) -> bool {
         self.is_blind
     }
 
-    /// Looks at some entries; whether there are more.
+    /// Counts some entries; returns whether there are more.
     fn step(&mut self) -> bool {
         let Some(mut reading) = self.reading.take().or_else(|| self.enter_next()) else {
             return !self.waiting.is_empty();
@@ -105,7 +108,7 @@ impl Walk {
         let place = self.waiting.pop()?;
         match place.enter() {
             Ok(reading) => return Some(reading),
-            // It was removed or replaced since it was seen.
+            // The directory was removed or replaced since it was seen.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(_) => self.is_blind = true,
         }
@@ -122,7 +125,7 @@ impl Walk {
             return;
         }
         let Ok(directory) = reading.entries.fd() else { return };
-        // What cannot be seen any more was removed since.
+        // An entry that is not found any more was removed meanwhile.
         let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
             return;
         };
@@ -134,6 +137,7 @@ impl Walk {
 
     fn count(&mut self, stat: &Stat) {
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        // A file is counted under the first of its names only; the link count of a directory says nothing about names.
         if is_directory || stat.st_nlink < 2 || self.linked.insert(stat.st_ino) {
             self.bytes += stat.st_blocks as u64 * 512 + INODE;
         }
@@ -141,7 +145,7 @@ impl Walk {
 }
 
 impl Place {
-    /// The directory that paths begin at.
+    /// Makes an open directory the one that paths begin at.
     fn base(directory: OwnedFd) -> Self {
         Self {
             base: Rc::new(directory),
@@ -172,7 +176,7 @@ impl Place {
         }
     }
 
-    /// The path below the base.
+    /// Returns the path below the base.
     fn path(&self) -> Vec<u8> {
         let above = std::iter::successors(self.above.as_deref(), |place| place.above.as_deref());
         let mut names: Vec<&[u8]> = above.map(|place| &place.name[..]).collect();

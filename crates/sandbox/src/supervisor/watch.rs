@@ -1,4 +1,4 @@
-//! Whether a command is over a limit that holds for all of its processes together.
+//! Checks the limits that hold for all processes of a command together.
 
 #![cfg(target_os = "linux")]
 
@@ -9,21 +9,23 @@ use super::held;
 use super::protocol::{Ending, SpawnLimits};
 use super::sample::{Counters, Tally, Used};
 
-/// How long after its start a command is first looked at, and how often then.
+/// The time from the start of a command to its first check, and between the later ones.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(50);
-/// How soon it is looked at again where processes end that nobody waits for, and how many times as long as a look took at least.
+/// The shortest time to the next check if processes ended that nobody waited for, and that time as a multiple of the
+/// time a check took.
 const SOON: Duration = Duration::from_millis(4);
 const REST: u32 = 20;
-/// How long one piece of a look takes at most, and the last look before a command is killed: neither grows with the number of processes.
+/// The longest time for one piece of a check, and for the last check before a command is killed: neither grows with the
+/// number of processes.
 const PIECE: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
-/// What is known of a command and its limits.
+/// The limits of a command, and its usage by the last check.
 #[derive(Debug)]
 pub(super) struct Watch {
     limits: SpawnLimits,
-    /// Whether memory is limited elsewhere.
+    /// Whether a control group limits memory.
     has_group: bool,
     tally: Option<Tally>,
     started: Instant,
@@ -32,28 +34,28 @@ pub(super) struct Watch {
     in_use: u64,
 }
 
-/// What is known of a command from elsewhere than its processes.
+/// The usage of a command that its control group and its layer show.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
-    /// Its time on processors, where its own control group counts that.
+    /// Its time on processors, if its own control group counts that.
     pub(super) cpu_ms: Option<u64>,
-    /// Bytes that lie in its layer and that nobody's counters explain.
+    /// The bytes stored in its layer that no counter explains.
     pub(super) unexplained: u64,
-    /// Whether there may be more of them.
+    /// Whether there may be more such bytes, because a part of the layer could not be read.
     pub(super) is_blind: bool,
 }
 
-/// What a command used, as far as that can be seen while it runs.
+/// The resources that a command used, as far as they can be seen while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Spent {
     pub(super) user_ms: u64,
     pub(super) system_ms: u64,
-    /// Of the largest process.
+    /// The peak memory of the largest process.
     pub(super) max_memory: u64,
 }
 
 impl Watch {
-    /// Begins with the command.
+    /// Begins to watch a command that starts now.
     pub(super) fn new(limits: SpawnLimits, has_group: bool, tally: Option<Tally>) -> Self {
         let started = now();
         Self {
@@ -79,17 +81,17 @@ impl Watch {
         Some(self.started + Duration::from_millis(self.limits.wall_ms?))
     }
 
-    /// When it must be looked at next.
+    /// Returns the time of the next check.
     pub(super) fn wakes(&self) -> Instant {
         self.deadline().map_or(self.next, |deadline| deadline.min(self.next))
     }
 
-    /// What its own processes used until the last look.
+    /// Returns the usage of its processes by the last check.
     pub(super) fn used(&self) -> Used {
         self.tally.as_ref().map(Tally::used).unwrap_or_default()
     }
 
-    /// Looks at its processes, for one piece of time.
+    /// Continues the check of its processes, for one piece of time.
     pub(super) fn look(&mut self) {
         let begun = now();
         let counters = if self.counts_memory() {
@@ -99,6 +101,8 @@ impl Watch {
         };
         let looked = self.tally.as_mut().map(|tally| tally.look(PIECE, counters));
         let end = now();
+        // Short-lived processes that nobody waits for take their counters with them, so a command with such is checked
+        // more often.
         self.next = end
             + match looked {
                 Some(None) => Duration::ZERO,
@@ -107,12 +111,12 @@ impl Watch {
             };
     }
 
-    /// Whether the memory of the processes is added up here.
+    /// Returns whether the memory of the processes is added up here.
     fn counts_memory(&self) -> bool {
         !self.has_group && self.limits.memory.is_some()
     }
 
-    /// Looks at its processes for the last time; `group` is the time on processors, where its own control group counts that.
+    /// Checks its processes for the last time; `group` is the time on processors, if its own control group counts that.
     pub(super) fn spent(&mut self, group: Option<u64>) -> Spent {
         let Some(tally) = &mut self.tally else {
             return Spent::default();
@@ -127,7 +131,7 @@ impl Watch {
         }
     }
 
-    /// The limit that it is over, by the last look.
+    /// Returns the limit that it is over, by the last check.
     pub(super) fn is_over(&self, around: Around) -> Option<Ending> {
         let limits = &self.limits;
         let is_over = |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used > limit);
@@ -145,11 +149,12 @@ impl Watch {
         is_over(memory, limits.memory).then_some(Ending::Memory)
     }
 
-    /// What was written. Where a process does not let itself be counted, and where the layer cannot be looked through, the whole file system
-    /// stands in for them: whatever it lost since the command began.
+    /// Returns the bytes that the command wrote.
     fn written(&self, around: Around) -> u64 {
         let in_memory = held::in_memory().saturating_sub(self.in_memory);
         let counted = self.used().written + around.unexplained;
+        // If a process hides its counters, or a part of the layer cannot be read, the growth of the whole file system
+        // since the start of the command is the only upper bound.
         let is_hidden = around.is_blind || self.tally.as_ref().is_some_and(Tally::is_hidden);
         let lost = if is_hidden {
             held::in_use().saturating_sub(self.in_use)

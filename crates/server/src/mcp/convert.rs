@@ -1,4 +1,4 @@
-//! From what Garret says to what MCP says.
+//! Conversion of Garret's definitions and answers to MCP types.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::ServeOptions;
 
-/// Where the metadata of a failed call holds its error: `kind`, `message`, `hint`, `path`.
+/// The key of the error in the metadata of a failed call: `kind`, `message`, `hint`, `path`.
 const ERROR_KEY: &str = "garret/error";
 
-/// A definition as `tools/list` shows it: with an output schema where the answers carry data.
+/// Returns a definition as `tools/list` shows it: with an output schema if the answers carry data.
 pub(super) fn tool(definition: Definition, options: ServeOptions) -> Tool {
     let hints = definition.annotations;
     let annotations = ToolAnnotations::new()
@@ -36,8 +36,7 @@ fn object(schema: Value) -> Arc<JsonObject> {
     }
 }
 
-/// An answer as `tools/call` returns it: the text, images beside it, and the data where it is wanted. A failure has no data, and clients hold structured
-/// content against the output schema even then; so its error goes where a program finds it and no schema applies: the metadata.
+/// Returns an answer as `tools/call` returns it: the text, its images, and the data if the options ask for it.
 pub(super) fn result(answer: Answer, options: ServeOptions) -> CallToolResult {
     let images = answer
         .images
@@ -52,6 +51,8 @@ pub(super) fn result(answer: Answer, options: ServeOptions) -> CallToolResult {
         }
         Some(error) => {
             let mut result = CallToolResult::error(content);
+            // Not in the structured content: clients check that against the output schema even for a failure, which has
+            // no data. In the metadata a program finds the error, and no schema applies.
             result.meta = Some(error_meta(&error));
             result
         }

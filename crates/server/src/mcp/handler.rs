@@ -13,40 +13,42 @@ use tokio::sync::watch;
 use super::convert;
 use super::progress::Progress;
 
-/// How many characters of what a client calls itself and its calls are kept with each change.
+/// How many characters of the names of a client and its calls are kept with each change.
 const NAME_CHARACTERS: usize = 200;
-/// Where the metadata of a request may hold the model's id of the call; the first that is there counts. The first key is Garret's own,
-/// the other is sent by Claude Code and the Claude Agent SDK.
+/// The keys in the metadata of a request that may hold the model's id of the call; the first one present counts. The
+/// first key is Garret's own, the other is sent by Claude Code and the Claude Agent SDK.
 const CALL_ID_KEYS: [&str; 2] = ["garret/toolCallId", "claudecode/toolUseId"];
-/// How much of an id names a session.
+/// How many characters of an id name a session.
 const SESSION_LETTERS: usize = 12;
 
 /// How a toolbox is served.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// Whether tools have output schemas and answers carry data beside the text. Several clients show a model the data alone where there
-    /// is any, without the line numbers and hints of the text.
+    /// Whether tools have output schemas and answers carry data beside the text. Several clients show a model only the
+    /// data if there is any, without the line numbers and hints of the text.
     pub structured: bool,
 }
 
-/// Serves one toolbox to one client. Lists and calls come from the same toolbox, so what is not listed cannot be called.
+/// Serves one toolbox to one client. Lists and calls use the same toolbox, so a tool that is not listed cannot be
+/// called.
 #[derive(Debug, Clone)]
 pub struct Handler {
     toolbox: Toolbox,
-    /// Made once: schemas do not change while a workspace is open.
+    /// The list of tools. Made once: schemas do not change while a workspace is open.
     tools: Vec<Tool>,
-    /// What the changes of this connection have in common.
+    /// The session of all changes of this connection.
     session: String,
     options: ServeOptions,
 }
 
 impl Handler {
-    /// Serves `toolbox`. The session is the one that its actor names, or a new one: the ids of calls begin again with every connection,
-    /// and mean something only within it.
+    /// Creates a handler for `toolbox`. Its session is the one that the actor of the toolbox names, or a new one.
     pub fn new(toolbox: Toolbox, options: ServeOptions) -> Self {
         let tool = |definition| convert::tool(definition, options);
         let tools = toolbox.definitions().into_iter().map(tool).collect();
         let session = toolbox.workspace().actor().session.clone();
+        // Without a session of its own, the ids of calls would be ambiguous: clients count them from the start with
+        // every connection.
         let session = session.unwrap_or_else(|| new_session(toolbox.workspace().ids()));
         Self {
             toolbox,
@@ -56,7 +58,8 @@ impl Handler {
         }
     }
 
-    /// The toolbox, with its operations attributed to this call of this client, and a watch on its wait for other commands.
+    /// Returns the toolbox, with its operations attributed to this call of this client, and a receiver that shows when
+    /// it waits for other commands.
     fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> (Toolbox, watch::Receiver<Option<TurnWaiting>>) {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
@@ -130,13 +133,14 @@ impl ServerHandler for Handler {
         self.tools.iter().find(|tool| tool.name == name).cloned()
     }
 
-    /// What the SDK could read as no request that it knows. A method of tools with parameters of a wrong shape is one of them, and a
-    /// client that is told of an unknown method looks in the wrong place.
+    /// Answers a request that the SDK does not recognise.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        // A known method with parameters of a wrong shape arrives here, too; "method not found" would mislead its
+        // client.
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(wrong_call(request.params.as_ref()), None),
             "tools/list" => ErrorData::invalid_params("the parameters of tools/list are an object", None),
@@ -160,32 +164,34 @@ impl ServerHandler for Handler {
         let call = toolbox.call(&request.name, arguments);
         let answer = tokio::select! {
             answer = Progress::of(&context, &request.name).during(call, turn) => answer,
-            // Dropping the call ends it where it stands; nobody waits for an answer any more.
+            // Dropping the future of the call ends it at its next await; the client no longer waits for the answer.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
         };
         Ok(convert::result(answer, self.options).into())
     }
 }
 
-/// The model's id of the call, where the client tells it; else the id of the request.
+/// Returns the model's id of the call if the client sends it, else the id of the request.
 fn call_id(context: &RequestContext<RoleServer>) -> String {
     let told = CALL_ID_KEYS.iter().filter_map(|key| context.meta.get(*key)?.as_str());
     let told = told.map(cut).find(|id| !id.is_empty());
     told.unwrap_or_else(|| cut(&context.id.to_string()))
 }
 
+/// Shortens a name that a client sent, so that it cannot fill the journal.
 fn cut(name: &str) -> String {
     name.chars().take(NAME_CHARACTERS).collect()
 }
 
-/// The end of an id: it tells connections apart, and a person can type it.
+/// Returns the name of a new session: the end of an id.
 fn new_session(ids: &dyn Ids) -> String {
     let id = ids.next();
+    // The end of an id is enough to tell connections apart, and a person can type it.
     let start = id.len().saturating_sub(SESSION_LETTERS);
     id[start..].trim_start_matches('-').to_owned()
 }
 
-/// What is wrong with the parameters of a call.
+/// Returns the message for wrong parameters of a call.
 fn wrong_call(params: Option<&Value>) -> &'static str {
     match params {
         Some(params) if !params["name"].is_string() => "tools/call needs the `name` of a tool, a string",

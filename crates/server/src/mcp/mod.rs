@@ -1,8 +1,9 @@
 //! The Model Context Protocol: a workspace's tools for any MCP client.
 //!
-//! The protocol itself (versions, lifecycle, ping) is the SDK's; lines are read and written here, so that each one is answered. A [`Toolbox`](garret::Toolbox) becomes a handler: its
-//! definitions are listed, a call runs one of them, and what went wrong in a tool is a result that the model reads, never a protocol
-//! error. A cancelled call is dropped where it stands; the workspace records it as such.
+//! The SDK implements the protocol itself (versions, lifecycle, ping); lines are read and written here, so that each
+//! one is answered. A [`Toolbox`](garret::Toolbox) becomes a handler: its definitions are listed, a call runs one of
+//! them, and the failure of a tool is a result that the model reads, never a protocol error. The future of a cancelled
+//! call is dropped; the workspace records the call as cancelled.
 
 mod convert;
 mod handler;

@@ -1,7 +1,8 @@
 //! Progress of a call, for a client that asked for it.
 //!
-//! How much work a search or a copy has ahead is not known before it is done, so progress has no total: it counts up at the start,
-//! while the call runs, and at its end, with the time it has taken. A call that waits for another command says at once for which.
+//! The amount of work of a search or a copy is not known before it is done, so progress has no total: it counts up at
+//! the start, while the call runs, and at its end, with the time it has taken. A call that waits for another command
+//! names that command at once.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Tells the client how one call goes on; silent where it did not ask.
+/// Sends the progress of one call to the client; sends nothing if the client did not ask for it.
 pub(super) struct Progress<'a> {
     asked: Option<(ProgressToken, Peer<RoleServer>)>,
     tool: &'a str,
@@ -22,7 +23,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Reads from the request whether progress is wanted.
+    /// Creates the progress of a call; the request says whether the client wants it.
     pub(super) fn of(context: &RequestContext<RoleServer>, tool: &'a str) -> Self {
         let asked = context
             .meta
@@ -31,7 +32,8 @@ impl<'a> Progress<'a> {
         Self { asked, tool, steps: 0 }
     }
 
-    /// Runs `call`, telling its start, that it goes on, and its end. While it waits for its turn, `turn` holds the command that has it.
+    /// Runs `call`, and sends progress at its start, while it runs, and at its end. While the call waits for its turn,
+    /// `turn` holds the command that has the turn.
     pub(super) async fn during<T>(
         mut self,
         call: impl Future<Output = T>,
@@ -42,8 +44,9 @@ impl<'a> Progress<'a> {
         }
         let mut call = std::pin::pin!(call);
         let mut ticks = interval(PERIOD);
+        // A client that reads slowly delays the ticks; they must not come all at once afterwards.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick comes at once.
+        // The first tick of an interval completes immediately.
         let started = ticks.tick().await;
         self.tell("started".to_owned()).await;
         loop {
@@ -69,7 +72,7 @@ impl<'a> Progress<'a> {
             let step = ProgressNotificationParam::new(token.clone(), f64::from(self.steps))
                 .with_message(format!("{}: {state}", self.tool));
             self.steps += 1;
-            // A client that went away ends the call by itself; there is nobody to tell.
+            // A failed send is ignored: if the client is gone, the end of the connection ends the call.
             let _ = peer.notify_progress(step).await;
         }
     }

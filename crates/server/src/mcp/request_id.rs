@@ -1,15 +1,15 @@
 //! Finds the id of a request whose line cannot be read as JSON.
 //!
-//! Clients write the id in front of the parameters or behind them, so a line has to be looked through to its end, also one that is too
-//! long to be kept. The scanner therefore takes a line in pieces, keeps a few bytes of it, and knows of JSON only strings, brackets,
-//! colons and commas: it finds the value of the first key `id` of the outermost object.
+//! Clients write the id before the parameters or after them, so a line has to be searched to its end, even one that is
+//! too long to be kept. The scanner therefore takes a line in pieces, keeps a few bytes of it, and knows of JSON only
+//! strings, brackets, colons and commas: it finds the value of the first key `id` of the outermost object.
 
 use serde_json::Value;
 
-/// The longest id that is kept; a longer one is as good as none.
+/// The longest id that is kept; a longer one is treated as missing.
 const MAX_ID_BYTES: usize = 1024;
 
-/// Looks for the id in the pieces of a line.
+/// Searches the pieces of a line for the id.
 #[derive(Debug, Default)]
 pub(super) struct IdScanner {
     depth: usize,
@@ -29,18 +29,19 @@ enum Part {
     OtherValue,
     /// The value of the key `id`.
     Id,
-    /// Nothing: the id was found.
+    /// No more: the id was found.
     Done,
 }
 
 impl IdScanner {
-    /// Looks at the next piece of the line.
+    /// Searches the next piece of the line.
     pub(super) fn feed(&mut self, piece: &[u8]) {
         piece.iter().for_each(|byte| self.take(*byte));
     }
 
-    /// The id that was found: a string or an integer.
+    /// Returns the id that was found: a string or an integer.
     pub(super) fn id(mut self) -> Option<Value> {
+        // A line that is cut off ends the value as a comma would; a string that is cut off is refused by the parser.
         self.end_value();
         if self.part != Part::Done {
             return None;
@@ -50,6 +51,7 @@ impl IdScanner {
     }
 
     fn take(&mut self, byte: u8) {
+        // The first id counts, so the rest of the line is skipped.
         if self.part == Part::Done {
             return;
         }
@@ -93,8 +95,9 @@ impl IdScanner {
         }
     }
 
-    /// Keeps a byte of a key of the outermost object or of the id. What is too long is no id.
+    /// Keeps a byte of a key of the outermost object or of the id.
     fn keep(&mut self, byte: u8) {
+        // A value that is too long is cut off: it is then no valid JSON, and so no id.
         let is_wanted = self.depth == 1 && matches!(self.part, Part::Key | Part::Id);
         if is_wanted && self.text.len() < MAX_ID_BYTES {
             self.text.push(byte);

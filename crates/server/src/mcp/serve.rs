@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::transport::LineTransport;
 use super::{Handler, ServeOptions};
 
-/// Why serving ended other than by the client's going away.
+/// Why serving ended, if the client did not close the connection.
 #[derive(Debug)]
 pub enum ServeError {
-    /// The client did not begin as the protocol says.
+    /// The client did not begin as the protocol requires.
     NotMcp,
     /// The streams broke.
     Broken,
@@ -31,13 +31,15 @@ impl fmt::Display for ServeError {
 
 impl std::error::Error for ServeError {}
 
-/// Serves on standard input and output until the client closes them. Nothing else may write to standard output meanwhile.
+/// Serves on standard input and output until the client closes them. Nothing else may write to standard output
+/// meanwhile.
 pub async fn serve_stdio(toolbox: Toolbox, options: ServeOptions) -> Result<(), ServeError> {
     let (reader, writer) = stdio_pipes();
     serve(toolbox, options, reader, writer).await
 }
 
-/// Serves one client on a pair of streams until it goes away. Calls that are under way then are given a few seconds to answer.
+/// Serves one client on a pair of streams until it closes them. Calls that still run then are given a few seconds to
+/// answer.
 pub async fn serve(
     toolbox: Toolbox,
     options: ServeOptions,
@@ -47,7 +49,7 @@ pub async fn serve(
     let transport = LineTransport::new(reader, writer);
     let service = match Handler::new(toolbox, options).serve(transport).await {
         Ok(service) => service,
-        // A client that leaves before it said anything has done nothing wrong.
+        // A client may close the connection before its first message; that is no error.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(ServerInitializeError::TransportError { .. }) => return Err(ServeError::Broken),
         Err(_) => return Err(ServeError::NotMcp),

@@ -1,11 +1,12 @@
 //! JSON-RPC messages as lines on a pair of streams.
 //!
-//! The SDK's own transport drops a line that it cannot read, and its client then waits forever. This one answers every line: a line
-//! that is not JSON with a parse error, a line that is no message or is too long with an invalid request. The error carries the id of
-//! the damaged request where one can be found, because a client waits for its id. After an error the connection goes on.
+//! The SDK's own transport drops a line that it cannot read, and its client then waits forever. This one answers every
+//! line: a line that is not JSON with a parse error, a line that is no message or is too long with an invalid request.
+//! The error carries the id of the damaged request if one can be found, because a client waits for its id. After an
+//! error the connection goes on.
 //!
-//! Two more messages would leave a client without an answer, and are handled here: a request with the id of a request that is still
-//! running, and a notification or response before `initialize`, at which the SDK ends the connection.
+//! Two more messages would leave a client without an answer, and are handled here: a request with the id of a request
+//! that is still running, and a notification or response before `initialize`, at which the SDK ends the connection.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,23 +23,25 @@ use tokio::task::JoinHandle;
 
 use super::request_id::IdScanner;
 
-/// The largest message that is read. The content of a large file fits; a line without an end does not fill the memory.
+/// The largest message that is read. The content of a large file fits, and a line without an end cannot fill the
+/// memory.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// The most values (members, elements) in one message. A parsed value takes some hundred bytes, a written one as little as two.
+/// The most values (members, elements) in one message. A parsed value takes some hundred bytes, a written one as little
+/// as two.
 const MAX_MESSAGE_VALUES: usize = 250_000;
 /// The most requests of one batch that are refused one by one.
 const MAX_BATCH_REPLIES: usize = 1_000;
-/// How much capacity the line buffer keeps between two messages.
+/// How many bytes of capacity the line buffer keeps between two messages.
 const KEPT_CAPACITY: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Reads and writes one message a line.
 pub(super) struct LineTransport<R, W> {
     reader: BufReader<R>,
-    /// The beginning of the next line. Kept here and not in a future, because the SDK drops the future of a read when something else
-    /// happens first.
+    /// The beginning of the next line. Kept here and not in a future, because the SDK drops the future of a read when
+    /// something else happens first.
     line: Vec<u8>,
-    /// Looks for the id in a line that became too long, once it did.
+    /// Searches for the id in a line that became too long; `None` for a line within the limit.
     oversized: Option<IdScanner>,
     writer: Arc<Mutex<Option<W>>>,
     /// The error replies that are being written; a task, so that a dropped read does not leave half a line on the wire.
@@ -48,7 +51,7 @@ pub(super) struct LineTransport<R, W> {
     max_bytes: usize,
 }
 
-/// The ids of the requests that are not answered yet.
+/// The ids of the requests that were not answered yet.
 #[derive(Clone, Default)]
 struct RunningRequests(Arc<std::sync::Mutex<HashSet<RequestId>>>);
 
@@ -68,7 +71,7 @@ impl RunningRequests {
     }
 }
 
-/// What was read.
+/// The result of reading a line.
 enum Line {
     /// A whole line, now in the buffer.
     Whole,
@@ -96,10 +99,10 @@ where
         }
     }
 
-    /// Reads up to the end of a line. What was read stays when this future is dropped.
+    /// Reads up to the end of a line. Bytes that were read stay in the transport if this future is dropped.
     async fn read_line(&mut self) -> Line {
         loop {
-            // A stream that fails has no more to say, like one that ended.
+            // A stream that fails delivers no more bytes, like one that ended.
             let available = self.reader.fill_buf().await.unwrap_or_default();
             let is_end = available.is_empty();
             let newline = available.iter().position(|byte| *byte == b'\n');
@@ -127,12 +130,13 @@ where
         }
     }
 
-    /// The message in the buffer, which is empty afterwards; `None` for a line that needs no message: it is blank, was answered with an
-    /// error, or is a notification that nobody knows.
+    /// Takes the message out of the line buffer; `None` for a line without one: it is blank, was answered with an
+    /// error, or is an unknown notification.
     async fn take_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         let mut line = std::mem::take(&mut self.line);
         let read = read_message(&line);
         line.clear();
+        // One large message must not occupy its memory for the rest of the connection.
         line.shrink_to(KEPT_CAPACITY);
         self.line = line;
         match read.and_then(|message| message.map_or(Ok(None), |message| self.admit(message))) {
@@ -144,7 +148,7 @@ where
         }
     }
 
-    /// Hands a message on, drops one that the protocol does not expect yet, or refuses a request whose id is in use.
+    /// Passes a message on, drops one that the protocol does not expect yet, or refuses a request whose id is in use.
     fn admit(
         &mut self,
         message: RxJsonRpcMessage<RoleServer>,
@@ -172,13 +176,14 @@ where
         Ok(Some(message))
     }
 
-    /// Starts to write error replies. Waits for those before, so that a client that does not read cannot pile them up.
+    /// Starts to write error replies, after the earlier ones are written.
     async fn reply(&mut self, replies: Vec<Value>) {
+        // Waits, so that replies to a client that does not read cannot pile up in memory.
         self.finish_replying().await;
         let writer = self.writer.clone();
         self.replying = Some(tokio::spawn(async move {
             for reply in replies {
-                // A client that went away needs no reply; the next read ends the connection.
+                // A client that closed the connection needs no reply; the next read ends the connection.
                 let _ = write_line(&writer, reply.to_string().into_bytes()).await;
             }
         }));
@@ -204,6 +209,7 @@ where
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = self.writer.clone();
+        // Before the answer is written: as soon as the client has read it, the client may use the id again.
         self.running.finish(&message);
         async move { write_line(&writer, serde_json::to_vec(&message)?).await }
     }
@@ -243,12 +249,13 @@ async fn write_line<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, mut line: 
     writer.flush().await
 }
 
-/// Reads one line: a message, nothing where nobody needs an answer, or the error replies.
+/// Parses one line: a message, `None` for a line that needs no answer, or the error replies.
 fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
+    // Counted before the line is parsed: parsed values take many times the memory of their text.
     if has_more_values_than(line, MAX_MESSAGE_VALUES) {
         let mut scanner = IdScanner::default();
         scanner.feed(line);
@@ -268,8 +275,8 @@ fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec
         })
 }
 
-/// What becomes of JSON that is no message: a notification that nobody knows is ignored, as the protocol asks; everything else gets an
-/// error, a batch one for each of its requests.
+/// Answers JSON that is no message: an unknown notification is ignored, as the protocol requires; everything else gets
+/// an error, a batch one for each of its requests.
 fn not_a_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
     let refused = |message: &str, id| error_reply(ErrorCode::INVALID_REQUEST, message, id);
     match value {
@@ -290,7 +297,8 @@ fn not_a_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, 
     }
 }
 
-/// Counts the values of a text in JSON by the characters that begin or part them, without parsing it. Those in strings do not count.
+/// Counts the values of a JSON text by the characters that begin or separate them, without parsing it. Characters in
+/// strings do not count.
 fn has_more_values_than(text: &[u8], most: usize) -> bool {
     let (mut count, mut is_string, mut is_escaped) = (0, false, false);
     for byte in text {
@@ -309,8 +317,9 @@ fn usable_id(message: &Value) -> Option<Value> {
     message.get("id").filter(|id| id.is_string() || id.is_number()).cloned()
 }
 
-/// The SDK's error type leaves out an id that is not known; JSON-RPC says null.
+/// Returns an error reply as JSON.
 fn error_reply(code: ErrorCode, message: &str, id: Option<Value>) -> Value {
+    // Not the SDK's error type: it leaves out an unknown id, and JSON-RPC requires null.
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
 }
 
@@ -326,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// What a transport with a small limit answers to `input`, and how many messages it let through.
+    /// Returns the answers of a transport with a small limit to `input`, and the number of messages that it passed on.
     async fn answers(input: &[u8]) -> (Vec<Value>, usize) {
         let (ours, mut theirs) = duplex(1 << 20);
         let mut transport = LineTransport::new(input, ours);

@@ -1,4 +1,4 @@
-//! One content on disk: a mark, a hash over its key and its bytes, and the bytes.
+//! The format of a cache file: a mark, a hash over the key and the content, and the content.
 
 use std::fmt;
 use std::fs::File;
@@ -11,14 +11,15 @@ const MARK: &[u8; 8] = b"garret\x00\x01";
 const HASH_BYTES: usize = 32;
 const HEAD_BYTES: usize = MARK.len() + HASH_BYTES;
 
-/// What tells a content from every other: whoever makes it sees to that.
+/// The key of a content. The caller makes sure that two different contents never have the same key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey([u8; HASH_BYTES]);
 
 impl CacheKey {
-    /// A key of several parts, none of which can be taken for another.
+    /// Makes a key from several parts.
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = Hasher::new();
+        // The length before each part keeps `ab` + `c` and `a` + `bc` apart.
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
@@ -26,12 +27,12 @@ impl CacheKey {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// A number that is spread evenly.
+    /// Returns an evenly distributed number, by which the shard is chosen.
     pub(super) fn number(&self) -> usize {
         usize::from(self.0[0])
     }
 
-    /// The name of its file.
+    /// Returns the name of the cache file.
     pub(super) fn name(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex()[..48].to_owned()
     }
@@ -43,12 +44,12 @@ impl fmt::Debug for CacheKey {
     }
 }
 
-/// How many bytes the file of a content has.
+/// Returns the size of the cache file for a content of `content` bytes.
 pub(super) fn file_bytes(content: u64) -> u64 {
     content + HEAD_BYTES as u64
 }
 
-/// Writes an entry.
+/// Writes the mark, the hash and the content.
 pub(super) fn write(file: &mut File, key: &CacheKey, content: &[u8]) -> std::io::Result<()> {
     let mut head = [0; HEAD_BYTES];
     head[..MARK.len()].copy_from_slice(MARK);
@@ -57,7 +58,7 @@ pub(super) fn write(file: &mut File, key: &CacheKey, content: &[u8]) -> std::io:
     file.write_all(content)
 }
 
-/// Reads an entry of `length` bytes; `None` where it is not what was written under this key.
+/// Reads a cache file of `length` bytes; `None` if its mark or its hash does not match this key.
 pub(super) fn read(file: &mut File, key: &CacheKey, length: u64) -> Option<Bytes> {
     let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length >= HEAD_BYTES)?];
     file.read_exact(&mut bytes).ok()?;
@@ -70,6 +71,7 @@ pub(super) fn read(file: &mut File, key: &CacheKey, length: u64) -> Option<Bytes
 }
 
 fn hash(key: &CacheKey, content: &[u8]) -> blake3::Hash {
+    // Keyed with the key of the entry, so that a file under the name of another entry fails the check.
     let mut hasher = Hasher::new_keyed(&key.0);
     hasher.update(content);
     hasher.finalize()

@@ -1,10 +1,12 @@
-//! Content of remote files, kept on local disk.
+//! A cache of remote file content on local disk.
 //!
-//! A version of a file never changes its bytes, so what was fetched once need not be fetched again. The cache is a directory of small
-//! files, one for each content, that every workspace and every process of one home shares. Nothing depends on it: an entry that is
-//! damaged, cut short or gone is as if it had never been there, and a cache that cannot be written is no error.
+//! A version of a file never changes its bytes, so content that was fetched once need not be fetched again. The cache
+//! is a directory of small files, one for each content, and every workspace and process of one home shares it. Nothing
+//! depends on it: an entry that is damaged, cut short or gone counts as absent, and a cache that cannot be written is
+//! no error.
 //!
-//! `entry` is what one file holds, `shard` keeps a part of the directory within its bounds, `storage` puts the cache behind a storage.
+//! `entry` is the format of one file, `shard` keeps a part of the directory within its size limit, and `storage` puts
+//! the cache behind a storage.
 
 mod entry;
 mod shard;
@@ -20,20 +22,21 @@ pub use self::entry::CacheKey;
 use self::shard::Shard;
 pub use self::storage::CachedStorage;
 
-/// Parts of the cache, each of which is kept within its share; a content that is larger than a share is not kept.
+/// The number of shards. Each shard is kept within its share of the size limit; a content larger than half a share is
+/// not cached.
 const SHARDS: usize = 64;
 
-/// Where a cache is, and how large it may become.
+/// The location and the size limit of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Its directory, made where it is missing, for this user alone.
+    /// The directory of the cache; a missing one is made, for this user alone.
     pub directory: PathBuf,
-    /// About how much room it takes at most. What was used least recently goes first.
+    /// The approximate limit of its size on disk. The least recently used content is removed first.
     pub max_bytes: u64,
 }
 
 impl CacheOptions {
-    /// How large a cache may become where nothing else is said.
+    /// The default size limit.
     pub const MAX_BYTES: u64 = 4 << 30;
 }
 
@@ -41,16 +44,17 @@ impl CacheOptions {
 #[derive(Debug)]
 pub struct ContentCache {
     shards: Vec<Shard>,
-    /// About what time it is, in seconds, as the file system says.
+    /// The approximate time in seconds, by the clock of the file system.
     now: AtomicU64,
 }
 
 impl ContentCache {
-    /// Opens the cache, for this process and beside others.
+    /// Opens the cache; other processes may have it open at the same time.
     pub fn open(options: &CacheOptions) -> Result<Self> {
         let share = (options.max_bytes / SHARDS as u64).max(1);
         let shard = |number| Shard::new(options.directory.join(format!("{number:02x}")), share);
         shard::make_private(&options.directory).map_err(|_| unusable())?;
+        // The time comes from the file system and not from the process, because it is compared with file times.
         let now = shard::time_in(&options.directory).map_err(|_| unusable())?;
         Ok(Self {
             shards: (0..SHARDS).map(shard).collect(),
@@ -58,19 +62,19 @@ impl ContentCache {
         })
     }
 
-    /// The content under `key`, whole and undamaged. A damaged entry is removed.
+    /// Returns the content under `key`, whole and undamaged. A damaged entry is removed.
     pub fn get(&self, key: &CacheKey) -> Option<Bytes> {
         self.shard(key).get(key, self.now.load(Ordering::Relaxed))
     }
 
-    /// Keeps `content` under `key`, as far as there is room for it. Whoever looks sees all of it or nothing.
+    /// Caches `content` under `key`, if there is room for it. A reader sees all of the content or none.
     pub fn put(&self, key: &CacheKey, content: &[u8]) {
         if let Some(now) = self.shard(key).put(key, content) {
             self.now.fetch_max(now, Ordering::Relaxed);
         }
     }
 
-    /// The size up to which a content is kept.
+    /// Returns the size in bytes up to which a content is cached.
     pub fn max_content_bytes(&self) -> u64 {
         self.shards.first().map_or(0, Shard::max_content_bytes)
     }

@@ -1,8 +1,9 @@
-//! A part of the cache: a directory whose files together stay within a share.
+//! One shard of the cache: a directory whose files together stay within a share of the size limit.
 //!
-//! When a file was last used is its time of modification: reading would have to write otherwise. It is moved on when it is old, not at
-//! every use. How much is there is counted when a process first adds something, and again whenever it has added a good part of the share;
-//! processes that add at the same time can so exceed it by that part each, and the next count brings it back.
+//! The modification time of a file records its last use, because a separate record would have to be written at every
+//! read. It is updated only when it is more than an hour old. The size of the shard is counted when a process first
+//! adds an entry, and again after the process has added at most an eighth of the share. Processes that add entries at
+//! the same time can therefore exceed the share by that part each; the next count corrects it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,9 +22,9 @@ use bytes::Bytes;
 
 use super::entry::{self, CacheKey};
 
-/// A file that was used longer ago than this is marked as used when it is.
+/// The age in seconds after which a use of the file updates its modification time.
 const OLD_SECONDS: u64 = 3600;
-/// What a file takes at least.
+/// The smallest disk space that a file takes.
 const BLOCK_BYTES: u64 = 4096;
 const BEING_WRITTEN: &str = ".new-";
 
@@ -34,11 +35,11 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Shard {
     directory: PathBuf,
     share: u64,
-    /// How much may still be added before it is counted again; nothing at first.
+    /// The bytes that may be added before the next count; 0 at first, so that the first entry causes a count.
     room: Mutex<u64>,
 }
 
-/// A file at a count.
+/// A cache file, as found by a count.
 struct Counted {
     path: PathBuf,
     bytes: u64,
@@ -70,7 +71,7 @@ impl Shard {
         match &found {
             None => drop(std::fs::remove_file(&path)),
             Some(_) if seconds(metadata.mtime()) + OLD_SECONDS < now => {
-                // For whoever looks for what was not used.
+                // The trim removes the least recently used files by this time.
                 let _ = file.set_modified(UNIX_EPOCH + Duration::from_secs(now));
             }
             Some(_) => {}
@@ -78,7 +79,7 @@ impl Shard {
         found
     }
 
-    /// Keeps a content; the time, where it was kept.
+    /// Writes an entry; returns the time of the file system, or `None` if the entry was not written.
     pub(super) fn put(&self, key: &CacheKey, content: &[u8]) -> Option<u64> {
         let size = entry::file_bytes(content.len() as u64);
         if size > self.max_content_bytes() {
@@ -86,7 +87,7 @@ impl Shard {
         }
         let written = self.write(key, content);
         let now = match written {
-            // The cache was removed, or this is its first entry.
+            // The directory is missing: the cache was removed, or this is the first entry of the shard.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make_private(&self.directory).ok()?;
                 self.write(key, content)
@@ -98,6 +99,7 @@ impl Shard {
     }
 
     fn write(&self, key: &CacheKey, content: &[u8]) -> io::Result<u64> {
+        // A new name and a rename, so that a reader never sees a half-written entry.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{BEING_WRITTEN}{}-{number}", std::process::id());
         let path = self.directory.join(name);
@@ -110,7 +112,7 @@ impl Shard {
         file.metadata().map(|metadata| seconds(metadata.mtime()))
     }
 
-    /// Takes note of what was added, and brings the shard back to its share when it is time to look.
+    /// Subtracts the added bytes from the room, and trims the shard when there is no room left.
     fn make_room(&self, added: u64) {
         let mut room = self.room.lock().expect("no holder panics");
         if *room >= added {
@@ -118,17 +120,18 @@ impl Shard {
             return;
         }
         let left = self.trim();
+        // An eighth at most, so that the entries of other processes are counted soon enough, too.
         *room = (self.share - left.min(self.share)).min(self.share / 8);
     }
 
-    /// Removes what was used least recently until the rest fits; how much that is.
+    /// Removes the least recently used files until the rest fits into the share; returns the size of the rest.
     fn trim(&self) -> u64 {
         let mut files = self.count();
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
         if total <= self.share {
             return total;
         }
-        // A little more than needed, so that the next one does not begin here again.
+        // Removes a little more than needed, so that the next entry does not cause another trim.
         let wanted = self.share - self.share / 8;
         files.sort_unstable_by_key(|file| file.used);
         for file in files {
@@ -144,6 +147,7 @@ impl Shard {
     fn count(&self) -> Vec<Counted> {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let files: Vec<_> = entries.filter_map(|entry| counted(&entry)).collect();
+        // The newest file tells the time of the file system, without a call for it.
         let newest = files.iter().map(|file| file.used).max().unwrap_or_default();
         let (left, kept): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_left(file, newest));
         left.iter().for_each(|file| drop(std::fs::remove_file(&file.path)));
@@ -160,14 +164,14 @@ fn counted(entry: &DirEntry) -> Option<Counted> {
     })
 }
 
-/// Whether it is what a process that died had begun to write.
+/// Returns whether the file is unfinished and was left by a process that died.
 fn is_left(file: &Counted, newest: u64) -> bool {
     let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_new = name.is_some_and(|name| name.starts_with(BEING_WRITTEN));
     is_new && file.used + OLD_SECONDS < newest
 }
 
-/// The room that a file of this size takes.
+/// Returns the disk space of a file of this size, in whole blocks.
 fn taken(size: u64) -> u64 {
     size.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
@@ -176,12 +180,12 @@ fn seconds(time: i64) -> u64 {
     u64::try_from(time).unwrap_or_default()
 }
 
-/// Makes a directory, and those above, for this user alone.
+/// Makes a directory and its missing parents, accessible to this user alone.
 pub(super) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The time that the file system of `directory` gives something that is made now.
+/// Returns the current time of the file system of `directory`, in seconds.
 pub(super) fn time_in(directory: &Path) -> io::Result<u64> {
     let stamp = directory.join("opened");
     let file = File::options()
@@ -190,7 +194,7 @@ pub(super) fn time_in(directory: &Path) -> io::Result<u64> {
         .truncate(true)
         .mode(0o600)
         .open(stamp)?;
-    // Something must change for the time to.
+    // The file system updates the time only when the content changes.
     io::Write::write_all(&mut &file, b".")?;
     let modified = file.metadata()?.modified()?;
     let since: Result<Duration, _> = modified.duration_since(SystemTime::UNIX_EPOCH);

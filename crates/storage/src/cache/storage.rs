@@ -1,4 +1,4 @@
-//! A storage whose content is kept at hand as it passes.
+//! A storage wrapper that caches file content as it is read and written.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use tokio::runtime::Handle;
 
 use super::{CacheKey, ContentCache};
 
-/// A storage over a cache: what is read or written whole is kept under its version, and given out by [`NearContent`].
+/// A storage behind a cache: a file that is read or written as a whole is cached under its version, and [`NearContent`]
+/// returns it.
 ///
-/// Every call still asks the storage: the cache answers only whoever already knows which version is wanted.
+/// Every call still goes to the storage: the cache only answers callers who already know the version that they want.
 #[derive(Debug, Clone)]
 pub struct CachedStorage {
     pub(super) inner: Arc<dyn Storage>,
@@ -23,8 +24,9 @@ pub struct CachedStorage {
 }
 
 impl CachedStorage {
-    /// Puts the cache over `inner`. `scope` tells the place of its files from every other place in the world; storages of the same scope
-    /// see each other's content. Where a scope ends with the path at which another's begins, with a slash between, they do so too.
+    /// Puts the cache in front of `inner`. `scope` identifies the location of its files among all locations in the
+    /// world; storages with the same scope share their cached content. A scope of `a` with the path `b/c` and a scope
+    /// of `a/b` with the path `c` share it, too.
     pub fn new(inner: Arc<dyn Storage>, cache: Arc<ContentCache>, scope: &str) -> Self {
         Self {
             inner,
@@ -33,9 +35,10 @@ impl CachedStorage {
         }
     }
 
-    /// Two files of one place that have one path, version and size have one content. Nothing less will do: versions of some servers tell
-    /// only that a file changed, and whoever can choose bytes can make two of one MD5.
+    /// Returns the cache key of a file.
     fn key(&self, path: &WsPath, version: &Version, size: u64) -> CacheKey {
+        // Scope, path, version and size together identify the content, and nothing less does: the versions of some
+        // servers only say that a file changed, and an attacker who chooses the bytes can make two files with one MD5.
         let place = format!("{}/{}", self.scope, path.as_str());
         CacheKey::of(&[place.as_bytes(), version.as_str().as_bytes(), &size.to_le_bytes()])
     }
@@ -48,7 +51,7 @@ impl CachedStorage {
         let cache = self.cache.clone();
         let put = move || cache.put(&key, &content);
         match Handle::try_current() {
-            // What does not become of it is not worth an error.
+            // The cache is optional, so a failed write is ignored.
             Ok(runtime) => drop(runtime.spawn_blocking(put).await),
             Err(_) => put(),
         }
@@ -78,7 +81,7 @@ impl Storage for CachedStorage {
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        // Where a link may lead elsewhere, it is not known whose content it is.
+        // If links are followed, the content may belong to another path than this one.
         let is_plain = options.follow == Follow::Never;
         let read = self.inner.read(path, options).await?;
         if is_plain && read.bytes.len() as u64 == read.size {
@@ -110,7 +113,7 @@ impl Storage for CachedStorage {
     }
 }
 
-/// The file that a mutation writes whole, from memory.
+/// Returns the path and the content of a mutation that writes a whole file from memory.
 fn written(mutation: &Mutation) -> Option<(WsPath, Bytes)> {
     match mutation {
         Mutation::Write { path, content, .. } => Some((path.clone(), content.as_bytes()?.clone())),

@@ -44,10 +44,10 @@ impl Desk {
 fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
-        match entry.path().is_dir() {
-            true => found.extend(files_below(&entry.path())),
-            false if entry.file_name() == "opened" => {}
-            false => found.push(entry.path()),
+        if entry.path().is_dir() {
+            found.extend(files_below(&entry.path()));
+        } else if entry.file_name() != "opened" {
+            found.push(entry.path());
         }
     }
     found.sort();
@@ -142,7 +142,7 @@ fn it_stays_within_its_bounds_and_lets_go_of_what_was_used_least_recently() {
         }
     }
     let total: u64 = desk.files().len() as u64 * 4096;
-    // A share, and what may be added before it is counted again.
+    // The share, and the bytes that may be added before the next count.
     assert!(total <= (SHARE + SHARE / 8) * SHARDS as u64, "{total} bytes");
     assert!(total >= SHARE * SHARDS as u64 / 2, "{total} bytes");
     let kept = |range: std::ops::Range<usize>| {
@@ -264,7 +264,7 @@ fn what_was_written_or_read_lies_at_hand_by_the_version_of_the_list() {
     assert_eq!(storage.near(&at("a"), &second, size).unwrap(), "second");
     assert_eq!(storage.near(&at("a"), &first, size), None, "the size is another");
     assert_eq!(storage.near(&at("b"), &second, size), None, "so is the path");
-    // Others wrote it: it is kept when it is read.
+    // Another program wrote it: it is cached when it is read.
     block_on(storage.inner.apply(Mutation::write(at("b"), "theirs").into())).unwrap();
     let (theirs, size) = listed(&storage, "b");
     assert_eq!(storage.near(&at("b"), &theirs, size), None);

@@ -1,7 +1,9 @@
-//! Files with several names: giving a file another one, and parting a name from the others before its file is changed in place.
+//! Files with several names (hard links): adding a name, and separating one name from the others before its file is
+//! changed in place.
 //!
-//! Files are replaced and not rewritten, so a name that is written parts from the others by itself. An append and a mode would show under
-//! every name, and no other storage knows such a thing: they go to a copy that takes the place of the one name.
+//! Files are replaced and not rewritten, so a write separates a name from the others by itself. An append or a mode
+//! change would show under every name, which no other storage knows: they change a copy, which then replaces the one
+//! name.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use super::version::Snapshot;
 const PIECE_BYTES: usize = 128 * 1024;
 
 impl Attempt<'_> {
-    /// Makes the place another name of the file that has this content already, where the content says that there is one. `None` where
-    /// what is there is not exactly what would be written, or can have no other name.
+    /// Makes the location another name of an existing file with this content, if the content names one. Returns `None`
+    /// if that file is not exactly the one that would be written, or cannot get another name.
     pub(super) fn name_again(
         &mut self,
         place: &Place,
@@ -39,7 +41,7 @@ impl Attempt<'_> {
             return Ok(None);
         };
         let applied = Applied {
-            // Every further name changes it.
+            // Each further name changes ctime and with it the version.
             version: None,
             size: content.len(),
             created: place.entry.is_none(),
@@ -52,6 +54,7 @@ impl Attempt<'_> {
             return Ok(Some(applied));
         }
         self.meet(&stat);
+        // A file system without hard links, or too many links: the content is written as a new file instead.
         let Ok(mut named) = Temporary::name(file, &parent, &*self.shared.ids) else {
             return Ok(None);
         };
@@ -60,13 +63,13 @@ impl Attempt<'_> {
         Ok(Some(applied))
     }
 
-    /// Remembers what a file was like before this batch changes how many names it has.
+    /// Remembers the state of a file before this batch changes the number of its names.
     pub(super) fn meet(&mut self, file: &Stat) {
         let first = self.several.entry(identity(file));
         first.or_insert_with(|| Snapshot::of(file));
     }
 
-    /// A copy of the file at the place, for whoever changes it under this one of its names; `None` where it has no other.
+    /// Copies the file at the location, to be changed under this one of its names; `None` if it has no other name.
     pub(super) fn part(&self, place: &Place, file: &OwnedFd, stat: &Stat) -> Step<Option<Temporary>> {
         let Some(parent) = place.parent.as_ref().filter(|_| has_other_names(stat)) else {
             return Ok(None);
@@ -90,7 +93,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether a file is what a new one at the place would be, but for its content.
+/// Returns whether a file has the mode and the owner that a new file at the location would get.
 fn is_as_wanted(stat: &Stat, place: &Place, parent: &Arc<Locked>, mode: Option<u32>) -> bool {
     let kept = place.entry.as_ref().map(|there| there.st_mode);
     let has_mode = mode.or(kept).is_some_and(|mode| (mode ^ stat.st_mode) & 0o7777 == 0);
@@ -101,7 +104,7 @@ fn is_as_wanted(stat: &Stat, place: &Place, parent: &Arc<Locked>, mode: Option<u
     has_mode && has_owner
 }
 
-/// Whether the file has these very bytes.
+/// Returns whether the content of the file equals `content`.
 fn holds(file: &OwnedFd, stat: &Stat, content: &Content, path: &WsPath) -> Step<bool> {
     if size_in(stat) != content.len() {
         return Ok(false);
@@ -120,7 +123,7 @@ fn holds(file: &OwnedFd, stat: &Stat, content: &Content, path: &WsPath) -> Step<
     Ok(true)
 }
 
-/// Fills the buffer as far as the file goes.
+/// Reads into the buffer until it is full or the file ends.
 fn read_whole(file: &OwnedFd, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
     let mut count = 0;
     while count < buffer.len() {
@@ -134,12 +137,12 @@ fn read_whole(file: &OwnedFd, buffer: &mut [u8], at: u64) -> Result<usize, Errno
     Ok(count)
 }
 
-/// Whether it is a file with several names.
+/// Returns whether the entry is a file with several names.
 pub(super) fn has_other_names(stat: &Stat) -> bool {
     kind_in(stat) == EntryKind::File && stat.st_nlink > 1
 }
 
-/// Which file it is, where it has several names.
+/// Returns the identity of a file that has several names.
 #[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
 pub(super) fn hard_linked(stat: &Stat) -> Option<HardLinkedFile> {
     let (device, number) = identity(stat);

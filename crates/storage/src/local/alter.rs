@@ -1,4 +1,4 @@
-//! Changing entries by handle, whatever their names: the way for names that no path can spell.
+//! Changes to entries by directory handle and raw name, for names that no workspace path can spell.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -19,11 +19,11 @@ use super::write::{dress, write_all};
 
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// Why an entry was not changed.
+/// The reason why an entry was not changed.
 #[derive(Debug)]
 pub(super) enum Failure {
     Cause(Cause),
-    /// The new content cannot be had.
+    /// The new content cannot be read.
     Content(Error),
 }
 
@@ -33,7 +33,8 @@ impl<C: Into<Cause>> From<C> for Failure {
     }
 }
 
-/// Changes the entry, synced. Bits of the directory that stand in the way of its owner are lent for the time.
+/// Changes the entry and syncs it. If the owner lacks permission bits on the directory, they are added for the duration
+/// of the change.
 pub(super) fn alter(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<(), Failure> {
     let is_denied = |failure: &Failure| matches!(failure, Failure::Cause(Cause::System(Errno::ACCESS)));
     lending(parent.as_fd(), is_denied, || attempt(parent, name, alteration))
@@ -46,11 +47,12 @@ fn attempt(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<
         Alteration::Remove => remove(parent, name)?,
         Alteration::SetMode(mode) => {
             force_mode(parent, name, mode)?;
-            // The entry is held without access to it, so it cannot be synced alone.
+            // An `O_PATH` handle cannot be synced, so the whole file system is.
             return Ok(syncfs(parent)?);
         }
     }
     match fsync(parent) {
+        // Some file systems sync names together with the files and refuse to sync a directory.
         Err(Errno::INVAL) => Ok(()),
         synced => Ok(synced?),
     }
@@ -60,6 +62,7 @@ fn make(parent: &OwnedFd, name: &[u8], entry: NewEntry<'_>) -> Result<(), Failur
     let owner = Owner::of(&fstat(parent)?).to_give();
     match entry {
         NewEntry::Directory { mode } => {
+            // Private until its owner and its mode are set.
             mkdirat(parent, name, Mode::RWXU)?;
             let directory = open_child(parent, name)?;
             owner.map_or(Ok(()), |owner| owner.take_directory(&directory))?;
@@ -93,10 +96,10 @@ fn remove(parent: &OwnedFd, name: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes the content to a temporary file that has the owner and the mode of the one to be; its name.
+/// Writes the content to a temporary file with the final owner and mode; returns its name.
 fn stage(parent: &OwnedFd, name: &[u8], content: &Content, owner: Option<Owner>, mode: u32) -> Result<String, Failure> {
     let temporary = format!("{PREFIX}{}", blake3::hash(name).to_hex());
-    // Left by a crash: whoever makes an entry here is alone in doing so.
+    // A leftover of a crash. Only one caller at a time changes an entry here, so the name cannot be in use.
     let _ = unlinkat(parent, &temporary, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(parent, &temporary, flags, Mode::RUSR | Mode::WUSR)?;

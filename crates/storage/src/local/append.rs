@@ -18,7 +18,8 @@ use super::undo::{Note, shrink};
 use super::version::ContentHash;
 use super::write::write_all;
 
-/// The version of a file that was just appended to needs a hash of all of it; beyond this size, callers who want it ask for it.
+/// The largest file whose version is reported after an append: the version needs a hash of the whole file, and a caller
+/// who wants it for a larger file can ask for it.
 const MAX_HASHED_BYTES: u64 = 1024 * 1024;
 
 impl Attempt<'_> {
@@ -40,6 +41,7 @@ impl Attempt<'_> {
 
     fn append_to(&mut self, place: &Place, content: &[u8]) -> Step<Applied> {
         let parent = place.parent.as_ref().expect("an entry has a directory");
+        // Readable as well, because the version may need a hash of the content.
         let opened = open_file(parent, place.name().as_bytes(), OFlags::RDWR | OFlags::APPEND);
         let (file, before) = match opened {
             Err(Cause::Unsteady | Cause::Link) => return Err(Failure::Moved(place.real.clone())),
@@ -51,7 +53,7 @@ impl Attempt<'_> {
         let size = size_in(&before);
         let written = write_all(&file, content).and_then(|()| self.sync_file(&file));
         if written.is_err() {
-            // Part of it may be there; the locks keep others from having appended behind it.
+            // A part may be written; the locks keep other Garret writers from appending behind it.
             let added = fstat(&file).map_or(0, |stat| size_in(&stat).saturating_sub(size));
             let _ = shrink(&file, size, added);
             written.at(&place.real)?;
@@ -70,7 +72,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Appends to a copy of a file that has other names, and puts it in the place of this one.
+    /// Appends to a copy of a file that has other names, and replaces this name by the copy.
     fn append_apart(&mut self, mut copy: Temporary, place: &Place, content: &[u8]) -> Step<Applied> {
         let parent = place.parent.clone().expect("an entry has a directory");
         seek(&copy.file, SeekFrom::End(0)).at(&place.real)?;
@@ -86,9 +88,10 @@ impl Attempt<'_> {
     }
 
     fn version_after(&self, file: &OwnedFd, size: u64) -> Result<Option<Version>, Errno> {
-        match size <= MAX_HASHED_BYTES {
-            true => self.version_of(file, || ContentHash::of_file(file)).map(Some),
-            false => Ok(None),
+        if size <= MAX_HASHED_BYTES {
+            self.version_of(file, || ContentHash::of_file(file)).map(Some)
+        } else {
+            Ok(None)
         }
     }
 }

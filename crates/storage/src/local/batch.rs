@@ -1,9 +1,9 @@
 //! Batches: the one function through which every change passes.
 //!
-//! An attempt takes the locks, runs the mutations in order, notes how to take each back, syncs, and only then throws away what it
-//! kept for taking back. A failure in between runs the notes in reverse. Everything here is synchronous: with relaxed durability and
-//! free locks it runs in place, because handing it to another thread would cost as much as the work; otherwise on a thread that may
-//! wait.
+//! An attempt takes the locks, runs the mutations in order, records how to revert each, syncs, and only then deletes
+//! the entries that it had kept for reverting. A failure in between runs the records in reverse. Everything here is
+//! synchronous: with relaxed durability and free locks it runs in place, because handing it to another thread would
+//! cost as much as the work; otherwise it runs on a thread that may block.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
@@ -27,6 +27,7 @@ const MAX_TRIES: usize = 32;
 pub(super) async fn apply(shared: &SharedHandle, batch: Batch) -> Result<Vec<Applied>> {
     if shared.durability == Durability::Relaxed && is_quick(&batch) {
         match attempt(shared, &batch, Patience::NONE) {
+            // Waiting for a lock would block the runtime, so the next attempt runs on a blocking thread.
             Err(Failure::Busy(_) | Failure::Moved(_)) => {}
             outcome => return outcome.map_err(Failure::into_error),
         }
@@ -46,25 +47,26 @@ fn apply_patiently(shared: &Shared, batch: &Batch) -> Result<Vec<Applied>> {
     }
 }
 
-/// Whether every mutation touches little, as far as can be told beforehand.
+/// Returns whether every mutation touches little data, as far as the batch shows.
 fn is_quick(batch: &Batch) -> bool {
     let weight = |mutation: &Mutation| match mutation {
         Mutation::Write { content, .. } => content.len(),
         Mutation::Append { content, .. } => content.len() as u64,
+        // The size of a copied file or a removed tree is unknown here, so it counts as too much.
         Mutation::Copy { .. } | Mutation::Remove { recursive: true, .. } => MAX_INLINE_BYTES + 1,
         _ => 0,
     };
     batch.mutations.len() <= 16 && batch.mutations.iter().map(weight).sum::<u64>() <= MAX_INLINE_BYTES
 }
 
-/// Why an attempt ended.
+/// The reason why an attempt ended.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The batch cannot be applied.
     Refused(Error),
-    /// Another writer holds a lock that was not waited for; worth another attempt.
+    /// Another writer holds a lock; worth another attempt.
     Busy(WsPath),
-    /// Others moved what the attempt had found; worth another attempt.
+    /// Another program moved an entry that the attempt had found; worth another attempt.
     Moved(WsPath),
 }
 
@@ -84,15 +86,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// A result in the middle of an attempt.
+/// The result of a step of an attempt.
 pub(super) type Step<T> = Result<T, Failure>;
 
-/// Names the path that a cause belongs to.
+/// Adds the path to the cause of a failed access.
 pub(super) trait At<T> {
     fn at(self, path: &WsPath) -> Step<T>;
 
-    /// The same for what is put into a directory that is locked: where that is not there, whoever made it has just taken it away again,
-    /// which takes no lock.
+    /// Adds the path of a new entry in a locked directory. A missing directory means another attempt: another batch
+    /// made the directory and has just reverted it, which takes no lock.
     fn at_new(self, path: &WsPath) -> Step<T>;
 }
 
@@ -123,6 +125,7 @@ fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Appli
     };
     match attempt.run(&batch.mutations) {
         Ok(applied) => {
+            // From here on nothing fails, so the kept entries are not needed any more.
             let doomed = attempt.undo.settle();
             // Readers cannot see a removed tree any more; deleting it needs no lock.
             drop(attempt);
@@ -133,21 +136,22 @@ fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Appli
     }
 }
 
-/// A batch on its way.
+/// A batch that is being applied.
 pub(super) struct Attempt<'a> {
     pub(super) shared: &'a Shared,
     pub(super) follow: Follow,
     pub(super) locks: Locks,
     pub(super) undo: UndoLog,
-    /// Directories with names that are not on the disk yet.
+    /// Directories whose changed names are not synced to disk yet.
     unsynced: Vec<Arc<Locked>>,
-    /// Whether nothing comes after this mutation, so that it need not be taken back once it is done.
+    /// Whether this is the last mutation, which need not be reversible once it is done.
     pub(super) is_last: bool,
-    /// Whether it is the only mutation. Then a copy and a move tell the version of the file, which costs reading it; in a batch nobody asks.
+    /// Whether it is the only mutation. Only then do a copy and a move report the version of the file, because that
+    /// costs reading it and no caller of a larger batch asks for it.
     pub(super) is_alone: bool,
-    /// The files that got another name.
+    /// The files that got another name (hard link) in this batch.
     pub(super) named_again: BTreeSet<WsPath>,
-    /// The files with several names that were met, as they were then.
+    /// The state of each file with several names when this batch first saw it.
     pub(super) several: HashMap<(u64, u64), Snapshot>,
 }
 
@@ -161,7 +165,7 @@ impl Attempt<'_> {
             applied.push(self.step(mutation)?);
         }
         for (mutation, applied) in mutations.iter().zip(&mut applied) {
-            // A name that was added since made it another version.
+            // Another hard link changes ctime and with it the version, so the version from before is wrong.
             if self.named_again.contains(mutation.path()) {
                 applied.version = None;
             }
@@ -208,7 +212,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Notes that names in `directory` changed.
+    /// Records that names in `directory` changed, so that it is synced at the end.
     pub(super) fn touched(&mut self, directory: &Arc<Locked>) {
         let is_new = !self.unsynced.iter().any(|known| Arc::ptr_eq(known, directory));
         if self.is_durable() && is_new {
@@ -220,12 +224,13 @@ impl Attempt<'_> {
         self.shared.durability == Durability::Full
     }
 
-    /// Waits until a file's content is on the disk, where that was promised.
+    /// Syncs the content of a file to disk, if the durability promises that.
     pub(super) fn sync_file(&self, file: impl AsFd) -> Result<(), Errno> {
         if self.is_durable() { fsync(file) } else { Ok(()) }
     }
 
     fn sync_directories(&self) -> Step<()> {
+        // Once for each directory at the end: a batch often changes many names in one directory.
         let mut unsynced = self.unsynced.iter();
         unsynced.try_for_each(|directory| match fsync(directory) {
             // Some file systems sync names with the files and refuse this.
@@ -234,7 +239,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Takes back what was done, and says so where that did not work for everything.
+    /// Reverts the mutations that are done, and adds a hint to the error if some could not be reverted.
     fn take_back(self, failure: Failure) -> Failure {
         let left = self.undo.take_back();
         match failure {
@@ -249,7 +254,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The paths of a mutation, with what happens to a link in the last place of each.
+/// Returns the paths of a mutation that must be locked, and for each whether a link in its last component is followed.
 pub(super) fn paths_of(mutation: &Mutation) -> [Option<(&WsPath, Last)>; 2] {
     match mutation {
         Mutation::Write { path, .. }

@@ -1,9 +1,10 @@
 //! Opening below the root handle: the only file that turns a path of several components into a handle.
 //!
-//! Every open goes through `openat2` with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: the kernel itself refuses
-//! whatever would leave, and no link is ever followed by it. A path that does pass a link is resolved here first, by handles,
-//! component by component, with the rules of the contract (an absolute target is an escape even when it points inside); the real path
-//! is then opened as strictly as any other. So a link swapped in at any instant leads to a refusal, never to another file.
+//! Every open goes through `openat2` with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: the kernel
+//! refuses every path that would leave the root, and never follows a link. A path that passes a link is resolved here
+//! first, by handles, component by component, with the rules of the contract (an absolute target is an escape even when
+//! it points inside); the real path is then opened as strictly as any other. So a link that is swapped in at any
+//! instant leads to a refusal, never to another file.
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,21 +21,21 @@ use super::temp;
 const MAX_LINKS: usize = 40;
 const MAX_TRIES: usize = 16;
 
-/// Whether a link in the last place of a path is followed.
+/// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Followed,
     Kept,
 }
 
-/// How a caller names an entry.
+/// The rules by which the links of a path are followed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) last: Last,
     pub(super) follow: Follow,
 }
 
-/// The root of the workspace, by handle.
+/// The handle of the root directory of the workspace.
 #[derive(Debug)]
 pub(super) struct Root {
     handle: OwnedFd,
@@ -49,18 +50,18 @@ impl Root {
         }
     }
 
-    /// The handle of the directory itself.
+    /// Returns the handle of the root directory.
     pub(super) fn handle(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 
-    /// Opens `path` without passing any link; a link in the last place can be opened with `PATH | NOFOLLOW` only.
+    /// Opens `path` without following any link; a link in the last component can be opened with `PATH | NOFOLLOW` only.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Cause> {
         let path = if path.is_empty() { b"." } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..MAX_TRIES {
             match openat2(&self.handle, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-                // The kernel could not rule out a race with a rename; it asks to be asked again.
+                // The kernel could not rule out a race with a rename, and asks the caller to try again.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::XDEV) => return Err(Cause::Link),
                 answer => return Ok(answer?),
@@ -74,7 +75,7 @@ impl Root {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The directory above `path`, for reaching entries in it; `path` is not the root.
+    /// Opens the directory above `path`, for access to entries in it; `path` is not the root.
     pub(super) fn parent<'a>(&'a self, path: &'a WsPath) -> Result<Parent<'a>, Cause> {
         let (above, name) = split(path);
         let handle = match above {
@@ -84,7 +85,7 @@ impl Root {
         Ok(Parent { handle, name })
     }
 
-    /// Opens the plain file at `path` for reading, and describes it by its handle.
+    /// Opens the regular file at `path` for reading, and returns its stat by that handle.
     pub(super) fn open_file(&self, path: &WsPath) -> Result<(OwnedFd, Stat), Cause> {
         let (above, _) = split(path);
         if self.known.holds(above) {
@@ -104,8 +105,9 @@ impl Root {
         Ok(opened)
     }
 
-    /// Opens a file in a known directory; `None` where anything is not as expected.
+    /// Opens a file in a directory of the table; `None` if anything is not as expected.
     fn open_known(&self, path: &WsPath) -> Option<(OwnedFd, Stat)> {
+        // Looks by path before opening, because opening a fifo or a device has effects.
         let look = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         expect_file(&statat(&self.handle, path.as_str(), look).ok()?).ok()?;
         let file = self.open(path.as_str().as_bytes(), OFlags::RDONLY | GENTLY).ok()?;
@@ -113,7 +115,7 @@ impl Root {
         expect_file(&stat).ok().map(|()| (file, stat))
     }
 
-    /// Runs `action` on `path`, or, where a link is on the way and may be followed, on the real path.
+    /// Runs `action` on `path`, or on the real path if the path passes a link that may be followed.
     pub(super) fn reach<T>(
         &self,
         path: &WsPath,
@@ -131,7 +133,7 @@ impl Root {
         Err(path_keeps_changing(path))
     }
 
-    /// The path with its links followed; a part that does not exist is kept as written.
+    /// Returns the path with its links followed; a component that does not exist is kept as written.
     pub(super) fn resolve(&self, path: &WsPath, last: Last) -> Result<WsPath> {
         if self.is_real(path, last) {
             return Ok(path.clone());
@@ -139,7 +141,8 @@ impl Root {
         self.follow_links(path, last)
     }
 
-    /// Whether everything on the path exists and is no link; `false` also where another way to tell is quicker.
+    /// Returns whether every component of the path exists and none is a link. Also returns `false` for a path of one
+    /// component, for which following the links is quicker.
     fn is_real(&self, path: &WsPath, last: Last) -> bool {
         let flags = match last {
             Last::Followed => OFlags::PATH,
@@ -162,6 +165,7 @@ impl Root {
             }
             let is_last = todo.is_empty();
             let may_follow = last == Last::Followed || !is_last;
+            // A component that is missing or cannot be read counts as no link; the strict open reports the error.
             let Some(target) = walk.link(&name).filter(|_| may_follow) else {
                 walk.enter(name, is_last);
                 continue;
@@ -172,20 +176,21 @@ impl Root {
             }
             todo.extend(parts_of(&target).ok_or_else(|| Error::path_escape(path))?);
         }
+        // The target of a link may name a temporary file as well.
         let real = walk.path()?;
         refuse_reserved(&real)?;
         Ok(real)
     }
 }
 
-/// A walk down from the root: the names so far, each with its handle where it is a directory.
+/// Resolves links from the root down: the names so far, each with its handle if it is a directory.
 struct Walk<'a> {
     root: &'a OwnedFd,
     above: Vec<(String, Option<OwnedFd>)>,
 }
 
 impl Walk<'_> {
-    /// The directory that the walk stands in; `None` where there is none.
+    /// Returns the current directory of the walk; `None` if it does not exist.
     fn here(&self) -> Option<BorrowedFd<'_>> {
         match self.above.last() {
             None => Some(self.root.as_fd()),
@@ -215,7 +220,7 @@ impl Walk<'_> {
     }
 }
 
-/// The components of a link's target, last first; `None` where it leads outside by its text or cannot be a path of a workspace.
+/// Returns the components of a link's target, the last first; `None` if the target is absolute or not UTF-8.
 fn parts_of(target: &[u8]) -> Option<Vec<String>> {
     let target = std::str::from_utf8(target).ok().filter(|text| !text.starts_with('/'))?;
     let parts = target.split('/').rev();
@@ -249,14 +254,14 @@ impl AsFd for Parent<'_> {
     }
 }
 
-/// The text above the last slash, and the name below it.
+/// Splits a path at its last slash into the directory and the name.
 pub(super) fn split(path: &WsPath) -> (&str, &str) {
     path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()))
 }
 
-/// Refuses a path that names one of this storage's temporary files.
+/// Refuses a path that names a temporary file of this storage.
 pub(super) fn refuse_reserved(path: &WsPath) -> Result<()> {
-    // Nearly no path holds the prefix anywhere, and one search is cheaper than taking the path apart.
+    // Almost no path contains the prefix, and one search is cheaper than splitting the path.
     if path.as_str().contains(temp::PREFIX) && path.components().any(|name| name.starts_with(temp::PREFIX)) {
         return Err(reserved(path, temp::PREFIX));
     }

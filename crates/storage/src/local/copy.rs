@@ -1,4 +1,4 @@
-//! Copying one file, by sharing its blocks where the file system can.
+//! Copying one file, by sharing its blocks if the file system can.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::write::{dress, write_all};
 
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// The file to copy, open.
+/// The opened file to copy.
 pub(super) struct Source {
     pub(super) file: OwnedFd,
     pub(super) stat: Stat,
@@ -28,7 +28,8 @@ pub(super) struct Source {
 
 impl Attempt<'_> {
     pub(super) fn copy(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
-        // The target first: a path that leads outside is told before a source that is missing. Of two such paths the source is told.
+        // The target comes first: a target that leads outside is reported rather than a missing source. If both paths
+        // lead outside, the source is reported.
         let target = match self.place(to, Last::Kept) {
             Err(Failure::Refused(error)) if self.follow == Follow::Inside => {
                 self.shared.root.resolve(from, Last::Followed)?;
@@ -50,7 +51,7 @@ impl Attempt<'_> {
         let parent = self.parent_of(&target, parents)?;
         let (mut file, size) = self.duplicate(&source, &parent, &target).at_new(&target.real)?;
         self.publish(&mut file, &parent, &target)?;
-        // After the rename, because that sets ctime.
+        // After the rename, because the rename sets ctime, which is part of the version.
         applied.version = self.version_if_alone(&file.file);
         applied.size = size;
         applied.created = existed.is_none();
@@ -74,7 +75,8 @@ impl Attempt<'_> {
         opened.map_err(Error::into)
     }
 
-    /// A temporary file with the content and mode of `source`, and the owner of what it replaces at `target`.
+    /// Makes a temporary file with the content and mode of `source` and the owner of the file that it replaces at
+    /// `target`.
     pub(super) fn duplicate(
         &self,
         source: &Source,
@@ -83,6 +85,8 @@ impl Attempt<'_> {
     ) -> Result<(Temporary, u64), Cause> {
         let mode = source.stat.st_mode & 0o7777;
         let file = Temporary::create(parent, &*self.shared.ids, mode)?;
+        // A clone shares blocks and takes no time; file systems that cannot clone fail in many ways, so any failure
+        // means copying.
         let size = match ioctl_ficlone(&file.file, &source.file) {
             Ok(()) => size_in(&rustix::fs::fstat(&file.file)?),
             Err(_) => copy_bytes(source, &file)?,
@@ -94,18 +98,19 @@ impl Attempt<'_> {
     }
 }
 
-/// Copies the bytes that the file had when it was opened; one that shrinks meanwhile is unsteady.
+/// Copies the bytes that the file had when it was opened; fails if the file shrinks meanwhile.
 fn copy_bytes(source: &Source, target: &Temporary) -> Result<u64, Cause> {
     let size = size_in(&source.stat);
     let mut copied = 0;
     while copied < size {
+        // At most 1 GiB a call: the kernel copies no more than 2 GiB at once.
         let wanted = usize::try_from(size - copied).unwrap_or(usize::MAX).min(1 << 30);
         let mut offset = copied;
         match copy_file_range(&source.file, Some(&mut offset), &target.file, None, wanted) {
             Ok(0) => return Err(Cause::Unsteady),
             Ok(count) => copied += count as u64,
             Err(Errno::INTR) => {}
-            // Not on this file system, or not between these two.
+            // Not supported on this file system, or between these two.
             Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                 copied += copy_chunk(source, target, copied, wanted)?;
             }

@@ -1,22 +1,23 @@
-//! What the system answers, as the errors of the contract: the one mapping of this storage.
+//! Error codes of the system as errors of the contract: the one mapping of this storage.
 //!
-//! Below, everything fails with a [`Cause`]; here it meets the workspace path and becomes an [`Error`]. A host path cannot enter,
-//! because no function of this storage has one. A full disk is `quota_exceeded`: what the caller does next is to remove files.
+//! The rest of the storage fails with a [`Cause`]; here the cause meets the workspace path and becomes an [`Error`]. A
+//! host path cannot enter an error, because no function of this storage has one. A full disk is `quota_exceeded`,
+//! because the caller's remedy is to remove files.
 
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, WsPath};
 use rustix::io::Errno;
 
-/// Why an access did not happen.
+/// The reason why an access failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// A symbolic link stands where none is followed.
+    /// The path passes a symbolic link, and links are not followed here.
     Link,
     /// A fifo, socket or device, which is never opened.
     Special,
-    /// The file changed under the reader more often than it was worth trying.
+    /// The file changed during the access more often than was retried.
     Unsteady,
-    /// Any other answer of the system.
+    /// Any other error code of the system.
     System(Errno),
 }
 
@@ -30,7 +31,7 @@ impl From<Errno> for Cause {
 }
 
 impl Cause {
-    /// The error for the entry at `path`.
+    /// Returns the error for the entry at `path`.
     pub(super) fn at(self, path: &WsPath) -> Error {
         match self {
             Self::Link => Error::path_escape(path),
@@ -40,13 +41,13 @@ impl Cause {
         }
     }
 
-    /// Whether nothing is there.
+    /// Returns whether the entry does not exist.
     pub(super) fn is_missing(self) -> bool {
         self == Self::System(Errno::NOENT)
     }
 }
 
-/// The error for `errno` on the entry at `path`.
+/// Returns the error for `errno` on the entry at `path`.
 pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
     let shown = path.quoted();
     let of = |kind, message: String| Error::new(kind, message).at(path);
@@ -113,20 +114,20 @@ fn special_file(path: &WsPath) -> Error {
         .hint("name a plain file; fifos, sockets and devices can only be listed")
 }
 
-/// A caller named one of the storage's own temporary files.
+/// Returns the error for a path that names a temporary file of the storage.
 pub(super) fn reserved(path: &WsPath, prefix: &str) -> Error {
     let message = format!("{} uses the reserved prefix {}", path.quoted(), quote(prefix));
     Error::invalid(message).at(path).hint("use another name")
 }
 
-/// The root was asked for where only an entry can be meant.
+/// Returns the error for an operation that the root does not allow, such as "removed".
 pub(super) fn root_is_kept(what: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
         .at(&WsPath::root())
         .hint("name an entry inside the workspace")
 }
 
-/// Others hold the lock of a directory for longer than a caller waits.
+/// Returns the error for a directory lock that another program holds for too long.
 pub(super) fn lock_is_held(path: &WsPath) -> Error {
     let message = format!("another program holds the lock of the directory of {}", path.quoted());
     Error::new(ErrorKind::Unavailable, message)
@@ -134,7 +135,7 @@ pub(super) fn lock_is_held(path: &WsPath) -> Error {
         .hint("try again; if the error persists, end the program that holds the lock")
 }
 
-/// The way to `path` changed at every try.
+/// Returns the error for a path whose directories were moved at every attempt.
 pub(super) fn path_keeps_changing(path: &WsPath) -> Error {
     let message = format!("other programs are moving the directories above {}", path.quoted());
     Error::new(ErrorKind::Unavailable, message).at(path)

@@ -1,10 +1,9 @@
-//! Directories that were found free of links a moment ago, so that a read in them may look before it opens without a handle of its
-//! own.
+//! A table of directories that were free of links a moment ago, so that a read there needs no handle of the directory.
 //!
-//! Reading must look at a file before it opens it (a fifo is never opened), and a look by handle needs the directory opened first:
-//! two system calls of seven. For a directory in this table the look goes by path instead. Should a link have been swapped in since,
-//! the look may meet another file, but it only decides whether the strict open is tried: that open refuses the link, nothing of the
-//! look reaches the caller, and the directory leaves the table.
+//! A file must be checked before it is opened, because a fifo must never be opened, and a check by handle needs the
+//! directory opened first: two system calls of seven. For a directory in this table the check goes by path instead. If
+//! a link was swapped in since, the check may see another file, but it only decides whether the strict open is tried:
+//! that open refuses the link, no result of the check reaches the caller, and the directory is removed from the table.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +41,7 @@ impl KnownDirectories {
     fn slot(&self, directory: &str) -> (&AtomicU64, u64) {
         let mut hasher = DefaultHasher::new();
         directory.hash(&mut hasher);
-        // An empty slot is 0, so no hash may be. Two directories with one hash cost a look by path, nothing more.
+        // An empty slot is 0, so no hash may be 0. Two directories with one hash only cost a check by path.
         let hash = hasher.finish() | 1;
         (&self.slots[(hash >> 32) as usize % SLOTS], hash)
     }

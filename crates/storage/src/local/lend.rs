@@ -1,14 +1,15 @@
-//! Bits of a directory that stand in the way of its owner, lent for as long as one step takes.
+//! Permission bits that a directory's owner lacks, added for the duration of one step.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Mode, fchmod, fstat};
 use rustix::io::Errno;
 
-/// What it takes to change the names in a directory.
+/// The bits that its owner needs to change names in a directory.
 const BITS_TO_CHANGE: u32 = 0o300;
 
-/// Does `work`, which changes names in `directory`; where that is denied for want of bits, again with those bits.
+/// Runs `work`, which changes names in `directory`. If that is denied and the owner lacks permission bits, adds the
+/// bits, runs `work` again, and restores the mode.
 pub(super) fn lending<T, E: From<Errno>>(
     directory: BorrowedFd<'_>,
     is_denied: impl Fn(&E) -> bool,
@@ -24,6 +25,7 @@ pub(super) fn lending<T, E: From<Errno>>(
     }
     fchmod(directory, Mode::from_raw_mode(mode | BITS_TO_CHANGE))?;
     let done = work();
+    // Restored before the outcome is looked at, so that a failure leaves no extra bits.
     fchmod(directory, Mode::from_raw_mode(mode))?;
     done
 }

@@ -1,4 +1,4 @@
-//! Making symbolic links. Where one points is not looked at: following it is where the boundary is kept.
+//! Making symbolic links. The target is not checked: the boundary is enforced when a link is followed.
 
 use garret_core::path::check_target;
 use garret_core::{Applied, Error, WsPath};

@@ -1,9 +1,9 @@
 //! Listing directories in the byte order of full paths.
 //!
-//! In that order `a-b` stands between `a` and `a/x`, because `-` comes before `/`. So a directory gives two items to its parent's
-//! order: its own entry at `a`, and what lies below it at `a/`. Sorting the items of one directory then orders the whole tree, and a
-//! cursor tells for each item whether it, or anything below it, can still be wanted: only the directories on the way to the cursor
-//! are read again. One directory is open at a time, however deep the tree.
+//! In that order `a-b` stands between `a` and `a/x`, because `-` comes before `/`. So a directory gives two items to
+//! its parent's order: its own entry at `a`, and its content at `a/`. Sorting the items of one directory then orders
+//! the whole tree, and a cursor decides for each item whether it, or anything below it, is still wanted: only the
+//! directories on the path to the cursor are read again. One directory is open at a time, however deep the tree.
 
 use std::os::fd::OwnedFd;
 
@@ -36,16 +36,16 @@ pub(super) fn list(root: &Root, path: &WsPath, options: &ListOptions) -> Result<
     })
 }
 
-/// A directory in the middle of being listed.
+/// A directory that is being listed.
 struct Frame {
     path: Vec<u8>,
-    /// Last first.
+    /// The remaining items, the last first.
     items: Vec<Item>,
-    /// Closed while a directory below is listed.
+    /// The handle; closed while a directory below is listed.
     handle: Option<OwnedFd>,
 }
 
-/// A place in the order of a directory: an entry, or (with a slash at the end of its key) what lies below one.
+/// A position in the order of a directory: an entry, or (with a slash at the end of its key) the content of one.
 struct Item {
     key: Vec<u8>,
     kind: FileType,
@@ -85,21 +85,22 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Lists what lies below next. A directory that is gone, or is none any more, has nothing below.
+    /// Lists the content of a directory next. A directory that is gone, or is no directory any more, has none.
     fn descend(&mut self, item: &Item) -> Result<(), Cause> {
         let frame = self.frames.last_mut().expect("the item came from a frame");
+        // The number of open handles must not grow with the depth of the tree.
         frame.handle = None;
         let path = join(&frame.path, item.name());
         match self.root.open_directory(&path) {
             Ok(handle) => self.push(path, handle),
             Err(cause) if is_gone(cause) => Ok(()),
-            // What may not be read is listed as an entry; its content stays unknown.
+            // A directory that may not be read is listed as an entry; its content stays unknown.
             Err(Cause::System(Errno::ACCESS | Errno::NAMETOOLONG)) => Ok(()),
             Err(cause) => Err(cause),
         }
     }
 
-    /// Describes an entry; `None` where it was removed meanwhile.
+    /// Returns the description of an entry; `None` if it was removed meanwhile.
     fn entry(&mut self, item: &Item) -> Result<Option<Entry>, Cause> {
         let root = self.root;
         let frame = self.frames.last_mut().expect("the item came from a frame");
@@ -113,7 +114,7 @@ impl Listing<'_> {
         let handle = frame.handle.as_ref().expect("it was opened above");
         let path = EntryPath::from_bytes(join(&frame.path, item.name()));
         match stat_entry(handle, item.name()) {
-            // A directory that can be read but not entered tells names and kinds, nothing else.
+            // A directory with read but without search permission shows names and kinds, nothing else.
             Err(Errno::ACCESS) => Ok(Some(Entry {
                 path,
                 kind: kind_of(item.kind),
@@ -134,7 +135,7 @@ impl Listing<'_> {
                 kind,
                 is_below: false,
             });
-            // Opening tells whether it is a directory, where the name does not.
+            // Some file systems give no type with the name; then opening shows whether it is a directory.
             if self.options.is_deep && matches!(kind, FileType::Directory | FileType::Unknown) {
                 items.push(Item {
                     key: [name, b"/"].concat(),
@@ -146,6 +147,7 @@ impl Listing<'_> {
         if let Some(after) = &self.options.after {
             items.retain(|item| is_wanted(&join(&path, &item.key), item.is_below, after.as_bytes()));
         }
+        // Reversed, so that `pop` takes the next item from the end.
         items.sort_unstable_by(|a, b| b.key.cmp(&a.key));
         let handle = Some(handle);
         self.frames.push(Frame { path, items, handle });
@@ -160,13 +162,13 @@ fn described(path: EntryPath, stat: &Stat) -> Entry {
         kind: kind_in(stat),
         size: size_in(stat),
         modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
-        // It may cost a read of the file.
+        // A version may cost a read of the whole file, so a list gives none.
         version: None,
         hard_linked: hard_linked(stat),
     }
 }
 
-/// Whether the entry at `path`, or anything below it, comes after the cursor.
+/// Returns whether the entry at `path`, or anything below it, comes after the cursor.
 fn is_wanted(path: &[u8], is_below: bool, after: &[u8]) -> bool {
     path > after || (is_below && after.starts_with(path))
 }

@@ -1,9 +1,9 @@
-//! Locks on directories, by which writers of Garret in any process take turns.
+//! Locks on directories, by which the Garret writers of all processes take turns.
 //!
-//! A lock is an exclusive `flock` on a fresh handle of the directory, so it follows the directory when it is renamed and is freed by
-//! the kernel when its process dies. It is taken for the duration of one synchronous call and never across an `await`. A second lock
-//! that does not come free soon is given up together with the first: directories that change places can turn the order of two
-//! writers around, and then both would wait for ever.
+//! A lock is an exclusive `flock` on a fresh handle of the directory, so it follows the directory when it is renamed
+//! and the kernel frees it when its process dies. It is taken for the duration of one synchronous call and never across
+//! an `await`. If a second lock does not become free soon, the first is given up, too: directories that change places
+//! can reverse the lock order of two writers, and then both would wait for ever.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use super::owner::Owner;
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a writer waits for a lock.
+/// The time limits of a writer that waits for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// For the first lock.
+    /// The limit for the first lock.
     pub(super) first: Duration,
-    /// For each further one, while others are held.
+    /// The limit for each further lock, while others are held.
     pub(super) further: Duration,
-    /// What it means when the first lock did not come free.
+    /// The refusal to report when the first lock did not become free.
     pub(super) at_end: Refusal,
 }
 
 impl Patience {
-    /// Only locks that are free.
+    /// Takes only locks that are free.
     pub(super) const NONE: Self = Self {
         first: Duration::ZERO,
         further: Duration::ZERO,
         at_end: Refusal::Held,
     };
-    /// Long enough for any writer that is alive.
+    /// Waits long enough for any live writer to finish.
     pub(super) const LONG: Self = Self {
         first: Duration::from_secs(30),
         further: Duration::from_millis(200),
@@ -43,7 +43,7 @@ impl Patience {
     };
 }
 
-/// A directory whose lock is held until the last clone goes.
+/// A directory whose lock is held until the last clone is dropped.
 #[derive(Debug)]
 pub(super) struct Locked {
     handle: OwnedFd,
@@ -58,23 +58,23 @@ impl AsFd for Locked {
 }
 
 impl Locked {
-    /// Whose it was when it was locked.
+    /// Returns the owner of the directory at the time it was locked.
     pub(super) fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Whether `handle` is the same directory.
+    /// Returns whether `handle` is a handle of this directory.
     pub(super) fn is(&self, handle: impl AsFd) -> bool {
         fstat(handle).is_ok_and(|stat| identity(&stat) == self.identity)
     }
 }
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Another writer has it, and the caller should give up what it holds and try again.
+    /// Another writer has it; the caller should release its own locks and try again.
     Held,
-    /// Another writer has had it for longer than is worth waiting.
+    /// Another writer has had it for longer than the time limit.
     WaitedLong,
     /// The system refuses.
     System(Errno),
@@ -95,16 +95,19 @@ impl Locks {
         }
     }
 
-    /// Locks the directory, unless this batch has locked it already; tells whether it is new.
+    /// Locks the directory, unless this batch has locked it already; returns whether the lock is new.
     pub(super) fn take(&mut self, handle: OwnedFd) -> Result<(Arc<Locked>, bool), Refusal> {
+        // `flock` belongs to the open handle: a second handle of a directory that this batch has locked would wait for
+        // itself, so locks are compared by inode.
         let stat = fstat(&handle).map_err(Refusal::System)?;
         let identity = identity(&stat);
         if let Some(held) = self.held.iter().find(|held| held.identity == identity) {
             return Ok((held.clone(), false));
         }
-        match self.held.is_empty() {
-            true => wait_for(&handle, self.patience.first, self.patience.at_end)?,
-            false => wait_for(&handle, self.patience.further, Refusal::Held)?,
+        if self.held.is_empty() {
+            wait_for(&handle, self.patience.first, self.patience.at_end)?;
+        } else {
+            wait_for(&handle, self.patience.further, Refusal::Held)?;
         }
         let locked = Arc::new(Locked {
             handle,
@@ -120,6 +123,7 @@ fn wait_for(handle: &OwnedFd, patience: Duration, at_end: Refusal) -> Result<(),
     let mut waited = Duration::ZERO;
     let mut pause = FIRST_PAUSE;
     loop {
+        // Polled, because a blocking `flock` cannot have a time limit.
         match flock(handle, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if waited < patience => {}
@@ -133,7 +137,7 @@ fn wait_for(handle: &OwnedFd, patience: Duration, at_end: Refusal) -> Result<(),
     }
 }
 
-/// What tells an entry from every other.
+/// Returns the device and inode numbers, which identify an entry on this machine.
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
 pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)

@@ -1,12 +1,14 @@
 //! The `local` storage: files in a directory, in plain form that other programs can read.
 //!
-//! The directory is opened once; from then on every access goes below that handle (`beneath`), never by a path of the host. All
-//! changes pass one function (`batch`), under locks on the parent directories (`lock`) that every Garret process takes, so that a
-//! check and the rename after it are one step. Readers take no locks: a rename shows them the old content or the new.
+//! The directory is opened once; from then on every access goes below that handle (`beneath`), never by a path of the
+//! host. All changes pass one function (`batch`), under locks on the parent directories (`directory_lock`) that every
+//! Garret process takes, so that a check and the rename after it are one step. Readers take no locks: a rename shows
+//! them the old content or the new.
 //!
-//! Not kept when a file is overwritten, because the new content is a new file: hard links to it, access control lists and extended
-//! attributes. Mode and (as root) owner are kept; what root makes anew belongs to the owner of its directory. A batch of several mutations is taken back as a whole when it fails; when the
-//! *machine* fails in the middle of one, some of its mutations may be done and others not.
+//! Overwriting a file makes a new file, so hard links to the old one, access control lists and extended attributes are
+//! lost. The mode and (as root) the owner are kept; an entry that root newly makes belongs to the owner of its
+//! directory. A batch of several mutations is reverted as a whole when it fails; when the *machine* fails in the middle
+//! of a batch, some of its mutations may be done and others not.
 
 mod alias;
 mod alter;
@@ -58,7 +60,7 @@ pub struct LocalStorage {
     shared: SharedHandle,
 }
 
-/// What every operation needs, also on another thread.
+/// The state that every operation needs, shared with the threads for blocking work.
 #[derive(Debug)]
 struct Shared {
     root: Root,
@@ -70,7 +72,7 @@ struct Shared {
 type SharedHandle = Arc<Shared>;
 
 impl LocalStorage {
-    /// Opens the directory, which must exist. Fails with `unsupported` where the kernel cannot keep paths below it.
+    /// Opens the directory, which must exist. Fails with `unsupported` if the kernel cannot confine paths below it.
     pub fn open(options: &LocalOptions, context: &OpenContext) -> Result<Self> {
         let shared = Shared {
             root: open::open_root(&options.dir)?,
@@ -83,7 +85,7 @@ impl LocalStorage {
         })
     }
 
-    /// Where the directory is on this machine, whatever way led to it.
+    /// Returns the absolute path of the directory on this machine, with all links resolved.
     pub(super) fn place(&self) -> Option<String> {
         open::place_of(self.shared.root.handle())
     }
@@ -98,7 +100,7 @@ impl Storage for LocalStorage {
             has_modes: true,
             has_symlinks: true,
             has_hard_links: true,
-            // The system's mask decides.
+            // The umask of the process decides the mode.
             file_mode: None,
         }
     }

@@ -25,6 +25,7 @@ impl Attempt<'_> {
         let before = fstat(&entry).at(&place.real)?;
         match kind_in(&before) {
             EntryKind::Directory => {}
+            // The path was resolved to something that was no link, so the link came after that.
             EntryKind::Symlink => return Err(Failure::Moved(place.real)),
             _ => expect_file(&before).at(&place.real)?,
         }
@@ -42,14 +43,15 @@ impl Attempt<'_> {
             mode: before.st_mode,
         });
         if self.is_durable() {
-            // The entry is held without access to it, so it cannot be synced alone.
+            // An `O_PATH` handle cannot be synced, so the whole file system is.
             syncfs(parent).at(&place.real)?;
         }
         Ok(applied)
     }
 
-    /// Gives the mode to a copy of a file that has other names, and puts it in the place of this one. `false` where it has none, or
-    /// cannot be read: then the mode shows under all of them.
+    /// Sets the mode on a copy of a file that has other names, and replaces this name by the copy. Returns `false` if
+    /// the file has no other name or cannot be read; then the mode is set on the file itself and shows under all its
+    /// names.
     fn set_mode_apart(&mut self, place: &Place, mode: u32) -> Step<bool> {
         let parent = place.parent.clone().expect("an entry has a directory");
         let Ok((file, stat)) = open_file(&parent, place.name().as_bytes(), OFlags::RDONLY) else {
@@ -58,6 +60,7 @@ impl Attempt<'_> {
         let Some(mut copy) = self.part(place, &file, &stat)? else {
             return Ok(false);
         };
+        // A mode change does not touch the modification time, so the copy gets the old one.
         futimens(&copy.file, &times_of(&stat)).at(&place.real)?;
         fchmod(&copy.file, Mode::from_raw_mode(mode & 0o7777)).at(&place.real)?;
         self.sync_file(&copy.file).at(&place.real)?;

@@ -1,4 +1,4 @@
-//! What is in a directory, straight from the kernel, and the kinds of entries.
+//! The names in a directory, read straight from the kernel, and the kinds of entries.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,7 +10,8 @@ use super::temp;
 
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Gives each name in `directory` with its type, except `.`, `..` and temporary files. Moves the position of the handle.
+/// Calls `take` with each name in `directory` and its type, except `.`, `..` and temporary files. Moves the position of
+/// the handle.
 pub(super) fn for_each_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
     for_each_raw_name(directory, |name, kind| {
         if !temp::is_temporary(name) {
@@ -19,8 +20,9 @@ pub(super) fn for_each_name(directory: impl AsFd, mut take: impl FnMut(&[u8], Fi
     })
 }
 
-/// Gives each name in `directory`, temporary files included.
+/// Calls `take` with each name in `directory` and its type, temporary files included.
 pub(super) fn for_each_raw_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
+    // The handle may have been read before.
     seek(&directory, SeekFrom::Start(0))?;
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(directory.as_fd(), buffer.spare_capacity_mut());
@@ -38,13 +40,13 @@ pub(super) fn for_each_raw_name(directory: impl AsFd, mut take: impl FnMut(&[u8]
     Ok(())
 }
 
-/// Opens the directory `name` in `parent`, not through a link.
+/// Opens the directory `name` in `parent`; refuses a link.
 pub(super) fn open_child(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty())
 }
 
-/// Describes the entry itself; `None` where nothing is.
+/// Returns the stat of an entry without following a link; `None` if it does not exist.
 pub(super) fn stat_entry(parent: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Errno> {
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -53,7 +55,7 @@ pub(super) fn stat_entry(parent: impl AsFd, name: &[u8]) -> Result<Option<Stat>,
     }
 }
 
-/// The kind that callers see.
+/// Converts the type of the system into the kind that callers see.
 pub(super) fn kind_of(kind: FileType) -> EntryKind {
     match kind {
         FileType::RegularFile => EntryKind::File,
@@ -63,12 +65,12 @@ pub(super) fn kind_of(kind: FileType) -> EntryKind {
     }
 }
 
-/// The kind in a stat.
+/// Returns the kind of the entry with this stat.
 pub(super) fn kind_in(stat: &Stat) -> EntryKind {
     kind_of(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// The size that callers see: bytes of content, 0 for directories.
+/// Returns the size that callers see: bytes of content, 0 for directories.
 #[allow(clippy::unnecessary_cast, reason = "the field has another type on other machines")]
 pub(super) fn size_in(stat: &Stat) -> u64 {
     match kind_in(stat) {
@@ -77,7 +79,7 @@ pub(super) fn size_in(stat: &Stat) -> u64 {
     }
 }
 
-/// A time of the file system; `None` where it is out of range.
+/// Converts a time of the file system; `None` if it is out of range.
 pub(super) fn time(seconds: i64, nanoseconds: u32) -> Option<Timestamp> {
     Timestamp::new(seconds, i32::try_from(nanoseconds).ok()?).ok()
 }

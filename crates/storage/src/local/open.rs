@@ -1,4 +1,4 @@
-//! Opening the root: the one place that sees a path of the host.
+//! Opening the root: the only code of this storage that sees a path of the host.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -10,27 +10,31 @@ use rustix::io::Errno;
 use super::beneath::Root;
 use super::error::Cause;
 
-/// Opens the directory and finds out whether the kernel can keep paths below it.
+/// Opens the directory and checks that the kernel can confine paths below it.
 pub(super) fn open_root(dir: &str) -> Result<Root> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = open(dir, flags, Mode::empty()).map_err(|errno| cannot_open(dir, errno))?;
     let root = Root::new(handle);
+    // One `openat2` with all flags now, so that a kernel or seccomp profile without it fails at opening and not at the
+    // first read.
     match root.open_directory(b"") {
         Ok(_) => Ok(root),
         Err(cause) => Err(cannot_keep(cause)),
     }
 }
 
-/// The path by which the host knows the directory, links resolved; `None` where it has none any more.
+/// Returns the path of the directory on the host, with links resolved; `None` if the directory was removed.
 pub(super) fn place_of(directory: BorrowedFd<'_>) -> Option<String> {
     let handle = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    // The kernel keeps this path up to date when the directory is moved, and appends ` (deleted)` when it is removed.
     let path = readlinkat(CWD, handle, Vec::new()).ok()?.into_bytes();
     let is_removed = path.ends_with(b" (deleted)");
     (!is_removed).then(|| EntryPath::from_bytes(path).to_token())
 }
 
-/// The text is the caller's own, so showing it tells nothing new about the host.
+/// Returns the error for a directory that cannot be opened.
 fn cannot_open(dir: &str, errno: Errno) -> Error {
+    // The caller gave this text, so showing it reveals nothing new about the host.
     let shown = quote(dir);
     match errno {
         Errno::NOENT => Error::new(ErrorKind::NotFound, format!("the directory {shown} does not exist"))

@@ -1,4 +1,4 @@
-//! How a local storage is asked for: `local:DIR`, or a table with `dir` and `durability`.
+//! The options of a local storage: `local:DIR`, or a table with `dir` and `durability`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub struct LocalOptions {
 }
 
 impl LocalOptions {
-    /// The directory `dir`, with the default durability.
+    /// Returns options for the directory `dir` with the default durability.
     pub fn new(dir: impl Into<String>) -> Self {
         Self {
             dir: dir.into(),
@@ -71,13 +71,13 @@ impl StorageFactory for LocalFactory {
     }
 }
 
-/// The directory that a place is.
+/// Returns the directory of a place.
 fn directory(place: &str) -> Option<PathBuf> {
     let below = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
     Some(Path::new("/").join(OsStr::from_bytes(below.as_bytes())))
 }
 
-/// The options by which the same directory is opened from anywhere on this machine; `None` where its path is not UTF-8.
+/// Returns the options that open the same directory from anywhere on this machine; `None` if its path is not UTF-8.
 fn reference(place: &str, options: &LocalOptions) -> Option<Map<String, Value>> {
     let place = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
     let absolute = LocalOptions {

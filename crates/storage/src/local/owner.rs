@@ -1,7 +1,8 @@
-//! Whose new entries are, where Garret is root and the directory is somebody else's.
+//! The owners of new entries, for a Garret that runs as root in directories of other users.
 //!
-//! A file that is replaced keeps its owner and group; a new entry gets those of the directory that it comes to be in, so that its owner
-//! can go on working there. Anybody but root cannot give files away, and what they make is simply theirs.
+//! A file that is replaced keeps its owner and group; a new entry gets those of its directory, so that the owner of the
+//! directory can go on working there. A user other than root cannot give files away, so the entries that Garret makes
+//! then are that user's own.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -25,37 +26,40 @@ impl Owner {
         }
     }
 
-    /// Whose a new file is to be: whose the one is that it replaces, or else whose the directory is. Of a file that is replaced, a member of
-    /// its group may keep at least that.
+    /// Returns the owner for a new file: that of the file it replaces, or else that of its directory.
     pub(super) fn wanted(replaced: Option<&Stat>, directory: Self) -> Option<Self> {
+        // Tried for every user on a replaced file: one who is no root but a member of the file's group can at least
+        // keep the group.
         replaced.map_or_else(|| directory.to_give(), |stat| Some(Self::of(stat)))
     }
 
-    /// This one, where it can be given to what root made and is not root's own already.
+    /// Returns this owner if an entry of root's can be given to it: only root can give, and need not give to itself.
     pub(super) fn to_give(self) -> Option<Self> {
         let is_roots = self.user == 0 && self.group == 0;
         (!is_roots && rustix::process::geteuid().is_root()).then_some(self)
     }
 
-    /// Gives a file that nobody else can reach yet; tells whether it changed hands.
+    /// Gives a file that no other program can reach yet to this owner; returns whether that succeeded.
     pub(super) fn take(self, file: impl AsFd) -> bool {
         fchown(file, Some(Uid::from_raw(self.user)), Some(Gid::from_raw(self.group))).is_ok()
     }
 
-    /// Gives a directory that was just made. Whoever owns the directory above may have put another in its place, which is not ours to give.
+    /// Gives a directory that was just made to this owner.
     pub(super) fn take_directory(self, directory: &OwnedFd) -> Result<(), Errno> {
+        // The owner of the parent directory may have put another directory in its place, which must not be given away.
         let is_ours = fstat(directory)?.st_uid == 0 && temp::is_empty(directory.as_fd())?;
-        match is_ours {
-            true => fchown(
+        if is_ours {
+            fchown(
                 directory,
                 Some(Uid::from_raw(self.user)),
                 Some(Gid::from_raw(self.group)),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 
-    /// Gives a link that was just made, unless something else is in its place by now.
+    /// Gives a link that was just made to this owner, unless another entry is in its place by now.
     pub(super) fn take_link(self, parent: impl AsFd, name: &[u8]) -> Result<(), Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let link = openat(parent, name, flags, rustix::fs::Mode::empty())?;
@@ -63,9 +67,10 @@ impl Owner {
         let is_ours =
             FileType::from_raw_mode(stat.st_mode) == FileType::Symlink && stat.st_uid == 0 && stat.st_nlink == 1;
         let owner = (Uid::from_raw(self.user), Gid::from_raw(self.group));
-        match is_ours {
-            true => chownat(&link, c"", Some(owner.0), Some(owner.1), AtFlags::EMPTY_PATH),
-            false => Ok(()),
+        if is_ours {
+            chownat(&link, c"", Some(owner.0), Some(owner.1), AtFlags::EMPTY_PATH)
+        } else {
+            Ok(())
         }
     }
 }

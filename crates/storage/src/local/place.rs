@@ -1,4 +1,4 @@
-//! Places: where a path leads, found under the lock of its directory.
+//! The location of a path: its real path and its entry, found under the lock of its directory.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -19,16 +19,16 @@ use super::undo::Note;
 const MAX_TRIES: usize = 16;
 const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o755);
 
-/// Where a path leads.
+/// The real path of an entry, its locked directory and its stat.
 #[derive(Debug)]
 pub(super) struct Place {
     /// The path with its links followed.
     pub(super) real: WsPath,
-    /// The directory that holds it, locked; `None` where it does not exist, and for the root.
+    /// The directory that holds the entry, locked; `None` if it does not exist, and for the root.
     pub(super) parent: Option<Arc<Locked>>,
-    /// What is there.
+    /// The stat of the entry; `None` if nothing is there.
     pub(super) entry: Option<Stat>,
-    /// Whether something that is no directory stands in the way.
+    /// Whether a component above the entry exists and is not a directory.
     pub(super) is_blocked: bool,
 }
 
@@ -42,11 +42,12 @@ impl Place {
         }
     }
 
-    /// The error for an operation that wants something to be there.
+    /// Returns the error of an operation that needs an entry here.
     pub(super) fn why_missing(&self) -> Error {
-        match self.is_blocked {
-            true => Error::not_a_directory(&self.real),
-            false => Error::not_found(&self.real),
+        if self.is_blocked {
+            Error::not_a_directory(&self.real)
+        } else {
+            Error::not_found(&self.real)
         }
     }
 
@@ -54,17 +55,18 @@ impl Place {
         split(&self.real).1
     }
 
-    /// What is there; the root is a directory.
+    /// Returns the kind of the entry; the root is a directory.
     pub(super) fn kind(&self) -> Option<EntryKind> {
-        match self.real.is_root() {
-            true => Some(EntryKind::Directory),
-            false => self.entry.as_ref().map(kind_in),
+        if self.real.is_root() {
+            Some(EntryKind::Directory)
+        } else {
+            self.entry.as_ref().map(kind_in)
         }
     }
 }
 
 impl Attempt<'_> {
-    /// Finds the place of `path` and locks its directory.
+    /// Resolves `path` and locks its directory.
     pub(super) fn place(&mut self, path: &WsPath, last: Last) -> Step<Place> {
         refuse_reserved(path)?;
         let mut real = path.clone();
@@ -80,7 +82,7 @@ impl Attempt<'_> {
         Err(Failure::Moved(path.clone()))
     }
 
-    /// The place of a path that passes no link; `None` where it does.
+    /// Looks up a path that passes no link; `None` if it does pass one.
     fn place_without_links(&mut self, real: &WsPath, last: Last) -> Step<Option<Place>> {
         if real.is_root() {
             return Ok(Some(Place::missing(real)));
@@ -115,7 +117,7 @@ impl Attempt<'_> {
         }))
     }
 
-    /// Locks the directory at `above`, and makes sure that the path still leads to it then.
+    /// Locks the directory at `above`, and checks that the path still leads to it then.
     fn lock_directory(&mut self, above: &str, path: &WsPath) -> Step<Result<Arc<Locked>, Cause>> {
         let root = &self.shared.root;
         let handle = match root.open_directory(above.as_bytes()) {
@@ -123,6 +125,7 @@ impl Attempt<'_> {
             Err(cause) => return Ok(Err(cause)),
         };
         let (locked, is_new) = self.lock(handle, path)?;
+        // The directory may have been moved or replaced between the open and the lock.
         if is_new && !above.is_empty() {
             let again = root.open(above.as_bytes(), OFlags::PATH | OFlags::DIRECTORY);
             if !again.is_ok_and(|again| locked.is(again)) {
@@ -132,7 +135,7 @@ impl Attempt<'_> {
         Ok(Ok(locked))
     }
 
-    /// Locks a directory by its handle; tells whether the batch did not have it yet.
+    /// Locks a directory by its handle; returns whether the batch did not have its lock yet.
     pub(super) fn lock(&mut self, handle: OwnedFd, path: &WsPath) -> Step<(Arc<Locked>, bool)> {
         self.locks.take(handle).map_err(|refusal| match refusal {
             Refusal::Held => Failure::Busy(path.clone()),
@@ -141,15 +144,17 @@ impl Attempt<'_> {
         })
     }
 
-    /// Takes the locks that can be foreseen in the order of their paths, so that two batches do not wait for each other.
+    /// Takes the locks that can be foreseen, in the order of their paths, so that two batches do not wait for each
+    /// other.
     pub(super) fn lock_in_path_order(&mut self, mutations: &[Mutation]) -> Step<()> {
         let paths = || mutations.iter().flat_map(paths_of).flatten();
         let mut directories = paths().map(|(path, _)| split(path).0);
         let first = directories.next();
+        // With one directory there is no order; most batches end here.
         if directories.all(|other| Some(other) == first) {
             return Ok(());
         }
-        // What cannot be found or locked here is explained by the mutation itself.
+        // A path that cannot be resolved or locked here is skipped: the mutation itself reports the error.
         let mut wanted = BTreeSet::new();
         for (path, last) in paths() {
             let real = match self.follow {
@@ -162,13 +167,13 @@ impl Attempt<'_> {
         }
         let mut absent: Option<WsPath> = None;
         for directory in wanted {
-            // Below a directory that is not there yet, the nearest is the one that was locked for it.
+            // Below a missing directory, the nearest existing one is already locked.
             if absent.as_ref().is_some_and(|absent| directory.is_within(absent)) {
                 continue;
             }
             match self.nearest(directory.clone(), &directory) {
                 Err(Failure::Refused(_)) => {}
-                // A link, where none is followed.
+                // The path passes a link and links are not followed: the mutation will refuse it.
                 Err(Failure::Moved(_)) if self.follow == Follow::Never => {}
                 outcome => absent = outcome?.1.pop(),
             }
@@ -176,7 +181,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// The directory of a place, locked; where it is missing, makes it and those above, or says which one is missing.
+    /// Returns the locked directory of an entry. A missing one is made with its parents, or, without `parents`,
+    /// reported with the first missing path.
     pub(super) fn parent_of(&mut self, place: &Place, parents: bool) -> Step<Arc<Locked>> {
         if let Some(parent) = &place.parent {
             return Ok(parent.clone());
@@ -197,14 +203,14 @@ impl Attempt<'_> {
         Ok(here)
     }
 
-    /// The nearest directory that exists, locked, and the missing ones from `directory` up to it.
+    /// Locks the nearest existing directory; returns it with the missing ones from `directory` up to it.
     fn nearest(&mut self, directory: WsPath, path: &WsPath) -> Step<(Arc<Locked>, Vec<WsPath>)> {
         let mut missing = Vec::new();
         let mut directory = directory;
         loop {
             match self.lock_directory(directory.as_str(), path)? {
                 Ok(here) => return Ok((here, missing)),
-                // A link was put there since the path was resolved.
+                // A link was put there after the path was resolved.
                 Err(Cause::Link) => return Err(Failure::Moved(path.clone())),
                 Err(cause) if !cause.is_missing() => return Err(cause).at(path),
                 Err(cause) => {
@@ -215,7 +221,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes the directory `name` in `parent` and locks it; one that others made meanwhile will do.
+    /// Makes the directory `name` in `parent` and locks it; accepts one that another program made meanwhile.
     pub(super) fn make_directory(&mut self, parent: &Arc<Locked>, name: &str, path: &WsPath) -> Step<Arc<Locked>> {
         let is_made = match mkdirat(parent, name, DIRECTORY_MODE) {
             Ok(()) => true,

@@ -1,8 +1,8 @@
-//! What this machine gives a workspace on a directory, found out by trying it there.
+//! The features that this machine gives a workspace in a directory, found out by trying them there.
 //!
-//! Everything is tried on the real directory, because a kernel that can and a file system that cannot are common. What is written for a
-//! try carries the prefix that the local storage reserves, so that no list shows it; it is taken away when the
-//! try is over.
+//! Everything is tried on the real directory, because a kernel that supports a feature and a file system that does not
+//! are common. Files that are made for a test carry the prefix that the local storage reserves, so that no list shows
+//! them; they are removed when the test is over.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -15,31 +15,31 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// Begins with the prefix that the storage reserves.
+/// The name of the test file; it begins with the prefix that the storage reserves.
 const PREFIX: &str = ".garret-tmp-doctor";
 
-/// How well something works.
+/// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As promised.
+    /// The feature works as promised.
     Works,
-    /// With a restriction that `advice` explains.
+    /// The feature works with a restriction that `advice` explains.
     Limited,
-    /// Not at all.
+    /// The feature does not work.
     Missing,
 }
 
-/// One thing that was tried.
+/// A feature that was tested.
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
-    /// What.
+    /// The name of the feature.
     pub name: &'static str,
-    /// How well it works.
+    /// The result.
     pub status: Status,
-    /// What was found.
+    /// The details of the result.
     pub detail: String,
-    /// What to do about it, where it does not work fully.
+    /// The remedy, if the feature does not work fully.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<&'static str>,
 }
@@ -73,7 +73,8 @@ impl Check {
     }
 }
 
-/// Tries everything that a local workspace uses on `directory`, and leaves nothing behind. Fails where it cannot be opened.
+/// Tests every feature that a local workspace uses on `directory`, and leaves nothing behind. Fails if the directory
+/// cannot be opened.
 pub fn probe(directory: &Path) -> Result<Vec<Check>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = rustix::fs::open(directory, flags, Mode::empty()).map_err(|_| {
@@ -107,6 +108,7 @@ fn containment(handle: &OwnedFd) -> Check {
             ResolveFlags::BENEATH,
         )
     };
+    // Both are needed: a kernel that ignores the flag would open `..`, too.
     match (beneath("."), beneath("..")) {
         (Ok(_), Err(Errno::XDEV)) => Check::works(
             "containment",
@@ -163,7 +165,7 @@ fn no_writing(errno: Errno) -> Check {
     )
 }
 
-/// A file of our own in the directory, gone when dropped.
+/// A test file in the directory, removed when dropped.
 struct Trial<'a> {
     directory: &'a OwnedFd,
     file: OwnedFd,
@@ -171,6 +173,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn begin(directory: &'a OwnedFd) -> Result<Self, Errno> {
+        // A leftover of a test that was killed.
         let _ = unlinkat(directory, PREFIX, AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(directory, PREFIX, flags, Mode::RUSR | Mode::WUSR)?;
@@ -223,8 +226,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Modes are set by way of the handle's name under `/proc`, so that no link is followed.
+    /// Tests whether permission bits can be set.
     fn modes(&self) -> Check {
+        // Through `/proc`, as the storage sets modes, so that no link is followed.
         let by_handle = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let set = chmodat(CWD, by_handle, Mode::RWXU, AtFlags::empty());
         let kept = fstat(&self.file).is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode) == Mode::RWXU);

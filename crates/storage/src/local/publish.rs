@@ -1,4 +1,4 @@
-//! Putting a finished temporary file, or any entry, in its place in one step.
+//! Publishing: moving a finished temporary file, or any entry, into place in one step.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::undo::{Kept, Note};
 /// A name in a locked directory.
 pub(super) type Spot<'a> = (&'a Arc<Locked>, &'a str);
 
-/// Renames, with `NOREPLACE` or `EXCHANGE` also where the file system does not know them.
+/// Renames with `flags`. `NOREPLACE` also works on file systems that do not support it.
 pub(super) fn rename_with(from: Spot<'_>, to: Spot<'_>, flags: RenameFlags) -> Result<(), Errno> {
     match renameat_with(from.0, from.1, to.0, to.1, flags) {
         Err(Errno::INVAL | Errno::NOSYS) if flags == RenameFlags::NOREPLACE => rename_if_free(from, to),
@@ -22,8 +22,10 @@ pub(super) fn rename_with(from: Spot<'_>, to: Spot<'_>, flags: RenameFlags) -> R
     }
 }
 
-/// The locks keep every Garret process away between the look and the rename.
+/// Renames if nothing is at `to`.
 fn rename_if_free(from: Spot<'_>, to: Spot<'_>) -> Result<(), Errno> {
+    // The locks keep every Garret process away between the check and the rename; other programs could still come
+    // between.
     match statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => renameat(from.0, from.1, to.0, to.1),
         Ok(_) => Err(Errno::EXIST),
@@ -32,13 +34,13 @@ fn rename_if_free(from: Spot<'_>, to: Spot<'_>) -> Result<(), Errno> {
 }
 
 impl Attempt<'_> {
-    /// Puts the file at the place, over what `place` says is there.
+    /// Renames the file into place, over the entry that `place` says is there.
     pub(super) fn publish(&mut self, file: &mut Temporary, parent: &Arc<Locked>, place: &Place) -> Step<()> {
         let temporary = file.name.clone();
         let (from, to) = ((parent, temporary.as_str()), (parent, place.name()));
         if place.entry.is_none() {
             match rename_with(from, to, RenameFlags::NOREPLACE) {
-                // A program without locks was faster; look again.
+                // A program that takes no locks made the file first; look again.
                 Err(Errno::EXIST) => return Err(Failure::Moved(place.real.clone())),
                 other => other.at(&place.real)?,
             }
@@ -54,8 +56,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Puts the file at `from`, a temporary name beside it, over the file at `to`; what was there is kept unless this is the last
-    /// mutation.
+    /// Replaces the file at `to` by the temporary file at `from`. The old file is kept for reverting, unless this is
+    /// the last mutation.
     fn replace(&mut self, from: Spot<'_>, to: Spot<'_>) -> Result<(), Errno> {
         if self.is_last {
             return renameat(from.0, from.1, to.0, to.1);
@@ -79,7 +81,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Moves the entry of a place to a temporary name beside it, until the batch is through.
+    /// Moves an entry to a temporary name in the same directory, until the batch is done.
     pub(super) fn set_aside(&mut self, spot: Spot<'_>, what: Kept) -> Result<(), Errno> {
         let kept = temp::fresh_name(&*self.shared.ids);
         rename_with(spot, (spot.0, &kept), RenameFlags::NOREPLACE)?;

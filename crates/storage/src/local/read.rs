@@ -22,6 +22,7 @@ const MAX_TRIES: usize = 4;
 
 pub(super) async fn read(shared: &SharedHandle, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
     let opened = open(&shared.root, path, &options)?;
+    // The page cache serves a small read faster than another thread could be started.
     if opened.costs(shared) <= MAX_INLINE_BYTES {
         return finish(shared, path, &options, opened);
     }
@@ -37,11 +38,12 @@ struct Opened {
 }
 
 impl Opened {
-    /// Bytes that the read will move, the hash of a young file included.
+    /// Returns the bytes that the read will move, including those for the hash of a young file.
     fn costs(&self, shared: &Shared) -> u64 {
-        match Snapshot::of(&self.stat).is_young(shared.clock.now()) {
-            true => size_in(&self.stat),
-            false => self.wanted.end - self.wanted.start,
+        if Snapshot::of(&self.stat).is_young(shared.clock.now()) {
+            size_in(&self.stat)
+        } else {
+            self.wanted.end - self.wanted.start
         }
     }
 
@@ -61,7 +63,7 @@ fn open(root: &Root, path: &WsPath, options: &ReadOptions) -> Result<Opened> {
     Ok(Opened { file, stat, wanted })
 }
 
-/// Reads what was opened; where the file shrinks meanwhile, opens it anew.
+/// Reads the opened file; if it shrinks meanwhile, opens it again.
 fn finish(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: Opened) -> Result<ReadResult> {
     let mut opened = opened;
     for _ in 0..MAX_TRIES {
@@ -74,7 +76,7 @@ fn finish(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: Opened)
     Err(Cause::Unsteady.at(path))
 }
 
-/// Checks the precondition on what was opened, before anything of it is read.
+/// Checks the precondition on the opened file, before any content is read.
 fn check(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: &Opened) -> Result<()> {
     let snapshot = Snapshot::of(&opened.stat);
     let hash = || ContentHash::of_file(&opened.file);
@@ -100,7 +102,7 @@ fn read_opened(shared: &Shared, opened: &Opened) -> Result<ReadResult, Cause> {
         bytes = read_range(&opened.file, &opened.wanted)?;
         version = snapshot.version(now, || Ok::<_, Errno>(ContentHash::of(&bytes)))?;
     } else {
-        // The hash first: what is written in between must make the version too old, not too new.
+        // The hash comes first: a write in between must make the version too old, not too new.
         version = snapshot.version(now, || ContentHash::of_file(&opened.file))?;
         bytes = read_range(&opened.file, &opened.wanted)?;
     }
@@ -113,7 +115,7 @@ fn read_opened(shared: &Shared, opened: &Opened) -> Result<ReadResult, Cause> {
     })
 }
 
-/// Exactly the bytes of `range`; a file that ends before is unsteady.
+/// Reads exactly the bytes of `range`; fails if the file ends before, because then it was changed.
 fn read_range(file: &OwnedFd, range: &Range<u64>) -> Result<Vec<u8>, Cause> {
     let length = usize::try_from(range.end - range.start).map_err(|_| Cause::System(Errno::NOMEM))?;
     let mut bytes = Vec::new();

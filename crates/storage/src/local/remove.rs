@@ -26,6 +26,7 @@ impl Attempt<'_> {
             return Err(place.why_missing().into());
         };
         match kind {
+            // Only files have versions, so a precondition on anything else cannot hold.
             EntryKind::File => self.check(&place, precondition)?,
             _ if *precondition != Precondition::Any => return Err(Error::conflict(&place.real, None).into()),
             _ => {}
@@ -60,7 +61,7 @@ impl Attempt<'_> {
                     self.touched(parent);
                     return Ok(());
                 }
-                // Temporary entries: a crashed writer's, or those that this very batch would put back.
+                // The remaining entries are temporary: left by a crashed writer, or kept by this batch for reverting.
                 Err(Errno::NOTEMPTY) => {}
                 Err(errno) => return Err(errno).at(&place.real),
             }
@@ -69,20 +70,22 @@ impl Attempt<'_> {
             .at(&place.real)
     }
 
-    /// Makes sure that the directory has no entries but temporary ones, and locks it so that no writer adds any.
+    /// Checks that the directory has no entries but temporary ones, and locks it so that no writer adds any.
     pub(super) fn expect_empty(&mut self, parent: &Arc<Locked>, place: &Place) -> Step<()> {
         let handle = open_child(parent, place.name().as_bytes()).at(&place.real)?;
         let (directory, _) = self.lock(handle, &place.real)?;
-        match temp::is_empty(directory.as_fd()).at(&place.real)? {
-            true => Ok(()),
-            false => Err(Error::not_empty(&place.real).into()),
+        if temp::is_empty(directory.as_fd()).at(&place.real)? {
+            Ok(())
+        } else {
+            Err(Error::not_empty(&place.real).into())
         }
     }
 
-    /// One rename takes the whole tree out of sight; it is deleted when the batch is through.
+    /// Removes a directory with everything in it.
     fn remove_tree(&mut self, parent: &Arc<Locked>, place: &Place) -> Step<()> {
+        // One rename hides the whole tree at once; it is deleted after the batch.
         match self.set_aside((parent, place.name()), Kept::Tree) {
-            // A layered file system cannot rename a directory of a lower layer; it can delete it piece by piece.
+            // A layered file system cannot rename a directory of a lower layer, but can delete it entry by entry.
             Err(Errno::XDEV) if self.is_last => {
                 temp::remove_tree(parent.as_fd(), place.name().as_bytes()).at(&place.real)?;
                 self.touched(parent);

@@ -55,16 +55,17 @@ impl Attempt<'_> {
         Ok(applied)
     }
 
-    /// The version of a file that was moved to a place, where this is the only mutation. One that its owner may not read moves all the same.
+    /// Returns the version of a moved file, if the move is the only mutation of the batch.
     fn moved_version(&self, kind: EntryKind, (parent, name): Spot<'_>) -> Option<Version> {
         if kind != EntryKind::File || !self.is_alone {
             return None;
         }
+        // A file that its owner may not read can still be moved; then there is no version.
         let (file, _) = open_file(parent, name.as_bytes(), OFlags::RDONLY).ok()?;
         self.version_if_alone(&file)
     }
 
-    /// Makes sure that an entry of `kind` may take the place; gives what is there.
+    /// Checks that an entry of `kind` may be put at the target; returns the kind of the entry that is there now.
     pub(super) fn make_room(&mut self, to: &Place, kind: EntryKind, overwrite: bool) -> Step<Option<EntryKind>> {
         if to.real.is_root() {
             return Err(Error::already_exists(&to.real).into());
@@ -88,7 +89,7 @@ impl Attempt<'_> {
 
     fn move_to_free(&mut self, from: Spot<'_>, to: Spot<'_>, path: &WsPath) -> Step<()> {
         match rename_with(from, to, RenameFlags::NOREPLACE) {
-            // A program without locks was faster, at either end.
+            // A program that takes no locks made the target or removed the source.
             Err(Errno::EXIST | Errno::NOENT) => return Err(Failure::Moved(path.clone())),
             other => other.at(path)?,
         }
@@ -99,11 +100,12 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Replaces what is at `to`, which is kept unless this is the last mutation.
+    /// Moves `from` over the entry at `to`, which is kept for reverting unless this is the last mutation.
     fn move_over(&mut self, from: Spot<'_>, to: Spot<'_>, there: EntryKind) -> Result<(), Errno> {
         if self.is_last {
             match renameat(from.0, from.1, to.0, to.1) {
-                // The directory was found empty, so these are temporary entries; they go with it when the batch is through.
+                // The directory was found empty, so these are temporary entries; they are deleted with it after the
+                // batch.
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {}
                 other => return other,
             }
@@ -112,6 +114,7 @@ impl Attempt<'_> {
             EntryKind::Directory => Kept::EmptyDirectory,
             _ => Kept::File,
         };
+        // An exchange is one step, so `to` always holds the old entry or the new one.
         match rename_with(from, to, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => return self.move_over_in_two_steps(from, to, what),
             other => other?,
@@ -123,8 +126,9 @@ impl Attempt<'_> {
         self.set_aside(from, what)
     }
 
-    /// For file systems that cannot exchange: there is an instant without anything at `to`.
+    /// Moves the old entry aside and then the new one into place, for file systems that cannot exchange two names.
     fn move_over_in_two_steps(&mut self, from: Spot<'_>, to: Spot<'_>, what: Kept) -> Result<(), Errno> {
+        // There is an instant without any entry at `to`; the locks hide it from other writers, not from readers.
         self.set_aside(to, what)?;
         rename_with(from, to, RenameFlags::NOREPLACE)?;
         self.undo.note(Note::Moved {
@@ -134,11 +138,13 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Both names are hard links to one file, which a rename would leave alone: the old name simply goes.
+    /// Moves one name of a file over another name of the same file.
     fn remove_alias(&mut self, from: Spot<'_>) -> Result<(), Errno> {
-        match self.is_last {
-            true => unlinkat(from.0, from.1, AtFlags::empty()),
-            false => self.set_aside(from, Kept::File),
+        // POSIX `rename` does nothing when both names are hard links to one file, so the old name is removed instead.
+        if self.is_last {
+            unlinkat(from.0, from.1, AtFlags::empty())
+        } else {
+            self.set_aside(from, Kept::File)
         }
     }
 }

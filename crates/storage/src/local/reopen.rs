@@ -1,7 +1,8 @@
-//! Opening the very entry that was looked at: plain files for reading, anything for its mode.
+//! Handles of checked entries: regular files for their content, any entry for its mode.
 //!
-//! A fifo, socket or device is never opened: each entry is looked at first, and looked at again by its handle after opening, in case
-//! it was swapped in between (an open without blocking has no effect on what it meets then).
+//! A fifo, socket or device is never opened for its content: each entry is checked by name first, and checked again by
+//! its handle after opening, in case it was swapped in between (a non-blocking open has no effect on a special file
+//! then).
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use super::error::Cause;
 use super::names::kind_in;
 
-/// How anything is opened for its content: not through a link, not waiting for a peer, not taking a terminal.
+/// The flags of every open for content: no links, no waiting for a peer, no controlling terminal.
 pub(super) const GENTLY: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -20,12 +21,13 @@ pub(super) const GENTLY: OFlags = OFlags::NOFOLLOW
 
 const MAX_TRIES: usize = 4;
 
-/// Opens the plain file `name` in `parent` with `access` (`RDONLY` or `RDWR | APPEND`, say), and describes it by its handle.
+/// Opens the regular file `name` in `parent` with `access` (`RDONLY` or `RDWR | APPEND`, say); returns it with its stat
+/// by that handle.
 pub(super) fn open_file(parent: impl AsFd, name: &[u8], access: OFlags) -> Result<(OwnedFd, Stat), Cause> {
     for _ in 0..MAX_TRIES {
         expect_file(&statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
         let file = match openat(&parent, name, access | GENTLY, Mode::empty()) {
-            // A fifo without a reader or a socket, swapped in since.
+            // A fifo without a reader, or a socket, was swapped in after the check.
             Err(Errno::NXIO) => continue,
             file => file?,
         };
@@ -37,7 +39,7 @@ pub(super) fn open_file(parent: impl AsFd, name: &[u8], access: OFlags) -> Resul
     Err(Cause::Unsteady)
 }
 
-/// Refuses what is no plain file, each kind in its own way.
+/// Refuses an entry that is not a regular file, with an error of its own for each kind.
 pub(super) fn expect_file(stat: &Stat) -> Result<(), Cause> {
     match kind_in(stat) {
         EntryKind::File => Ok(()),
@@ -47,23 +49,25 @@ pub(super) fn expect_file(stat: &Stat) -> Result<(), Cause> {
     }
 }
 
-/// An entry held by a handle that gives no access to its content, so that holding it opens nothing.
+/// Opens an entry with `O_PATH`, which gives no access to its content and so has no effect on a special file.
 pub(super) fn hold(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty())
 }
 
-/// Sets the mode of an entry held by [`hold`], which is no link.
+/// Sets the mode of an entry that was opened with `O_PATH` and is no link.
 pub(super) fn set_mode(held: &OwnedFd, mode: u32) -> Result<(), Errno> {
-    // Such a handle has no `fchmod`; its name under `/proc` leads to the entry itself, whatever happened to its path.
+    // `fchmod` refuses an `O_PATH` handle; its name under `/proc` leads to the entry itself, even if its path has
+    // changed.
     let by_handle = format!("/proc/self/fd/{}", held.as_raw_fd());
     match chmodat(CWD, by_handle, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty()) {
+        // The handle exists, so it is `/proc` that is not mounted.
         Err(Errno::NOENT) => Err(Errno::OPNOTSUPP),
         other => other,
     }
 }
 
-/// Sets the mode of the file or directory `name` in `parent`, not through a link.
+/// Sets the mode of the file or directory `name` in `parent`; refuses a link.
 pub(super) fn force_mode(parent: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
     let held = hold(parent, name)?;
     match kind_in(&fstat(&held)?) {

@@ -12,7 +12,7 @@ use super::names::{kind_of, time};
 use super::version::{ContentHash, Snapshot};
 use super::{Shared, SharedHandle};
 
-/// Describes the entry. Only the version of a large file can take long, because of its hash.
+/// Returns the description of an entry.
 pub(super) async fn stat(shared: &SharedHandle, path: &WsPath, options: StatOptions) -> Result<Stat> {
     let found = look(
         shared,
@@ -25,6 +25,7 @@ pub(super) async fn stat(shared: &SharedHandle, path: &WsPath, options: StatOpti
     if !options.with_version || found.kind != EntryKind::File {
         return Ok(found);
     }
+    // Only the hash for the version of a large file takes long enough for another thread.
     if found.size <= MAX_INLINE_BYTES {
         return look(shared, path, options);
     }
@@ -47,6 +48,7 @@ fn look(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
 }
 
 fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
+    // With `O_PATH`, so that a fifo or a device is described without being opened.
     let entry = shared
         .root
         .open(path.as_str().as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
@@ -76,7 +78,7 @@ fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
     })
 }
 
-/// When the entry came to be, where the file system keeps it.
+/// Returns the creation time of the entry, if the file system keeps it.
 fn created(found: &Statx) -> Option<garret_core::Timestamp> {
     let is_kept = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     is_kept

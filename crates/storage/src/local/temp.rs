@@ -1,8 +1,9 @@
-//! Temporary entries: content before it is renamed into place, and what a batch may yet put back.
+//! Temporary entries: content before it is renamed into place, and entries that a batch may have to restore.
 //!
-//! Their names begin with [`PREFIX`], are never listed, and cannot be named by a caller. One is made only under the lock of its
-//! directory and is gone when the lock is released, apart from a removed tree that is still being deleted. So whoever holds the lock
-//! of a directory, and has settled their own, may remove what a crashed process left there.
+//! Their names begin with [`PREFIX`], are never listed, and cannot be named by a caller. A temporary entry is made only
+//! under the lock of its directory and is gone when the lock is released, apart from a removed tree that is still being
+//! deleted. So a writer that holds the lock of a directory, and has no temporary entries of its own left there, may
+//! remove those that a crashed process left.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,19 +18,19 @@ use super::lock::Locked;
 use super::names::{for_each_name, for_each_raw_name, open_child, stat_entry};
 use super::reopen::force_mode;
 
-/// How the name of every temporary entry begins.
+/// The prefix of the name of every temporary entry.
 pub(super) const PREFIX: &str = ".garret-tmp-";
 
 /// Below this depth, directories are moved up before they are emptied, so that a deep tree does not use up the handles.
 const MAX_OPEN_DEPTH: usize = 64;
 const MAX_TRIES: usize = 8;
 
-/// Whether a name is one of ours.
+/// Returns whether `name` is the name of a temporary entry.
 pub(super) fn is_temporary(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes())
 }
 
-/// A new name.
+/// Returns a new name for a temporary entry.
 pub(super) fn fresh_name(ids: &dyn Ids) -> String {
     format!("{PREFIX}{}", ids.next())
 }
@@ -44,13 +45,13 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes an empty file with the bits of `mode` that the umask leaves.
+    /// Makes an empty file with those bits of `mode` that the umask allows.
     pub(super) fn create(parent: &Arc<Locked>, ids: &dyn Ids, mode: u32) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
             let name = fresh_name(ids);
             match openat(parent, &name, flags, Mode::from_raw_mode(mode & 0o777)) {
-                // Identifiers that count can meet those of another process.
+                // A counter as the source of ids can repeat the ids of another process.
                 Err(Errno::EXIST) => {}
                 file => {
                     return Ok(Self {
@@ -64,9 +65,9 @@ impl Temporary {
         }
     }
 
-    /// Gives a file another name, in the way of a file that is new there.
+    /// Adds a temporary name to an existing file, so that the file can be published like a new one.
     pub(super) fn name(file: OwnedFd, parent: &Arc<Locked>, ids: &dyn Ids) -> Result<Self, Errno> {
-        // By its handle, so that it is the very file that was looked at.
+        // By its handle, so that no other file can be swapped in between the comparison and the link.
         let by_handle = format!("/proc/self/fd/{}", file.as_raw_fd());
         loop {
             let name = fresh_name(ids);
@@ -84,7 +85,7 @@ impl Temporary {
         }
     }
 
-    /// Says that the name is no longer this file's to remove.
+    /// Marks the file as renamed into place, so that a drop does not remove it.
     pub(super) fn mark_placed(&mut self) {
         self.is_placed = true;
     }
@@ -98,15 +99,15 @@ impl Drop for Temporary {
     }
 }
 
-/// Whether nothing but temporary entries is in the directory.
+/// Returns whether the directory has no entries, apart from temporary ones.
 pub(super) fn is_empty(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut is_empty = true;
     for_each_name(directory, |_, _| is_empty = false)?;
     Ok(is_empty)
 }
 
-/// Removes a directory with only temporary entries in it, which a crashed writer left. The caller holds its lock, has none of its own
-/// there any more, and gets `NOTEMPTY` where something else is in it.
+/// Removes a directory that is empty or has only temporary entries, which a crashed writer left. The caller holds its
+/// lock and has no temporary entries of its own there. Fails with `NOTEMPTY` if there is any other entry.
 pub(super) fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
         Err(Errno::NOTEMPTY) => {}
@@ -127,13 +128,15 @@ pub(super) fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Er
 /// Removes a file, a link, or a directory with everything in it.
 pub(super) fn remove_any(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     match unlinkat(parent, name, AtFlags::empty()) {
+        // Linux answers `EISDIR` for a directory; POSIX and some file systems answer `EPERM`.
         Err(Errno::ISDIR | Errno::PERM) => remove_tree(parent, name),
         Err(Errno::NOENT) => Ok(()),
         other => other,
     }
 }
 
-/// Removes the directory `name` in `parent` with everything in it. What others remove meanwhile is as good as removed.
+/// Removes the directory `name` in `parent` with everything in it. Entries that other programs remove at the same time
+/// count as removed.
 pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     for _ in 0..MAX_TRIES {
         let top = match open_to_empty(parent, name) {
@@ -145,11 +148,13 @@ pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Err
             hoisted: 0,
         };
         removal.empty(top.as_fd(), 0)?;
+        // Hoisted directories are now entries of the top, so each round empties the levels below them.
         while removal.hoisted > 0 {
             removal.empty(top.as_fd(), 0)?;
         }
         match unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            // Another program added an entry after the scan: empty the directory again.
             Err(Errno::NOTEMPTY) => {}
             Err(errno) => return Err(errno),
         }
@@ -186,7 +191,7 @@ impl Removal<'_> {
             child => self.empty(child?.as_fd(), depth + 1)?,
         }
         match unlinkat(directory, name, AtFlags::REMOVEDIR) {
-            // What was moved up or added meanwhile is met in the next round.
+            // Directories that were hoisted, or entries that were added meanwhile, are removed in the next round.
             Err(Errno::NOTEMPTY) => Ok(()),
             other => gone(other),
         }
@@ -195,6 +200,7 @@ impl Removal<'_> {
     fn hoist(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
         let mut number = self.hoisted;
         loop {
+            // A directory that was hoisted in an earlier round may still have this number.
             let new = format!("{PREFIX}{number}");
             match renameat_with(directory, name, self.top, &new, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => number += 1,
@@ -215,7 +221,7 @@ fn is_directory(parent: BorrowedFd<'_>, name: &[u8], kind: FileType) -> Result<b
     Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))
 }
 
-/// Opens a directory that is to be emptied, if need be by giving its owner the bits for it.
+/// Opens a directory that is to be emptied; gives its owner the missing permission bits first.
 fn open_to_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let directory = match open_child(parent, name) {
         Err(Errno::ACCESS) => {
@@ -226,7 +232,7 @@ fn open_to_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> 
     };
     let lacks_bits = fstat(&directory)?.st_mode & 0o700 != 0o700;
     if lacks_bits {
-        // Whether it was ours to give shows when the first entry is to go.
+        // A failure is ignored: it shows at the removal of the first entry, with a better error.
         let _ = fchmod(&directory, Mode::RWXU);
     }
     Ok(directory)

@@ -1,4 +1,4 @@
-//! How to take a batch back: notes made by its mutations, run in reverse when a later one fails.
+//! The undo log of a batch: one record for each step, run in reverse when a later mutation fails.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use super::lock::Locked;
 use super::publish::rename_with;
 use super::{reopen, temp};
 
-/// What was done, as far as taking it back needs.
+/// A step that was done, with the data to revert it.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// A file or link came to be.
+    /// A file or link was made.
     Made { parent: Arc<Locked>, name: String },
-    /// A directory came to be.
+    /// A directory was made.
     MadeDirectory { parent: Arc<Locked>, name: String },
-    /// The file at `name` took the place of one that is kept under the temporary name `kept`.
+    /// The file at `name` replaced one that is kept under the temporary name `kept`.
     Replaced {
         parent: Arc<Locked>,
         name: String,
         kept: String,
     },
-    /// What was at `name` is kept under the temporary name `kept`.
+    /// The entry at `name` was removed and is kept under the temporary name `kept`.
     Kept {
         parent: Arc<Locked>,
         name: String,
@@ -43,11 +43,11 @@ pub(super) enum Note {
     },
     /// A file grew from `size` by `added` bytes.
     Grew { file: OwnedFd, size: u64, added: u64 },
-    /// The mode was `mode` before.
+    /// The mode of an entry was changed; it was `mode` before.
     Mode { entry: OwnedFd, mode: u32 },
 }
 
-/// What lies under a temporary name.
+/// The kind of entry that is kept under a temporary name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     File,
@@ -55,14 +55,14 @@ pub(super) enum Kept {
     Tree,
 }
 
-/// A removed tree that waits to be deleted.
+/// A removed tree that is not deleted yet.
 #[derive(Debug)]
 pub(super) struct Doomed {
     parent: OwnedFd,
     name: String,
 }
 
-/// The notes of one batch.
+/// The records of one batch.
 #[derive(Debug, Default)]
 pub(super) struct UndoLog(Vec<Note>);
 
@@ -71,13 +71,15 @@ impl UndoLog {
         self.0.push(note);
     }
 
-    /// Takes everything back, last first; gives how many steps others made impossible.
+    /// Reverts all steps, the last first; returns the number of steps that could not be reverted because another
+    /// program changed the entries.
     pub(super) fn take_back(self) -> usize {
         let outcomes = self.0.into_iter().rev().map(take_back);
         outcomes.filter(Result::is_err).count()
     }
 
-    /// Throws away what was kept, now that nothing will be taken back. Trees are left for [`delete`].
+    /// Deletes the kept files and empty directories of a batch that succeeded. Returns the removed trees, which are
+    /// deleted after the locks are released.
     pub(super) fn settle(&mut self) -> Vec<Doomed> {
         self.0.drain(..).filter_map(settle).collect()
     }
@@ -88,6 +90,7 @@ fn take_back(note: Note) -> Result<(), Errno> {
         Note::Made { parent, name } => unlinkat(&parent, &name, AtFlags::empty()),
         Note::MadeDirectory { parent, name } => unlinkat(&parent, &name, AtFlags::REMOVEDIR),
         Note::Replaced { parent, name, kept } => renameat(&parent, &kept, &parent, &name),
+        // Another program may have made an entry with this name meanwhile, which must stay.
         Note::Kept { parent, name, kept, .. } => {
             rename_with((&parent, &kept), (&parent, &name), RenameFlags::NOREPLACE)
         }
@@ -98,12 +101,14 @@ fn take_back(note: Note) -> Result<(), Errno> {
     }
 }
 
-/// Cuts off what was appended, unless a program without locks has appended since.
+/// Cuts off the appended bytes, unless a program that takes no locks has appended since.
 pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno> {
     #[allow(clippy::unnecessary_cast, reason = "the field has another type on other machines")]
-    match fstat(file)?.st_size as u64 == size + added {
-        true => ftruncate(file, size),
-        false => Err(Errno::BUSY),
+    let size_now = fstat(file)?.st_size as u64;
+    if size_now == size + added {
+        ftruncate(file, size)
+    } else {
+        Err(Errno::BUSY)
     }
 }
 
@@ -142,20 +147,22 @@ fn settle(note: Note) -> Option<Doomed> {
     None
 }
 
-/// A batch may have ended by taking the bits away by which names in the directory can be changed.
+/// Runs `work`, which changes names in `directory`; adds the owner's permission bits if they are missing.
 fn unless_shut(directory: impl AsFd, work: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    // The batch itself may have removed these bits from the directory.
     lending(directory.as_fd(), |errno| *errno == Errno::ACCESS, work)
 }
 
-/// What was kept and could not be removed turned out to be something else, because a program without locks was at work: it is put
-/// back rather than left under a hidden name.
+/// Moves a kept entry back to its name if it could not be removed.
 fn put_back_unless(removed: Result<(), Errno>, parent: &Arc<Locked>, name: &str, kept: &str) {
+    // A program without locks swapped in another entry before the rename, a directory for a file, for example. That
+    // entry belongs to the user and must not stay under a hidden name.
     if removed.is_err() {
         let _ = rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE);
     }
 }
 
-/// Deletes removed trees. What resists stays under its hidden name until a sweep.
+/// Deletes removed trees. A tree that cannot be deleted stays under its hidden name.
 pub(super) fn delete(doomed: Vec<Doomed>) {
     for Doomed { parent, name } in doomed {
         let _ = unless_shut(&parent, || temp::remove_any(parent.as_fd(), name.as_bytes()));

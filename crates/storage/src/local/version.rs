@@ -1,8 +1,9 @@
 //! Versions of local files.
 //!
-//! A token is a hash of (inode, size, mtime, ctime). Two changes within one tick of the file system's clock could leave all four
-//! alike, so while a file is young its token also carries, after `~`, a hash of its content. A token is always made from a stat taken
-//! *before* the content is read: a program that writes in place meanwhile can cause a conflict, never a lost update.
+//! A version token is a hash of (inode, size, mtime, ctime). Two changes within one tick of the file system's clock
+//! could leave all four alike, so the token of a young file also carries, after `~`, a hash of its content. A token is
+//! always made from a stat taken *before* the content is read: a program that writes in place meanwhile can cause a
+//! conflict, never a lost update.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 const FIRST_CHUNK_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// The state of a file as far as a stat tells.
+/// The fields of a stat from which a version is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Snapshot {
     inode: u64,
@@ -39,9 +40,10 @@ impl Snapshot {
         }
     }
 
-    /// Whether a change in the same tick of the clock could hide behind this stat.
+    /// Returns whether another change in the same tick of the clock would leave this stat unchanged.
     pub(super) fn is_young(&self, now: Timestamp) -> bool {
-        // The kernel sets ctime at every change of either; mtime can be set by hand, to a time that would keep a file young for ever.
+        // The kernel sets ctime at every change of content or mtime. A program can set mtime by hand, to a future time
+        // that would keep the file young for ever.
         let (seconds, nanoseconds) = self.changed;
         let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
         let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
@@ -49,7 +51,7 @@ impl Snapshot {
         now.as_nanosecond() - last < grain.as_nanos() as i128
     }
 
-    /// Whether only the time of change differs, as it does when a file gets or loses a name.
+    /// Returns whether at most ctime differs, as it does when a file gets or loses a hard link.
     pub(super) fn is_but_for_names(&self, other: &Self) -> bool {
         let changed = self.changed;
         *self == Self { changed, ..*other }
@@ -71,12 +73,12 @@ impl Snapshot {
         short(&blake3::hash(&bytes))
     }
 
-    /// The version of a file that is not young.
+    /// Returns the version of a file that is not young.
     pub(super) fn version_when_old(&self) -> Version {
         Version::new(self.token())
     }
 
-    /// The version, with a hash where the file is young; `hash` is asked only then.
+    /// Returns the version, with a hash of the content if the file is young; `hash` is called only then.
     pub(super) fn version<E>(
         &self,
         now: Timestamp,
@@ -89,7 +91,7 @@ impl Snapshot {
         Ok(Version::new(format!("{token}~{}", hash()?.0)))
     }
 
-    /// Whether `wanted` is a version of this state; `hash` is asked only where the stat alone cannot tell.
+    /// Returns whether `wanted` is a version of this state; `hash` is called only if the stat alone does not decide.
     pub(super) fn matches<E>(
         &self,
         wanted: &Version,
@@ -115,7 +117,7 @@ impl ContentHash {
         Self(short(&blake3::hash(content)))
     }
 
-    /// Hashes what is in `file` from its start to its end.
+    /// Hashes the whole content of `file`.
     pub(super) fn of_file(file: impl AsFd) -> Result<Self, Errno> {
         let mut hasher = ContentHasher::default();
         let mut buffer = vec![0; FIRST_CHUNK_BYTES];
@@ -137,7 +139,7 @@ impl ContentHash {
     }
 }
 
-/// The hash of content that comes in pieces.
+/// Computes the hash of content that comes in pieces.
 #[derive(Debug, Default)]
 pub(super) struct ContentHasher(blake3::Hasher);
 
@@ -151,7 +153,7 @@ impl ContentHasher {
     }
 }
 
-/// Sixty-four bits are enough to tell states of one file apart.
+/// Shortens a hash to 64 bits, which are enough to tell the states of one file apart.
 fn short(hash: &blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }

@@ -1,7 +1,7 @@
-//! Walking directories by handle, on as many threads as the caller likes.
+//! Directories opened by handle, for walks on as many threads as the caller likes.
 //!
-//! Made for search: one open and a few reads for a directory, three system calls to have a file ready, and no paths anywhere, so that
-//! nothing others rename can lead the walk elsewhere.
+//! Made for search: one open and a few reads for a directory, three system calls to open a file, and no paths anywhere,
+//! so that a rename by another program cannot lead the walk elsewhere.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ pub(super) struct LocalDirectory {
     handle: OwnedFd,
     path: EntryPath,
     clock: Arc<dyn Clock>,
-    /// Reading moves the handle's position, so two readers take turns.
+    /// Reading moves the position of the handle, so two readers take turns.
     reading: Mutex<()>,
 }
 
@@ -59,6 +59,7 @@ impl LocalDirectory {
             _ => None,
         };
         let snapshot = Snapshot::of(found);
+        // A young file would need a hash of its content for a version, which a stat must not cost.
         let is_told = kind == EntryKind::File && !snapshot.is_young(self.clock.now());
         Ok(Stat {
             kind,
@@ -73,7 +74,7 @@ impl LocalDirectory {
         })
     }
 
-    /// The kind, asked for where the file system does not tell it with the name.
+    /// Returns the kind of an entry; takes a stat if the file system gave no type with the name.
     fn kind(&self, name: &[u8], told: FileType) -> Option<EntryKind> {
         match told {
             FileType::Unknown => stat_entry(&self.handle, name).ok()?.map(|stat| kind_in(&stat)),
@@ -125,16 +126,17 @@ impl Directory for LocalDirectory {
     }
 }
 
-/// A name leads nowhere but into its directory.
+/// Refuses a name that could lead out of its directory, and the name of a temporary entry.
 fn one_name(name: &[u8]) -> Result<(), Cause> {
     let leads_on = name.is_empty() || name == b"." || name == b".." || name.contains(&b'/');
-    match leads_on || temp::is_temporary(name) {
-        true => Err(Cause::System(Errno::INVAL)),
-        false => Ok(()),
+    if leads_on || temp::is_temporary(name) {
+        Err(Cause::System(Errno::INVAL))
+    } else {
+        Ok(())
     }
 }
 
-/// A link where a directory was wanted is simply none.
+/// Converts the error of opening a directory: a link is no directory.
 fn as_no_directory(errno: Errno) -> Cause {
     match errno {
         Errno::LOOP => Cause::System(Errno::NOTDIR),
@@ -142,7 +144,7 @@ fn as_no_directory(errno: Errno) -> Cause {
     }
 }
 
-/// The contract has one answer for everything that is no plain file.
+/// Converts the error of opening a file: the contract has one error for every entry that is no regular file.
 fn as_no_file(cause: Cause) -> Cause {
     match cause {
         Cause::Link | Cause::System(Errno::ISDIR) => Cause::Special,
@@ -150,7 +152,7 @@ fn as_no_file(cause: Cause) -> Cause {
     }
 }
 
-/// The error for a path that may hold bytes that no [`WsPath`] can.
+/// Returns the error for a path that may hold bytes that no [`WsPath`] can.
 fn fail_at(path: &EntryPath, cause: Cause) -> Error {
     match path.as_path() {
         Some(path) => cause.at(path),

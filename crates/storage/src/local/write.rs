@@ -38,12 +38,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes the content that of the file at the place, whatever it was.
+    /// Writes the content to the file at the location; makes or replaces the file.
     pub(super) fn put(&mut self, place: &Place, content: &Content, mode: Option<u32>, parents: bool) -> Step<Applied> {
         let parent = self.parent_of(place, parents)?;
         let (mut file, hash) = self.stage(&parent, content, place, mode)?;
         self.publish(&mut file, &parent, place)?;
-        // After the rename, because that sets ctime.
+        // After the rename, because the rename sets ctime, which is part of the version.
         let version = self.version_of(&file.file, || Ok(hash.of(content))).at(&place.real)?;
         Ok(Applied {
             version: Some(version),
@@ -52,7 +52,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Writes the content to a temporary file with the attributes that it will have in its place.
+    /// Writes the content to a temporary file with the final owner and mode.
     fn stage(
         &self,
         parent: &Arc<Locked>,
@@ -63,6 +63,7 @@ impl Attempt<'_> {
         let (at, before) = (&place.real, place.entry.as_ref());
         let kept = before.map(|stat| stat.st_mode & 0o7777);
         let wanted = mode.map(|mode| mode & 0o7777).or(kept);
+        // Without a wanted mode, the umask decides, as for every new file.
         let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE)).at_new(at)?;
         let hash = match content.as_bytes() {
             Some(bytes) => write_all(&file.file, bytes).map(|()| Staged::AtHand).at(at)?,
@@ -74,7 +75,7 @@ impl Attempt<'_> {
         Ok((file, hash))
     }
 
-    /// The version of a file that this batch has just changed.
+    /// Returns the version of a file that this batch has just changed.
     pub(super) fn version_of(
         &self,
         file: impl AsFd,
@@ -83,7 +84,7 @@ impl Attempt<'_> {
         Snapshot::of(&fstat(file)?).version(self.shared.clock.now(), hash)
     }
 
-    /// The version of a file, where this is the only mutation.
+    /// Returns the version of a file, if this is the only mutation of the batch.
     pub(super) fn version_if_alone(&self, file: &OwnedFd) -> Option<Version> {
         if !self.is_alone {
             return None;
@@ -91,7 +92,7 @@ impl Attempt<'_> {
         self.version_of(file, || ContentHash::of_file(file)).ok()
     }
 
-    /// Makes sure that a file, or nothing, is at the place, and that the precondition holds.
+    /// Checks that the location holds a file or nothing, and that the precondition holds.
     pub(super) fn check_file(&self, place: &Place, precondition: &Precondition) -> Step<()> {
         if place.real.is_root() {
             return Err(Error::is_a_directory(&place.real).into());
@@ -104,7 +105,7 @@ impl Attempt<'_> {
         self.check(place, precondition)
     }
 
-    /// Checks the precondition against the file, or nothing, at the place.
+    /// Checks the precondition against the file at the location, or against its absence.
     pub(super) fn check(&self, place: &Place, precondition: &Precondition) -> Step<()> {
         let holds = match (precondition, &place.entry) {
             (Precondition::Any, _) | (Precondition::Absent, None) => true,
@@ -117,19 +118,21 @@ impl Attempt<'_> {
         Err(precondition.refusal(&place.real, self.current_version(place)).into())
     }
 
-    /// Whether the file at the place has the version; one that had it until this batch gave or took away another of its names has it still.
+    /// Returns whether the file has the version `wanted`.
     fn is_version(&self, place: &Place, stat: &Stat, wanted: &Version) -> Result<bool, Cause> {
         let now = Snapshot::of(stat);
         if now.matches(wanted, || hash_of(place))? {
             return Ok(true);
         }
+        // A hard link that this batch made or removed changed ctime, but not the content: the state from before the
+        // batch counts.
         match self.several.get(&identity(stat)) {
             Some(first) if first.is_but_for_names(&now) => first.matches(wanted, || hash_of(place)),
             _ => Ok(false),
         }
     }
 
-    /// The version at the place, for telling a caller whose precondition failed.
+    /// Returns the current version of the file, to report it with a failed precondition.
     fn current_version(&self, place: &Place) -> Option<Version> {
         let parent = place.parent.as_ref()?;
         let (file, stat) = open_file(parent, place.name().as_bytes(), OFlags::RDONLY).ok()?;
@@ -138,7 +141,8 @@ impl Attempt<'_> {
     }
 }
 
-/// The hash of content that was written: known already where it came by, made from the bytes where they are at hand.
+/// The hash of the written content: computed while the content was streamed, or computed later from the bytes in
+/// memory.
 enum Staged {
     AtHand,
     Hashed(ContentHash),
@@ -153,7 +157,7 @@ impl Staged {
     }
 }
 
-/// Writes the content piece by piece, and hashes it as it comes by: reading it all again for its version would cost as much.
+/// Writes the content piece by piece; returns its hash.
 fn stream(file: &OwnedFd, content: &Content, path: &WsPath) -> Step<ContentHash> {
     let mut reader = content.open().map_err(|error| error.at(path))?;
     let mut hasher = ContentHasher::default();
@@ -164,6 +168,7 @@ fn stream(file: &OwnedFd, content: &Content, path: &WsPath) -> Step<ContentHash>
         > 0
     {
         write_all(file, &piece).at(path)?;
+        // Hashed on the way, because reading the file again for its version would cost as much as the write.
         hasher.add(&piece);
         piece.clear();
     }
@@ -180,13 +185,13 @@ fn hash_of(place: &Place) -> Result<ContentHash, Cause> {
     Ok(ContentHash::of_file(&file)?)
 }
 
-/// Gives a new file its owner and its mode.
+/// Sets the owner and the mode of a new file.
 pub(super) fn dress(file: &OwnedFd, owner: Option<Owner>, mode: Option<u32>) -> Result<(), Errno> {
     if owner.is_none() && mode.is_none() {
         return Ok(());
     }
     let now = fstat(file)?;
-    // A file that changes hands loses bits.
+    // `chown` clears the set-user-id and set-group-id bits, so the mode is set after it.
     let is_given = owner.is_some_and(|owner| owner != Owner::of(&now) && owner.take(file));
     let mode = mode.or_else(|| is_given.then_some(now.st_mode & 0o7777));
     match mode {
@@ -207,7 +212,7 @@ pub(super) fn write_all(file: impl AsFd, content: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The size in a stat of what is at the place.
+/// Returns the size of the entry at the location, 0 if there is none.
 pub(super) fn size_at(place: &Place) -> u64 {
     place.entry.as_ref().map_or(0, size_in)
 }

@@ -1,4 +1,4 @@
-//! Several requests under way at once.
+//! Several requests at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 
-/// How many requests of one operation are under way at once.
+/// The number of requests of one operation that run at once.
 const AT_ONCE: usize = 16;
 
-/// Does the steps, several at once; the outcomes in order. After a failure no further step is begun, but each that was is waited for, so
-/// that what it did is known.
+/// Runs the steps, several at once; returns their results in order. After a failure no further step is begun.
 pub(super) fn try_all<'a, T, E>(steps: Vec<BoxFuture<'a, Result<T, E>>>) -> BoxFuture<'a, Result<Vec<T>, E>>
 where
     T: Send + 'a,
@@ -21,6 +20,7 @@ where
     for step in steps {
         guarded.push(guard(step, has_failed.clone()).boxed());
     }
+    // Steps that were begun are waited for, not dropped, so that their effects are known and can be reverted.
     let outcomes = futures::stream::iter(guarded).buffered(AT_ONCE).collect::<Vec<_>>();
     outcomes
         .map(|outcomes| outcomes.into_iter().flatten().collect())

@@ -1,8 +1,9 @@
-//! Applying a batch: in order, all or nothing as far as the server lives.
+//! Applying a batch: in order, and all or nothing as long as this process and the server live.
 //!
-//! Each mutation takes effect at once and is noted for taking back. Writes that stand next to each other and have nothing to do with
-//! each other go up together, and so do removals. Within this handle, two batches that touch the same paths wait for each other, and one that moves or
-//! removes directories waits for all; between handles and processes, conditional writes decide.
+//! Each mutation takes effect at once and is recorded for reverting. Consecutive writes that are independent of each
+//! other are sent concurrently, and so are removals. Within this handle, two batches that touch the same paths wait for
+//! each other, and a batch that moves or removes directories waits for all others; between handles and processes,
+//! conditional writes decide.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,11 +17,11 @@ use super::locate::{Last, Way};
 use super::remove_all::removals;
 use super::undo::Undo;
 
-/// A batch under way.
+/// A batch that is being applied.
 pub(super) struct Work<'a> {
     pub(super) shared: &'a Shared,
     pub(super) follow: Follow,
-    /// Whether what is replaced or removed is saved first, because a later mutation may fail.
+    /// Whether objects are saved before they are replaced or removed, because a later mutation may fail.
     pub(super) saves: bool,
     pub(super) undo: Mutex<Vec<Undo>>,
 }
@@ -111,9 +112,11 @@ impl Work<'_> {
     }
 }
 
-/// How many mutations at the front can go up together: writes of files of which none is at, above or below another. Links could make
-/// two names one file; then one of the writes loses its condition and is done again after the other.
+/// Returns the number of mutations at the front that can be sent concurrently: writes of files of which none is at,
+/// above or below another.
 fn independent(mutations: &[Mutation]) -> usize {
+    // Links could make two names one file. Then one of the writes loses its condition and is repeated after the other,
+    // so the result is still right.
     let mut files: BTreeSet<&WsPath> = BTreeSet::new();
     let mut above: BTreeSet<WsPath> = BTreeSet::new();
     let mut count = 0;

@@ -1,6 +1,6 @@
 //! The verbs of S3 on one bucket: keys in, objects out.
 //!
-//! Nothing here knows of paths or directories, and nothing decides what a failed condition means.
+//! Nothing here knows of paths or directories, and nothing decides the meaning of a failed condition.
 
 use std::ops::Range;
 
@@ -14,33 +14,33 @@ use super::wire::failure::Failure;
 use super::wire::xml::{self, Page};
 use super::wire::{Answer, Requests, Wire, encode, text};
 
-/// The most keys in a page, which is also the most that servers give.
+/// The largest number of keys in a page; servers give no more than that.
 pub(super) const PAGE: usize = 1_000;
 
-/// An object as a look at it tells.
+/// An object, as its headers describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
     /// The ETag without its quotes.
     pub(super) tag: String,
     pub(super) size: u64,
-    /// To the second.
+    /// The modification time, to the second.
     pub(super) modified: Option<Timestamp>,
     pub(super) metadata: Metadata,
 }
 
-/// What must hold for a write to happen.
+/// The condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
-    /// Nothing.
+    /// No condition.
     Any,
-    /// Nothing is at the key.
+    /// No object is at the key.
     Absent,
     /// The object at the key has this ETag.
     Tag(&'a str),
 }
 
 impl Condition<'_> {
-    /// Adds itself to a request.
+    /// Adds the condition to a request.
     pub(super) fn add_to(self, call: Call) -> Call {
         match self {
             Self::Any => call,
@@ -49,7 +49,7 @@ impl Condition<'_> {
         }
     }
 
-    /// Whether it holds for what is at the key.
+    /// Returns whether the condition holds for the object at the key.
     pub(super) fn holds(self, object: Option<&Object>) -> bool {
         match self {
             Self::Any => true,
@@ -59,29 +59,29 @@ impl Condition<'_> {
     }
 }
 
-/// The content of an object, still on its way.
+/// An object whose content is still being received.
 #[derive(Debug)]
 pub(super) struct Got {
     pub(super) object: Object,
-    /// How many bytes are on their way.
+    /// The number of bytes in the body.
     pub(super) length: u64,
     pub(super) answer: Answer,
 }
 
-/// What a list is asked for.
+/// The parameters of a list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ListCall<'a> {
     pub(super) prefix: &'a str,
-    /// Whether everything below a further `/` is one entry.
+    /// Whether all keys below a further `/` are one entry.
     pub(super) is_shallow: bool,
-    /// The key after which it begins.
+    /// The key after which the list begins.
     pub(super) after: Option<&'a str>,
-    /// Where the page before ended.
+    /// The continuation token of the page before.
     pub(super) token: Option<&'a str>,
     pub(super) limit: usize,
 }
 
-/// A copy on the server.
+/// The parameters of a copy on the server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopyCall<'a> {
     pub(super) from: &'a str,
@@ -103,7 +103,7 @@ impl Bucket {
         self.wire.requests()
     }
 
-    /// Looks at an object; `None` where nothing is.
+    /// Returns the headers of an object; `None` if it does not exist.
     pub(super) async fn head(&self, key: &str) -> Result<Option<Object>, Failure> {
         match self.wire.send(&Call::new(Operation::Head, Method::HEAD, key)).await {
             Ok(answer) => {
@@ -115,7 +115,7 @@ impl Bucket {
         }
     }
 
-    /// Begins to read an object or a part of it; a `tag` must be the object's.
+    /// Begins to read an object or a part of it; fails if `tag` is given and the object has another.
     pub(super) async fn get(&self, key: &str, range: Option<Range<u64>>, tag: Option<&str>) -> Result<Got, Failure> {
         let mut call = Call::new(Operation::Get, Method::GET, key).streamed();
         if let Some(range) = &range {
@@ -128,7 +128,7 @@ impl Bucket {
         if let (Some(wanted), Some(sent)) = (tag, tag_in(&answer.headers))
             && wanted != sent
         {
-            // The server ignores the condition; what it sends is part of another version.
+            // The server ignores the condition and sends a part of another version.
             self.wire.identity().contradict();
             return Err(Failure::Precondition);
         }
@@ -144,7 +144,7 @@ impl Bucket {
         Ok(Got { object, length, answer })
     }
 
-    /// Writes an object in one piece; gives its ETag.
+    /// Writes an object in one piece; returns its ETag.
     pub(super) async fn put(
         &self,
         key: &str,
@@ -153,9 +153,10 @@ impl Bucket {
         condition: Condition<'_>,
     ) -> Result<String, Failure> {
         let mut call = condition.add_to(Call::new(Operation::Put, Method::PUT, key).body(body));
-        match key.ends_with('/') {
-            true => metadata.add_to_marker(&mut call.headers),
-            false => metadata.add_to(&mut call.headers),
+        if key.ends_with('/') {
+            metadata.add_to_marker(&mut call.headers);
+        } else {
+            metadata.add_to(&mut call.headers);
         }
         let answer = self.wire.send(&call).await?;
         tag_in(&answer.headers).ok_or_else(|| {
@@ -164,7 +165,7 @@ impl Bucket {
         })
     }
 
-    /// Removes an object; that nothing is there is fine.
+    /// Removes an object; without a `tag`, a missing object is no error.
     pub(super) async fn delete(&self, key: &str, tag: Option<&str>) -> Result<(), Failure> {
         let mut call = Call::new(Operation::Delete, Method::DELETE, key);
         if let Some(tag) = tag {
@@ -173,13 +174,13 @@ impl Bucket {
         match self.wire.send_again(&call).await {
             (Ok(_), _) => Ok(()),
             (Err(Failure::NotFound), _) if tag.is_none() => Ok(()),
-            // What was to go is gone: the request that did it got no answer through.
+            // The object is gone: an earlier attempt removed it, and its answer was lost.
             (Err(Failure::Precondition | Failure::NotFound), 1..) if self.head(key).await?.is_none() => Ok(()),
             (Err(failure), _) => Err(failure),
         }
     }
 
-    /// Copies an object on the server, with new headers; gives the ETag of the copy.
+    /// Copies an object on the server, with new headers; returns the ETag of the copy.
     pub(super) async fn copy(&self, copy: CopyCall<'_>) -> Result<String, Failure> {
         let call = Call::new(Operation::Copy, Method::PUT, copy.to)
             .header("x-amz-copy-source", &self.source(copy.from))
@@ -191,12 +192,12 @@ impl Bucket {
         xml::tag(&answer.whole)
     }
 
-    /// How a copy names its source.
+    /// Returns the name of a key as the source of a copy.
     pub(super) fn source(&self, key: &str) -> String {
         format!("/{}/{}", encode::query(self.wire.bucket()), encode::path(key))
     }
 
-    /// One page of a list.
+    /// Requests one page of a list.
     pub(super) async fn list(&self, list: &ListCall<'_>) -> Result<Page, Failure> {
         let mut call = Call::new(Operation::List, Method::GET, "")
             .query("list-type", "2")
@@ -215,7 +216,7 @@ impl Bucket {
         xml::page(&self.wire.send(&call).await?.whole)
     }
 
-    /// Every page of a list.
+    /// Requests every page of a list.
     pub(super) async fn list_all(&self, prefix: &str, is_shallow: bool) -> Result<Page, Failure> {
         let first = ListCall {
             prefix,
@@ -226,7 +227,7 @@ impl Bucket {
         self.list_on(&first, self.list(&first).await?).await
     }
 
-    /// Every page of a list of which the first is there.
+    /// Requests the pages after `first`; returns all pages as one.
     pub(super) async fn list_on(&self, list: &ListCall<'_>, first: Page) -> Result<Page, Failure> {
         let mut whole = Page::default();
         let mut token: Option<String> = None;
@@ -260,18 +261,20 @@ impl Bucket {
     }
 }
 
-/// The marker at the very end of a full page that claims to be the last: SeaweedFS forgets what lies below it then.
+/// Returns the marker at the end of a full page that claims to be the last.
 fn unfinished_marker(page: &Page) -> Option<String> {
+    // SeaweedFS leaves out the keys below a marker that ends a full page.
     let is_full = page.objects.len() >= PAGE && page.prefixes.is_empty() && page.next.is_none();
     let last = page.objects.last().filter(|_| is_full)?;
     last.key.ends_with('/').then(|| last.key.clone())
 }
 
-/// An ETag as headers want it.
+/// Returns an ETag in the form that headers need.
 pub(super) fn quoted(tag: &str) -> String {
-    match tag.starts_with("W/") {
-        true => tag.to_owned(),
-        false => format!("\"{tag}\""),
+    if tag.starts_with("W/") {
+        tag.to_owned()
+    } else {
+        format!("\"{tag}\"")
     }
 }
 
@@ -292,15 +295,17 @@ fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, "content-length")?.parse().ok()
 }
 
-/// A range as a header; one without an end in sight has none, because servers count with fewer bits.
+/// Returns a range as the value of a header.
 fn shown_range(range: &Range<u64>) -> String {
-    match range.end > i64::MAX as u64 {
-        true => format!("bytes={}-", range.start),
-        false => format!("bytes={}-{}", range.start, range.end - 1),
+    // Servers read the end as a signed number, so a larger one is left out.
+    if range.end > i64::MAX as u64 {
+        format!("bytes={}-", range.start)
+    } else {
+        format!("bytes={}-{}", range.start, range.end - 1)
     }
 }
 
-/// The size in `bytes 0-9/100`.
+/// Returns the size in `bytes 0-9/100`.
 fn whole_size(range: &str) -> Option<u64> {
     range.rsplit_once('/')?.1.parse().ok()
 }

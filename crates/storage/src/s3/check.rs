@@ -1,7 +1,7 @@
-//! What lies below the prefix that no path can name.
+//! Finding keys below the prefix that no path can name.
 //!
-//! Others may put any key there. Such keys are never hit by accident: no list shows them and no operation names them. Here they are
-//! reported, so that whoever put them there can be asked.
+//! Other programs may put any key there. Such keys are never hit by accident: no list shows them and no operation names
+//! them. They are reported here, so that their author can be asked.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::Shared;
 use super::keys::Meaning;
 use super::wire::failure::Failure;
 
-/// What is wrong with a key.
+/// The problem with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -24,7 +24,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What is wrong, in a sentence.
+    /// Returns the problem in a sentence.
     pub fn message(self) -> &'static str {
         match self {
             Self::NoPath => "the key is not a valid path, so no tool can name it",
@@ -34,16 +34,16 @@ impl Trouble {
     }
 }
 
-/// A key that somebody should look at.
+/// A key with a problem.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Finding {
     /// The key after the prefix, control characters escaped.
     pub key: String,
-    /// What is wrong with it.
+    /// The problem with the key.
     pub trouble: Trouble,
 }
 
-/// Looks at every key below the prefix.
+/// Checks every key below the prefix.
 pub(super) async fn check(shared: &Shared) -> Result<Vec<Finding>> {
     let page = shared.bucket.list_all(shared.layout.prefix(), false).await;
     let objects = page

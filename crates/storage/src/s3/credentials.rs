@@ -1,4 +1,5 @@
-//! Where the keys come from: the options, or the standard chain (environment, profile file, web identity, container, instance).
+//! The source of the keys: the options, or the standard chain (environment, profile file, web identity, container,
+//! instance).
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,7 +18,7 @@ use super::options::S3Options;
 use super::profile;
 use super::secret::Secret;
 
-/// Finds the credentials; nothing is asked of a server yet.
+/// Finds the credentials, without a request to a server.
 pub(super) fn find(options: &S3Options) -> Result<AwsCredentialProvider> {
     if let (Some(key), Some(secret)) = (&options.access_key_id, &options.secret_access_key) {
         return Ok(fixed(AwsCredential {
@@ -30,6 +31,7 @@ pub(super) fn find(options: &S3Options) -> Result<AwsCredentialProvider> {
                 .transpose()?,
         }));
     }
+    // A profile that the options name comes before the environment.
     if options.profile.is_none()
         && let Some(credential) = from_environment()?
     {
@@ -49,7 +51,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Takes the value of a secret out of wherever it is. The message names the option and never the value.
+/// Returns the value of a secret: from the environment, a file, the secrets of the machine, or the text itself. An
+/// error names the option and never the value.
 fn resolve(option: &str, secret: &Secret) -> Result<String> {
     let text = secret.expose();
     let value = if let Some(name) = text.strip_prefix("env:") {
@@ -66,16 +69,18 @@ fn resolve(option: &str, secret: &Secret) -> Result<String> {
         text.to_owned()
     };
     let is_sound = |c: char| c.is_ascii_graphic();
-    match !value.is_empty() && value.chars().all(is_sound) {
-        true => Ok(value),
-        false => Err(not_there(
+    if !value.is_empty() && value.chars().all(is_sound) {
+        Ok(value)
+    } else {
+        Err(not_there(
             option,
             "its value is empty or has a character that no key can have",
-        )),
+        ))
     }
 }
 
-/// A secret that the machine hands to its services: `CREDENTIALS_DIRECTORY` of the service manager, then `/run/secrets`.
+/// Reads a secret that the machine gives to its services: from `CREDENTIALS_DIRECTORY` of the service manager, then
+/// from `/run/secrets`.
 fn named(option: &str, name: &str) -> Result<String> {
     let is_name = !name.is_empty()
         && name
@@ -152,10 +157,10 @@ fn profile_files() -> Vec<PathBuf> {
     .collect()
 }
 
-/// Credentials that are handed out and renewed: to a web identity, a container, or the instance.
+/// Returns credentials that are issued and renewed: to a web identity, a container, or the instance.
 fn issued(options: &S3Options) -> Result<AwsCredentialProvider> {
     let failed = |_| Error::new(ErrorKind::Denied, "the credentials of this machine cannot be requested");
-    // The client of these requests needs a crypto provider as ours does.
+    // The HTTP client for these requests needs a crypto provider, as ours does.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = object_store::RetryConfig {
         max_retries: 2,

@@ -1,37 +1,37 @@
-//! Paths as keys and back.
+//! Conversion of paths into keys and back.
 //!
-//! A file at `path` is the object `prefix/path`, a directory that must exist by itself the object `prefix/path/`. Keys that others put
-//! there need not be paths: each key below the prefix is sorted out here, once, and what is no path is [`Meaning::Odd`]: no list shows it,
-//! no operation can name it, and a check reports it.
+//! A file at `path` is the object `prefix/path`; a directory that must exist by itself is the object `prefix/path/`.
+//! Other programs may put keys there that are no paths: every key below the prefix is classified here, and no list
+//! shows a key that is no path, no operation can name it, and a check reports it.
 
 use std::borrow::Cow;
 
 use garret_core::{Error, ErrorKind, Result, WsPath};
 
-/// The directory below the prefix in which Garret keeps what is its own.
+/// The directory below the prefix for Garret's own objects.
 pub(super) const RESERVED: &str = ".garret";
-/// The most bytes in a key.
+/// The largest number of bytes in a key.
 const MAX_KEY: usize = 1_024;
-/// What stands for a backslash.
+/// The character that stands for a backslash in keys.
 const SPARED: &str = "\u{f05c}";
 
-/// Where a workspace lies in its bucket: empty, or ends with `/`.
+/// The prefix of a workspace in its bucket, empty or with `/` at its end, and the spelling of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     prefix: String,
     spares_backslash: bool,
 }
 
-/// What a key below the prefix stands for.
+/// The meaning of a key below the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The object of a file or link.
     File(WsPath),
-    /// The marker of a directory; the root's own is nothing to anybody.
+    /// The marker of a directory; a marker of the root has no meaning.
     Directory(WsPath),
-    /// Something of Garret's.
+    /// An object of Garret's own.
     Reserved,
-    /// No path at all: what comes after the prefix.
+    /// No path; holds the part of the key after the prefix.
     Odd(String),
 }
 
@@ -57,8 +57,8 @@ impl Layout {
         })
     }
 
-    /// The same for a server that takes a backslash for a slash (SeaweedFS does): in a key it is written as the character that Cygwin and
-    /// WSL use for it, so that the file `a\b` is not the file `b` in `a`.
+    /// Returns the layout for a server that takes a backslash for a slash, as SeaweedFS does. In its keys a backslash
+    /// is written as the character that Cygwin and WSL use for it, so that the file `a\b` is not the file `b` in `a`.
     pub(super) fn sparing_backslash(self, spares_backslash: bool) -> Self {
         Self {
             spares_backslash,
@@ -66,28 +66,30 @@ impl Layout {
         }
     }
 
-    /// A path as it is written in a key.
+    /// Returns a path in the spelling of keys.
     fn written<'a>(&self, path: &'a WsPath) -> Cow<'a, str> {
-        match self.spares_backslash && path.as_str().contains('\\') {
-            true => path.as_str().replace('\\', SPARED).into(),
-            false => path.as_str().into(),
+        if self.spares_backslash && path.as_str().contains('\\') {
+            path.as_str().replace('\\', SPARED).into()
+        } else {
+            path.as_str().into()
         }
     }
 
-    /// A part of a key as it is written in a path.
+    /// Returns a part of a key in the spelling of paths.
     pub(super) fn plain(&self, key: &str) -> String {
-        match self.spares_backslash {
-            true => key.replace(SPARED, "\\"),
-            false => key.to_owned(),
+        if self.spares_backslash {
+            key.replace(SPARED, "\\")
+        } else {
+            key.to_owned()
         }
     }
 
-    /// The prefix, with its slash.
+    /// Returns the prefix, with its slash.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The key of the file at `path`; the root has none.
+    /// Returns the key of the file at `path`; the root has none.
     pub(super) fn file(&self, path: &WsPath) -> Result<String> {
         if path.is_root() {
             return Err(Error::is_a_directory(path));
@@ -110,7 +112,7 @@ impl Layout {
         Ok(key)
     }
 
-    /// What every key below the directory begins with; its marker is exactly that.
+    /// Returns the prefix of every key below the directory, which is also the key of its marker.
     pub(super) fn directory(&self, path: &WsPath) -> String {
         if path.is_root() {
             return self.prefix.clone();
@@ -118,12 +120,12 @@ impl Layout {
         format!("{}{}/", self.prefix, self.written(path))
     }
 
-    /// The key of something of Garret's own.
+    /// Returns the key of one of Garret's own objects.
     pub(super) fn reserved(&self, name: &str) -> String {
         format!("{}{RESERVED}/{name}", self.prefix)
     }
 
-    /// What `key`, which begins with the prefix, stands for.
+    /// Classifies `key`, which begins with the prefix.
     pub(super) fn meaning(&self, key: &str) -> Meaning {
         let rest = self.plain(key.strip_prefix(&self.prefix).unwrap_or(key));
         let rest = rest.as_str();
@@ -135,7 +137,8 @@ impl Layout {
             None => (rest, false),
         };
         match WsPath::parse(text) {
-            // Parsing forgives much; a key is the one spelling of its path or none.
+            // Parsing accepts several spellings of a path; only the canonical one is a key, or two keys would be one
+            // file.
             Ok(path) if path.as_str() == text && !path.is_root() && is_marker => Meaning::Directory(path),
             Ok(path) if path.as_str() == text && !path.is_root() => Meaning::File(path),
             Ok(path) if path.is_root() && rest.is_empty() => Meaning::Directory(path),
@@ -149,7 +152,7 @@ fn is_reserved(rest: &str) -> bool {
         .is_some_and(|after| after.is_empty() || after.starts_with('/'))
 }
 
-/// Refuses a path that is Garret's own.
+/// Refuses a path that is reserved for Garret.
 pub(super) fn refuse_reserved(path: &WsPath) -> Result<()> {
     if !is_reserved(path.as_str()) {
         return Ok(());

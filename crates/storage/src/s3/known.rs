@@ -1,9 +1,10 @@
-//! What this handle remembers of the bucket, so that it need not ask again at once.
+//! The memory of a handle: recent facts about the bucket, so that it need not ask again at once.
 //!
-//! Only what cannot do harm when it is stale: that a name was free (a write is conditional on it all the same), what an object that is
-//! about to be replaced said of itself (the replacement is conditional on its ETag), and that an empty object is a link (told by its
-//! ETag and time). Nothing of it answers a read, a stat or a list. After a short while it is forgotten, because one thing no condition
-//! covers: that somebody else made a *directory* of a name that was free.
+//! It holds only facts that do no harm when they are stale: that a name was free (a write is conditional on it all the
+//! same), the metadata of an object that is about to be replaced (the replacement is conditional on its ETag), and that
+//! an empty object is a link (identified by its ETag and time). No read, stat or list is answered from it. It is
+//! forgotten after a few seconds, because no condition covers one case: that another program makes a *directory* of a
+//! name that was free.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +15,7 @@ use garret_core::{Clock, Timestamp, WsPath};
 use super::bucket::Object;
 use super::list::Listing;
 
-/// How long names and descriptions are believed.
+/// The time for which names and metadata are believed.
 const BELIEVED: Duration = Duration::from_secs(5);
 const MAX_DIRECTORIES: usize = 1_024;
 const MAX_OBJECTS: usize = 4_096;
@@ -35,7 +36,7 @@ struct Inner {
     objects: HashMap<WsPath, (Duration, Object)>,
     empty: HashMap<String, Empty>,
     listings: VecDeque<Listing>,
-    /// Directories that this handle made, numbered, for lists that were under way meanwhile.
+    /// Directories that this handle made, numbered, for lists that were requested before and answered after.
     made: VecDeque<(u64, WsPath)>,
     count: u64,
 }
@@ -45,25 +46,26 @@ struct Inner {
 pub(super) struct Children {
     pub(super) files: HashSet<String>,
     pub(super) directories: HashSet<String>,
-    /// Names from here on are not known.
+    /// The name from which on names are not known.
     pub(super) until: Option<String>,
     seen: Duration,
 }
 
 impl Children {
-    /// Whether the directory is there at all; one without names is not, unless it is the root.
+    /// Returns whether the directory has no names; then it does not exist, unless it is the root.
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.directories.is_empty()
     }
 
-    /// Whether it would know of `name`. A directory `name/` comes later in a list than the file `name`, in some lists.
+    /// Returns whether `name` would be known if it existed.
     pub(super) fn covers(&self, name: &str) -> bool {
         let Some(until) = &self.until else { return true };
-        // Such a name may stand elsewhere in the server's order.
+        // In the spelling of a key, such a name may stand elsewhere in the order of the server.
         if name.contains('\\') {
             return false;
         }
         let first = until.split('/').next().unwrap_or_default();
+        // A directory `name/` may come later in a list than the file `name`, so both must be covered.
         name < first && format!("{name}/").as_str() <= until.as_str()
     }
 
@@ -72,7 +74,7 @@ impl Children {
     }
 }
 
-/// An empty object that was looked at.
+/// An empty object whose metadata is known.
 #[derive(Debug, Clone)]
 struct Empty {
     tag: String,
@@ -96,7 +98,7 @@ impl Known {
         self.clock.elapsed().saturating_sub(seen) < BELIEVED
     }
 
-    /// Whether nothing is at `path` and its directory is there, as far as is known.
+    /// Returns whether, as far as is known, nothing is at `path` and its directory exists.
     pub(super) fn is_free(&self, path: &WsPath) -> bool {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return false;
@@ -105,8 +107,8 @@ impl Known {
             .is_some_and(|children| (parent.is_root() || !children.is_empty()) && children.is_free(name))
     }
 
-    /// Whether a directory above `path` is not there, as far as is known: then nothing is at `path`, and what will be made for it
-    /// begins empty.
+    /// Returns whether, as far as is known, a directory above `path` does not exist, so that nothing is at `path`. Then
+    /// the missing directories are remembered as empty, because the write that follows makes them.
     pub(super) fn is_in_new_directory(&self, path: &WsPath) -> bool {
         let above: Vec<_> = path.ancestry().filter(|above| above != path).collect();
         let Some(first) = above.iter().position(|above| self.is_free(above)) else {
@@ -124,22 +126,23 @@ impl Known {
         true
     }
 
-    /// The names in `directory`, where they are known.
+    /// Returns the names in `directory`, if they are known.
     pub(super) fn children(&self, directory: &WsPath) -> Option<Children> {
         let inner = self.inner();
         let children = inner.directories.get(directory)?;
         self.is_fresh(children.seen).then(|| children.clone())
     }
 
-    /// A number to hand to [`Known::learned`] with what a list that begins now will find.
+    /// Returns a number to pass back with the result of a list that begins now.
     pub(super) fn mark(&self) -> u64 {
         self.inner().count
     }
 
-    /// Remembers what a list found in `directory`; `mark` is from before it was asked for.
+    /// Remembers the names that a list found in `directory`; `mark` is from before the request.
     pub(super) fn learned(&self, directory: &WsPath, mut children: Children, mark: u64) {
         children.seen = self.clock.elapsed();
         let mut inner = self.inner();
+        // The log of made directories was cut since the mark, so the list may lack one of them.
         if inner.made.front().is_some_and(|(first, _)| *first > mark + 1) && inner.made.len() == MAX_MADE {
             return;
         }
@@ -156,27 +159,29 @@ impl Known {
         inner.directories.insert(directory.clone(), children);
     }
 
-    /// What the object at `path` said of itself when this handle last met it.
+    /// Returns the object at `path` as this handle last saw it.
     pub(super) fn object(&self, path: &WsPath) -> Option<Object> {
         let inner = self.inner();
         let (seen, object) = inner.objects.get(path)?;
         self.is_fresh(*seen).then(|| object.clone())
     }
 
-    /// Remembers an object that was met.
+    /// Remembers an object that was seen.
     pub(super) fn met(&self, path: &WsPath, object: &Object) {
         let seen = self.clock.elapsed();
         let mut inner = self.inner();
+        // Cleared as a whole: the facts expire within seconds, so an order of eviction is not worth keeping.
         if inner.objects.len() >= MAX_OBJECTS {
             inner.objects.clear();
         }
         inner.objects.insert(path.clone(), (seen, object.clone()));
     }
 
-    /// Takes note of a file that this handle wrote.
+    /// Remembers a file that this handle wrote.
     pub(super) fn wrote(&self, path: &WsPath, object: &Object) {
         self.met(path, object);
         let mut inner = self.inner();
+        // A kept list would not show this change.
         inner.listings.clear();
         inner.name(path, |children, name| {
             children.files.insert(name);
@@ -184,7 +189,7 @@ impl Known {
         inner.made_above(path);
     }
 
-    /// Takes note of a directory that this handle made.
+    /// Remembers a directory that this handle made.
     pub(super) fn made(&self, path: &WsPath) {
         let mut inner = self.inner();
         inner.listings.clear();
@@ -192,7 +197,7 @@ impl Known {
         inner.made_above(path);
     }
 
-    /// Forgets a file that is gone.
+    /// Forgets a file that was removed.
     pub(super) fn removed(&self, path: &WsPath) {
         let mut inner = self.inner();
         inner.listings.clear();
@@ -213,16 +218,16 @@ impl Known {
             .retain(|known, _| !known.is_within(path) && Some(known) != parent.as_ref());
     }
 
-    /// Where the empty object at `key` points, if it was looked at: `Some(None)` for a file.
+    /// Returns the target of the empty object at `key`, if its metadata is known: `Some(None)` for a file.
     pub(super) fn empty(&self, key: &str, tag: &str, modified: Option<Timestamp>) -> Option<Option<String>> {
         let inner = self.inner();
         let empty = inner.empty.get(key)?;
         (empty.tag == tag && empty.modified == modified && modified.is_some()).then(|| empty.target.clone())
     }
 
-    /// Remembers what an empty object is. One that is younger than the grain of its time is not remembered: another could follow it
-    /// that looks the same.
+    /// Remembers whether an empty object is a link.
     pub(super) fn met_empty(&self, key: &str, object: &Object) {
+        // The time has a grain of a second: a younger object could be followed by another with the same ETag and time.
         let settled = object
             .modified
             .is_some_and(|modified| self.clock.now().as_second() - modified.as_second() > 2);
@@ -241,7 +246,7 @@ impl Known {
         inner.empty.insert(key.to_owned(), empty);
     }
 
-    /// Keeps a list of which more pages will be asked for.
+    /// Keeps a list of which more pages will be requested.
     pub(super) fn keep(&self, listing: Listing) {
         let mut inner = self.inner();
         if inner.listings.len() >= MAX_LISTINGS {
@@ -250,7 +255,7 @@ impl Known {
         inner.listings.push_back(listing);
     }
 
-    /// A list that was kept and fits, taken out.
+    /// Takes out a kept list that fits.
     pub(super) fn take_listing(&self, fits: impl Fn(&Listing) -> bool) -> Option<Listing> {
         let mut inner = self.inner();
         let at = inner.listings.iter().position(fits)?;

@@ -1,4 +1,4 @@
-//! A storage that meets its server with the first operation that needs it.
+//! A storage that connects to its server with the first operation that needs it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::probe_memory::ProbeMemory;
 use super::wire::failure::SERVER_CHANGED;
 use super::{S3Storage, open, storage_info};
 
-/// Files in a bucket that nothing was asked of yet.
+/// An S3 storage that is opened by its first operation.
 #[derive(Debug)]
 pub(super) struct LazyS3Storage {
     options: S3Options,
@@ -38,8 +38,9 @@ impl LazyS3Storage {
         self.storage().await.map(drop)
     }
 
-    /// The storage; opened where it is not yet, and opened again where answers contradict what was known of the server.
+    /// Returns the storage; opens it if it is not open yet, or if answers contradict the probe of its server.
     async fn storage(&self) -> Result<Arc<S3Storage>> {
+        // Held while the storage is opened, so that concurrent first operations probe the server once.
         let mut opened = self.opened.lock().await;
         if let Some(storage) = opened.as_ref().filter(|storage| !storage.is_contradicted()) {
             return Ok(storage.clone());
@@ -49,7 +50,7 @@ impl LazyS3Storage {
         Ok(storage)
     }
 
-    /// Hands an answer on. Where it contradicts what is remembered of the server, that is forgotten at once, for other processes too.
+    /// Returns `answer`. If the answer contradicted the probe, the probe is forgotten at once, for other processes too.
     fn checked<T>(&self, storage: &S3Storage, answer: T) -> T {
         if storage.is_contradicted() {
             storage.forget_probe(&self.memory);
@@ -89,13 +90,13 @@ impl Storage for LazyS3Storage {
         let storage = self.storage().await?;
         let applied = self.checked(&storage, storage.apply(batch.clone()).await);
         match applied {
-            // Nothing was written. The server is probed, and the batch is applied on the strength of that.
+            // Nothing was written. Opening the storage again probes the server, and then the batch can be applied.
             Err(error) if error.message() == SERVER_CHANGED => {
                 let storage = self.storage().await?;
                 self.checked(&storage, storage.apply(batch).await)
             }
-            // The first answer of another server was that to the write. One that ignores conditions may have replaced what it must not: an error
-            // says so.
+            // The answer to this write was the first that showed another server. A server that ignores conditions may
+            // have overwritten another writer's change; then opening it fails, and the caller gets that error.
             Ok(applied) if storage.is_contradicted() => self.meet_server().await.map(|()| applied),
             applied => applied,
         }

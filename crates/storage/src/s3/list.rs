@@ -1,12 +1,13 @@
 //! Listing a directory.
 //!
-//! A list comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`; servers give keys, some in
-//! byte order, where `a/x` stands after `a-b`, some in the order of a tree. Where that order can be relied on, a list is asked for page by
-//! page, as far as it is wanted ([`Pages`]); else, and where much is wanted at once, its keys are gathered first, directories side by side, and
-//! put in order here. A list that goes on over several pages is kept for the next one, until this handle changes something.
+//! A list comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`; servers give
+//! keys, some in byte order, in which `a/x` stands after `a-b`, some in the order of a tree. If that order is known, a
+//! list is requested page by page, as far as it is wanted ([`Pages`]); otherwise, and for large requests, all keys are
+//! gathered first, directories concurrently, and sorted here. A list of several pages is kept for the next page, until
+//! this handle changes something.
 //!
-//! S3 lists show no metadata. A link is an object of no bytes, so only those are looked at, several at once, and what they are is
-//! remembered by their ETag and time.
+//! S3 lists show no metadata. A link is an object of no bytes, so only empty objects get a HEAD request, several at
+//! once, and the result is remembered by ETag and time.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -23,21 +24,21 @@ use super::pages::{Disorder, Pages};
 use super::wire::failure::Failure;
 use super::wire::xml::{Listed, Page};
 
-/// Who wants more than this at once is not helped by one page after another.
+/// The limit above which gathering all keys concurrently is faster than one page after another.
 const MUCH: usize = 2 * PAGE;
 
-/// A list from which pages are cut.
+/// A list from which pages are taken.
 #[derive(Debug)]
 pub(super) struct Listing {
     directory: WsPath,
     is_deep: bool,
     /// The last path of the page before.
     last: Option<EntryPath>,
-    /// What comes next, in order.
+    /// The next entries, in order.
     ready: VecDeque<Item>,
-    /// What the server was not asked for yet.
+    /// The pages that were not requested yet.
     rest: Option<Pages>,
-    /// Directories that hold something for certain, where a server shows such as hold nothing.
+    /// Directories that are certain to hold a key, for a server that also shows empty ones.
     proven: HashSet<WsPath>,
     /// Whether any key was seen, the directory's own marker included.
     is_there: bool,
@@ -47,22 +48,22 @@ pub(super) struct Listing {
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) path: WsPath,
-    /// Nothing for a directory.
+    /// The object; `None` for a directory.
     pub(super) object: Option<Listed>,
 }
 
 /// An object below a directory, with the version that a list shows and an [`Entry`] does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectEntry {
-    /// Where it is.
+    /// The path of the object.
     pub path: WsPath,
-    /// A file, or a link.
+    /// The kind: a file or a link.
     pub kind: EntryKind,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
-    /// Its version: what a read of it would give.
+    /// The version, the same as a read returns.
     pub version: Version,
-    /// When it was last written.
+    /// The time of the last write.
     pub modified: Option<Timestamp>,
 }
 
@@ -76,7 +77,7 @@ pub(super) async fn list(shared: &Shared, path: &WsPath, options: ListOptions) -
     cut(shared, listing, &options).await
 }
 
-/// All files and links below `path`, in order.
+/// Returns all files and links below `path`, in order.
 pub(super) async fn objects_below(shared: &Shared, path: &WsPath) -> Result<Vec<ObjectEntry>> {
     let options = ListOptions {
         is_deep: true,
@@ -103,7 +104,7 @@ fn object_entry(item: Item, target: Option<String>) -> Option<ObjectEntry> {
     })
 }
 
-/// A list that was kept after the page that ended at the cursor.
+/// Returns the list that was kept after the page that ended at the cursor.
 fn kept(shared: &Shared, path: &WsPath, options: &ListOptions) -> Option<Listing> {
     let after = options.after.as_ref()?;
     shared.known.take_listing(|listing| {
@@ -111,7 +112,7 @@ fn kept(shared: &Shared, path: &WsPath, options: &ListOptions) -> Option<Listing
     })
 }
 
-/// Begins a list of `path`; where nothing is there, finds out why.
+/// Begins a list of `path`; if no key is below it, follows links or finds the error.
 async fn begin_or_follow(shared: &Shared, path: &WsPath, options: &ListOptions) -> Result<Listing> {
     let begun = begin(shared, path, options).await;
     if let Some(listing) = begun.map_err(|failure| failed(path, failure))? {
@@ -134,7 +135,7 @@ async fn begin_or_follow(shared: &Shared, path: &WsPath, options: &ListOptions) 
     }
 }
 
-/// Begins a list in the way that takes the fewest requests; `None` where no key is below the directory, its own marker included.
+/// Begins a list with as few requests as possible; `None` if no key is below the directory, its own marker included.
 async fn begin(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
     let abilities = &shared.abilities;
     let listing = match abilities.order {
@@ -151,13 +152,12 @@ async fn paged(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Re
     let mut listing = Listing::of(directory, options, Vec::new());
     listing.rest = Some(Pages::new(shared, directory, options.is_deep, options.after.as_ref()));
     listing.go_on(shared).await?;
-    // Nothing after a cursor says nothing of what is before it.
+    // No key after the cursor does not mean that there is none before it.
     let is_there = listing.is_there || options.after.is_some() && holds_something(shared, directory).await?;
     Ok(is_there.then_some(listing))
 }
 
-/// The same where everything in a directory comes before the next name. One page of all keys may tell enough, and which directories hold
-/// something, should the server show some that do not.
+/// Begins a list on a server that gives everything in a directory before the next name.
 async fn in_tree_order(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
     let prefix = shared.layout.directory(directory);
     let flat = ListCall {
@@ -169,6 +169,8 @@ async fn in_tree_order(shared: &Shared, directory: &WsPath, options: &ListOption
     if flat.objects.is_empty() {
         return Ok(None);
     }
+    // One page of all keys may be everything. If not, it proves for many directories that they hold a key, which a
+    // server with ghosts would otherwise have to be asked for each.
     let is_all = flat.next.is_none();
     let mut items = in_order(&shared.layout, directory, false, flat);
     if is_all {
@@ -179,7 +181,7 @@ async fn in_tree_order(shared: &Shared, directory: &WsPath, options: &ListOption
         .filter(|item| item.object.is_none())
         .map(|item| item.path.clone());
     let proven = proven.collect();
-    // What is below the last one may not all have come.
+    // Keys below the last name may be on the next page.
     items.pop();
     let mut listing = Listing::of(directory, options, items);
     if listing.ready.len() <= options.limit {
@@ -192,19 +194,20 @@ async fn in_tree_order(shared: &Shared, directory: &WsPath, options: &ListOption
     Ok(Some(listing))
 }
 
-/// All keys, put in order.
+/// Gathers all keys and sorts them.
 async fn gathered(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
     let prefix = shared.layout.directory(directory);
-    let page = match options.is_deep {
-        true => shared.bucket.list_below(&prefix).await?,
-        false => shallow(shared, &prefix).await?,
+    let page = if options.is_deep {
+        shared.bucket.list_below(&prefix).await?
+    } else {
+        shallow(shared, &prefix).await?
     };
     let is_there = !page.objects.is_empty() || !page.prefixes.is_empty();
     let items = in_order(&shared.layout, directory, options.is_deep, page);
     Ok(is_there.then(|| Listing::of(directory, options, items)))
 }
 
-/// The keys in one directory, and the prefixes of those in it.
+/// Returns the keys in one directory, and the prefixes of its subdirectories.
 async fn shallow(shared: &Shared, prefix: &str) -> Result<Page, Failure> {
     if !shared.abilities.shows_ghosts {
         return shared.bucket.list_all(prefix, true).await;
@@ -218,7 +221,7 @@ async fn shallow(shared: &Shared, prefix: &str) -> Result<Page, Failure> {
     if flat.next.is_none() {
         return Ok(flat);
     }
-    // Too much to take all: what the server shows as directories is asked for one by one.
+    // Too many keys to read all: each prefix is checked with a request of its own.
     let mut page = shared.bucket.list_all(prefix, true).await?;
     let prefixes = std::mem::take(&mut page.prefixes);
     let checks = prefixes.into_iter().map(|below| real(shared, below).boxed());
@@ -226,14 +229,14 @@ async fn shallow(shared: &Shared, prefix: &str) -> Result<Page, Failure> {
     Ok(page)
 }
 
-/// The prefix, if anything lies below it.
+/// Returns the prefix if a key lies below it.
 async fn real(shared: &Shared, below: String) -> Result<Option<String>, Failure> {
     let is_there = shared.first_below(&below).await?.is_some();
     Ok(is_there.then_some(below))
 }
 
 impl Listing {
-    /// A list of which these items, in order, are what comes first.
+    /// Makes a list that begins with these items, which are in order.
     fn of(directory: &WsPath, options: &ListOptions, mut items: Vec<Item>) -> Self {
         if let Some(after) = options.after.as_ref().map(EntryPath::as_bytes) {
             let is_before = |item: &Item| item.path.as_str().as_bytes() <= after;
@@ -250,7 +253,7 @@ impl Listing {
         }
     }
 
-    /// Asks for pages until more than `wanted` entries are ready, or all are.
+    /// Requests pages until more than `wanted` entries are ready, or all are.
     async fn fill(&mut self, shared: &Shared, wanted: usize) -> Result<()> {
         let filled = self.try_fill(shared, wanted).await;
         filled.map_err(|failure| failed(&self.directory, failure))
@@ -279,7 +282,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Gathers everything, where pages did not come as they should.
+    /// Gathers all keys, after pages did not come in the expected order.
     async fn start_over(&mut self, shared: &Shared) -> Result<(), Failure> {
         let last = self.ready.back().map(|item| item.path.clone().into());
         let options = ListOptions {
@@ -295,7 +298,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Asks for what the server shows as directories among the next entries one by one, where it shows such as hold nothing.
+    /// Removes ghosts from the next entries, on a server that shows them: each unproven directory is checked with a
+    /// request.
     async fn drop_ghosts(&mut self, shared: &Shared, wanted: usize) -> Result<(), Failure> {
         if !shared.abilities.shows_ghosts || self.rest.is_none() && self.proven.is_empty() {
             return Ok(());
@@ -323,7 +327,8 @@ async fn holds_something(shared: &Shared, directory: &WsPath) -> Result<bool, Fa
     Ok(first.is_some())
 }
 
-/// Sorts out the keys: files and the directories that they imply. What is no path, is Garret's own, or lies below a file is left out.
+/// Converts keys into sorted items: files and the directories that they imply. Leaves out keys that are no path, are
+/// Garret's own, or lie below a file.
 fn in_order(layout: &Layout, directory: &WsPath, is_deep: bool, page: Page) -> Vec<Item> {
     let mut files: Vec<Item> = Vec::with_capacity(page.objects.len());
     let mut directories = Directories::within(directory);
@@ -356,16 +361,16 @@ fn in_order(layout: &Layout, directory: &WsPath, is_deep: bool, page: Page) -> V
     let mut items = files;
     items.extend(directories.into_iter().map(|path| Item { path, object: None }));
     items.retain(|item| is_shown(&item.path));
-    // Two runs that are in order, or nearly.
+    // A stable sort is fast here, because these are two runs that are nearly in order.
     items.sort_by(|one, other| one.path.cmp(&other.path));
     items
 }
 
-/// The directories that keys tell of.
+/// The directories that keys imply.
 struct Directories<'a> {
     within: &'a WsPath,
     noted: HashSet<WsPath>,
-    /// The one noted last: keys of one directory come together.
+    /// The directory that was added last: keys of one directory come together.
     last: Option<WsPath>,
 }
 
@@ -378,7 +383,7 @@ impl<'a> Directories<'a> {
         }
     }
 
-    /// Takes note of a directory and those above it.
+    /// Adds a directory and those above it.
     fn note(&mut self, directory: Option<WsPath>) {
         if directory == self.last {
             return;
@@ -394,7 +399,7 @@ impl<'a> Directories<'a> {
     }
 }
 
-/// Cuts the page that the options ask for, and keeps the rest for the next.
+/// Takes a page from the list, and keeps the rest for the next page.
 async fn cut(shared: &Shared, mut listing: Listing, options: &ListOptions) -> Result<ListPage> {
     let count = listing.ready.len().min(options.limit);
     let items: Vec<_> = listing.ready.drain(..count).collect();
@@ -439,20 +444,17 @@ fn kind(target: Option<&str>) -> EntryKind {
     }
 }
 
-/// Where each item points, if it is a link. Only objects of no bytes are looked at.
+/// Returns the target of each item that is a link. Only objects of no bytes get a HEAD request.
 async fn targets(shared: &Shared, items: &[Item]) -> Result<Vec<Option<String>>> {
     let is_empty = |item: &Item| item.object.as_ref().is_some_and(|object| object.size == 0);
     let looks = items.iter().filter(|item| is_empty(item));
     let looks = looks.map(|item| target_of(shared, item).boxed());
     let mut looked = try_all(looks.collect()).await?.into_iter();
-    let target = |item| match is_empty(item) {
-        true => looked.next().flatten(),
-        false => None,
-    };
+    let target = |item| if is_empty(item) { looked.next().flatten() } else { None };
     Ok(items.iter().map(target).collect())
 }
 
-/// Where an object of no bytes points, if it is a link.
+/// Returns the target of an empty object, if it is a link.
 async fn target_of(shared: &Shared, item: &Item) -> Result<Option<String>> {
     let Some(listed) = &item.object else { return Ok(None) };
     if let Some(target) = shared.known.empty(&listed.key, &listed.tag, listed.modified) {

@@ -1,7 +1,7 @@
-//! From a path to what is there.
+//! Finding the entry at a path.
 //!
-//! An object's key is its whole path, so a path without links takes one look. Only where nothing is at the key does it matter what lies
-//! above: a directory, a link that leads elsewhere, or a file in the way.
+//! The key of an object is its whole path, so a path without links takes one request. Only if there is no object at the
+//! key does it matter what lies above: a directory, a link that leads elsewhere, or a file in the way.
 
 use futures::FutureExt;
 use garret_core::{Error, Follow, Result, WsPath};
@@ -16,36 +16,36 @@ use super::wire::xml::Page;
 
 const MAX_LINKS: usize = 40;
 
-/// Whether a link in the last place of a path is followed.
+/// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Followed,
     Kept,
 }
 
-/// How a path is followed.
+/// The rules by which the links of a path are followed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub(super) last: Last,
     pub(super) follow: Follow,
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Nothing; whether its directory is there.
+    /// Nothing; `has_parent` says whether its directory exists.
     Nothing { has_parent: bool },
-    /// Nothing, and nothing can be: a file is above it.
+    /// Nothing, and nothing can be there: a file is above it.
     Blocked,
     /// A file.
     File(Object),
     /// A link, with its target in the metadata.
     Link(Object),
-    /// A directory, and whether it has a marker.
+    /// A directory; `has_marker` says whether it has a marker.
     Directory { has_marker: bool },
 }
 
-/// The real path and what is there.
+/// A real path and the entry there.
 #[derive(Debug, Clone)]
 pub(super) struct Located {
     pub(super) path: WsPath,
@@ -53,7 +53,7 @@ pub(super) struct Located {
 }
 
 impl Located {
-    /// The error of whoever needs an entry where none is.
+    /// Returns the error for an operation that needs an entry here.
     pub(super) fn missing(&self) -> Error {
         match self.found {
             Found::Blocked => Error::not_a_directory(&self.path),
@@ -62,16 +62,17 @@ impl Located {
     }
 }
 
-/// An object as an entry.
+/// Converts an object into an entry.
 pub(super) fn found(object: Object) -> Found {
-    match object.metadata.target.is_some() && object.size == 0 {
-        true => Found::Link(object),
-        false => Found::File(object),
+    if object.metadata.target.is_some() && object.size == 0 {
+        Found::Link(object)
+    } else {
+        Found::File(object)
     }
 }
 
 impl Shared {
-    /// Finds what is at `path`.
+    /// Finds the entry at `path`.
     pub(super) async fn locate(&self, path: &WsPath, way: Way) -> Result<Located> {
         super::keys::refuse_reserved(path)?;
         match self.look(path).await? {
@@ -84,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// Finds out why nothing is at the key of `path`.
+    /// Finds out why there is no object at the key of `path`: a missing directory, a link or a file above it.
     async fn locate_missing(&self, path: &WsPath, way: Way) -> Result<Located> {
         let located = |found| {
             Ok(Located {
@@ -103,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Looks at the key of `path` itself, without following anything.
+    /// Finds the entry at the key of `path` itself, without following links.
     pub(super) async fn look(&self, path: &WsPath) -> Result<Found> {
         if path.is_root() {
             return Ok(Found::Directory { has_marker: false });
@@ -146,7 +147,7 @@ impl Shared {
             .map(|object| object.key))
     }
 
-    /// Whether a directory is at `path`, asked anew.
+    /// Asks the server whether a directory is at `path`.
     pub(super) async fn has_directory(&self, path: &WsPath) -> Result<bool> {
         if path.is_root() {
             return Ok(true);
@@ -159,7 +160,7 @@ impl Shared {
         Ok(first.is_some())
     }
 
-    /// The first file or link among the directories above `path`, from the top.
+    /// Returns the first file or link among the ancestors of `path`, from the top.
     async fn first_above(&self, path: &WsPath) -> Result<Option<Found>> {
         let above: Vec<_> = path.ancestry().filter(|above| above != path).collect();
         let looks = above.iter().map(|above| self.head(above).boxed());
@@ -167,22 +168,23 @@ impl Shared {
         Ok(objects.into_iter().flatten().next().map(found))
     }
 
-    /// Looks at the object of a file or link.
+    /// Sends a HEAD request for the object of a file or link.
     async fn head(&self, path: &WsPath) -> Result<Option<Object>> {
         let key = self.layout.file(path)?;
         self.bucket.head(&key).await.map_err(|failure| failed(path, failure))
     }
 
-    /// Follows the links of `path` one name at a time, and finds what is at their end.
+    /// Follows the links of `path` one component at a time, and finds the entry at their end.
     async fn follow(&self, path: &WsPath, way: Way) -> Result<Located> {
         let real = self.walk(path, way).await?;
         let found = match self.look(&real).await? {
             Found::Nothing { .. } => {
                 let parent = real.parent().unwrap_or_else(WsPath::root);
                 let has_parent = self.has_directory(&parent).await?;
-                match has_parent || self.first_above(&real).await?.is_none() {
-                    true => Found::Nothing { has_parent },
-                    false => Found::Blocked,
+                if has_parent || self.first_above(&real).await?.is_none() {
+                    Found::Nothing { has_parent }
+                } else {
+                    Found::Blocked
                 }
             }
             found => found,
@@ -201,10 +203,7 @@ impl Shared {
             }
             let next = real.child(&name)?;
             let is_kept = way.last == Last::Kept && todo.is_empty();
-            let Some(target) = (match is_kept {
-                true => None,
-                false => self.target_at(&next).await?,
-            }) else {
+            let Some(target) = (if is_kept { None } else { self.target_at(&next).await? }) else {
                 real = next;
                 continue;
             };
@@ -228,14 +227,14 @@ impl Shared {
             .and_then(|object| object.metadata.target))
     }
 
-    /// Finds what is at `path` for somebody who is about to write there, with the help of what is remembered: a name that is free
-    /// takes no request at all, because the write is conditional on it.
+    /// Finds the entry at `path` for a write, with the help of the handle's memory.
     pub(super) async fn locate_for_write(&self, path: &WsPath, way: Way, parents: bool) -> Result<Located> {
         super::keys::refuse_reserved(path)?;
         let nothing = |has_parent| Located {
             path: path.clone(),
             found: Found::Nothing { has_parent },
         };
+        // No request at all: the write is conditional on the name being free, so a stale memory does no harm.
         if self.known.is_free(path) {
             return Ok(nothing(true));
         }
@@ -268,13 +267,14 @@ impl Shared {
                 }
             }
         }
-        match parent.is_root() || !children.is_empty() {
-            true => Ok(nothing(true)),
-            false => self.locate_missing(path, way).await,
+        if parent.is_root() || !children.is_empty() {
+            Ok(nothing(true))
+        } else {
+            self.locate_missing(path, way).await
         }
     }
 
-    /// The names in `directory`, `name` among those that are known.
+    /// Returns the names in `directory`, as far as they are needed to know of `name`.
     async fn learn(&self, directory: &WsPath, name: &str) -> Result<Children> {
         if let Some(children) = self.known.children(directory).filter(|children| children.covers(name)) {
             return Ok(children);
@@ -293,8 +293,8 @@ impl Shared {
             .await
             .map_err(|failure| failed(directory, failure))?;
         let mut children = children(&self.layout, &prefix, &page);
-        // The marker of the directory itself is a file without a name here. Where no other file is, a server that shows what was a
-        // directory once may show only that.
+        // The marker of the directory itself is a file without a name here. If there is no other file, a server with
+        // ghosts may show only a directory that no longer exists.
         let has_file = children.files.iter().any(|name| !name.is_empty());
         let is_doubtful = self.abilities.shows_ghosts && !has_file && !directory.is_root();
         if is_doubtful && !self.has_directory(directory).await? {
@@ -305,7 +305,7 @@ impl Shared {
     }
 }
 
-/// The names in a page of the directory whose keys begin with `prefix`.
+/// Returns the names in a page of a list whose keys begin with `prefix`.
 pub(super) fn children(layout: &Layout, prefix: &str, page: &Page) -> Children {
     let inside = |key: &str| key.strip_prefix(prefix).map(|name| layout.plain(name));
     let last = page.objects.iter().map(|object| object.key.as_str());
@@ -318,7 +318,7 @@ pub(super) fn children(layout: &Layout, prefix: &str, page: &Page) -> Children {
     children
 }
 
-/// A failed request about `path` as an error.
+/// Converts a failed request for `path` into an error.
 pub(super) fn failed(path: &WsPath, failure: Failure) -> Error {
     match failure {
         Failure::NotFound => Error::not_found(path),

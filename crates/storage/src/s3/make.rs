@@ -96,14 +96,14 @@ impl Work<'_> {
 
     async fn set_marker_mode(&self, path: &WsPath, has_marker: bool, mode: u32) -> Result<Applied> {
         let key = self.shared.layout.directory(path);
-        let before = match has_marker {
-            true => self
-                .shared
+        let before = if has_marker {
+            self.shared
                 .bucket
                 .head(&key)
                 .await
-                .map_err(|failure| failed(path, failure))?,
-            false => None,
+                .map_err(|failure| failed(path, failure))?
+        } else {
+            None
         };
         let metadata = Metadata {
             mode: Some(mode & 0o7777),

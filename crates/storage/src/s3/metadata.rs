@@ -1,8 +1,8 @@
-//! What an object says about itself beside its content.
+//! The metadata that is stored with an object.
 //!
-//! S3 keeps headers with an object and shows them with it, not in lists. Garret's own are few: when the file was created, its mode,
-//! where a link points, and the ids of the last writes. Everything else that others put there is carried along, so that an overwrite
-//! or a copy loses nothing.
+//! S3 stores headers with an object and returns them with it, but not in lists. Garret has few of its own: the creation
+//! time of the file, its mode, the target of a link, and the ids of the last writes. All other headers are kept, so
+//! that an overwrite or a copy loses nothing.
 
 use garret_core::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -16,10 +16,11 @@ const SYMLINK: &str = "x-amz-meta-garret-symlink";
 const USER: &str = "x-amz-meta-";
 const DIRECTORY: &str = "application/x-directory";
 
-/// How many writes an object remembers: as many others may write between a lost answer and the look that clears it up.
+/// The number of write ids that an object keeps: as many other writes may come between a lost answer and the HEAD
+/// request that clears it up.
 const WRITES_KEPT: usize = 12;
 
-/// Headers that belong to the content and come back as they were given.
+/// Standard headers that describe the content; S3 returns them as they were sent.
 const STANDARD: [HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::CACHE_CONTROL,
@@ -28,14 +29,14 @@ const STANDARD: [HeaderName; 5] = [
     header::CONTENT_LANGUAGE,
 ];
 
-/// The description that travels with an object.
+/// The headers of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
-    /// When the file came to be, where Garret made it.
+    /// The creation time of the file, if Garret made it.
     pub(super) created: Option<Timestamp>,
-    /// Its permission bits, where they were ever set.
+    /// The permission bits, if they were ever set.
     pub(super) mode: Option<u32>,
-    /// Where it points, if it is a link.
+    /// The target of the link, if it is one.
     pub(super) target: Option<String>,
     /// The ids of the last writes, newest first.
     pub(super) writes: Vec<String>,
@@ -43,7 +44,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// That of a new object.
+    /// Returns the metadata of a new object.
     pub(super) fn new(created: Timestamp) -> Self {
         Self {
             created: Some(created),
@@ -51,7 +52,7 @@ impl Metadata {
         }
     }
 
-    /// Reads the headers of an answer.
+    /// Reads the metadata from the headers of an answer.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let marker = headers
@@ -93,10 +94,11 @@ impl Metadata {
         }
     }
 
-    /// Adds the headers of a directory's marker: mode and time in the content type too, because SeaweedFS keeps no other header of
-    /// a key that ends with a slash.
+    /// Adds the headers of a directory marker to a request.
     pub(super) fn add_to_marker(&self, headers: &mut HeaderMap) {
         self.add_to(headers);
+        // Mode and time go into the content type, too, because SeaweedFS keeps no other header of a key that ends with
+        // a slash.
         let mut kind = DIRECTORY.to_owned();
         if let Some(mode) = self.mode {
             kind.push_str(&format!("; mode={}", shown_mode(mode)));
@@ -108,14 +110,14 @@ impl Metadata {
         headers.insert(header::CONTENT_TYPE, kind);
     }
 
-    /// The same for a further write with this id.
+    /// Returns the metadata with the id of one more write.
     pub(super) fn written(mut self, id: &str) -> Self {
         self.writes.insert(0, id.to_owned());
         self.writes.truncate(WRITES_KEPT);
         self
     }
 
-    /// Whether the write with this id is among the last.
+    /// Returns whether the write with this id is among the last ones.
     pub(super) fn has_write(&self, id: &str) -> bool {
         self.writes.iter().any(|write| write == id)
     }
@@ -152,7 +154,7 @@ fn read_writes(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The value of a parameter of a content type.
+/// Returns the value of a parameter of a content type.
 fn parameter<'a>(kind: &'a str, name: &str) -> Option<&'a str> {
     kind.split(';')
         .filter_map(|part| part.trim().split_once('='))

@@ -1,12 +1,14 @@
 //! The `s3` storage: files as plain objects below a prefix of a bucket, readable and writable by every other S3 tool.
 //!
-//! One object per file at `prefix/path`; an empty directory is a `path/` marker; a directory is there wherever a key lies below it.
-//! When a file was created, its mode, where a link points and the ids of its last writes are user metadata, carried along by
-//! overwrites and copies. A link is an object of no bytes, so a list looks closer at empty objects only.
+//! A file is one object at `prefix/path`; an empty directory is a `path/` marker; a directory exists if any key lies
+//! below it. The creation time of a file, its mode, the target of a link and the ids of the last writes are user
+//! metadata, which overwrites and copies keep. A link is an object of no bytes, so a list needs to look closer at empty
+//! objects only.
 //!
-//! Every write is conditional on what was there before (`store`), so a lost update is impossible and a lost answer is cleared up by a
-//! look. Versions are ETags. What spans several objects (`batch`, `move_directory`) is taken back when it fails, and a moved directory
-//! is finished after a crash. Nothing is assumed of the server that was not tried at opening (`probe`).
+//! Every write is conditional on the object that was there before (`conditional_write`), so a lost update is
+//! impossible, and a lost answer is cleared up by a HEAD request. Versions are ETags. An operation on several objects
+//! (`batch`, `move_directory`) is reverted when it fails, and an interrupted move of a directory is finished after a
+//! crash. Nothing is assumed of the server that was not tried at opening (`probe`).
 
 mod at_once;
 mod batch;
@@ -72,7 +74,7 @@ pub struct S3Storage {
     shared: Arc<Shared>,
 }
 
-/// What every operation needs.
+/// The state that every operation needs.
 #[derive(Debug)]
 struct Shared {
     bucket: Arc<Bucket>,
@@ -86,52 +88,53 @@ struct Shared {
 }
 
 impl S3Storage {
-    /// Opens the prefix, once it is certain that the server keeps what this storage promises.
+    /// Opens the prefix, after checking that the server keeps the promises that this storage needs.
     ///
-    /// Fails with `denied` where credentials or a permission are missing or wrong, naming which; with `not_found` where there is no
-    /// bucket; with `unsupported` where the server ignores preconditions and `writers` is not `single`.
+    /// Fails with `denied` if credentials or a permission are missing or wrong, and names them; with `not_found` if
+    /// there is no bucket; with `unsupported` if the server ignores preconditions and `writers` is not `single`.
     pub async fn open(options: S3Options, context: &OpenContext) -> Result<Arc<Self>> {
         Self::open_knowing(options, context, &ProbeMemory::default()).await
     }
 
-    /// Opens the prefix, and tries the server out only where `memory` does not know it.
+    /// Opens the prefix, and probes the server only if `memory` has no record of it.
     pub async fn open_knowing(options: S3Options, context: &OpenContext, memory: &ProbeMemory) -> Result<Arc<Self>> {
         open::open(options, context, memory).await
     }
 
-    /// Whether an answer contradicts what was known of the server when this was opened.
+    /// Returns whether an answer of the server contradicts its probe.
     fn is_contradicted(&self) -> bool {
         self.shared.bucket.wire.identity().is_contradicted()
     }
 
-    /// Has the server tried out at the next opening.
+    /// Forgets the probe of the server, so that the next opening probes it again.
     fn forget_probe(&self, memory: &ProbeMemory) {
         let place = self.shared.bucket.wire.place();
         memory.forget(&ProbeKey::new(&place, self.shared.options.writers));
     }
 
-    /// The options it was opened with; what is secret in them shows itself to nobody.
+    /// Returns the options it was opened with; secrets in them are never shown.
     pub fn options(&self) -> &S3Options {
         &self.shared.options
     }
 
-    /// Requests and bytes since the opening, its own included.
+    /// Returns the number of requests and bytes since the opening, those of the opening included.
     pub fn requests(&self) -> Requests {
         self.shared.bucket.requests()
     }
 
-    /// All files and links below a directory, in order, with their versions: a list and no more requests than that.
+    /// Returns all files and links below a directory, in order, with their versions. It takes no more requests than a
+    /// list.
     pub async fn objects_below(&self, path: &WsPath) -> Result<Vec<ObjectEntry>> {
         list::objects_below(&self.shared, path).await
     }
 
-    /// Looks for keys below the prefix that no path names, or that stand in each other's way.
+    /// Finds keys below the prefix that no path can name, or that conflict with each other.
     pub async fn check(&self) -> Result<Vec<Finding>> {
         check::check(&self.shared).await
     }
 }
 
-/// What every storage of this kind is.
+/// Returns the properties of every S3 storage.
 fn storage_info() -> StorageInfo {
     StorageInfo {
         kind: "s3".into(),

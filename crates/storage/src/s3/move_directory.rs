@@ -1,9 +1,10 @@
 //! Moving a directory: many objects, one intent.
 //!
-//! S3 moves no prefix, so every object is copied and then removed. What is under way is written down first, below the reserved
-//! directory, with its phase. Copies are made in the first phase and no source is touched; the phase is changed by a conditional write;
-//! only then are the sources removed, each after its copy is certain. Whoever finds an intent, at an opening or before a move, goes on
-//! where it stopped. Two who do so at once do the same steps, and none of them removes anything of which there is no copy.
+//! S3 cannot move a prefix, so every object is copied and then removed. The move is written down first as an intent,
+//! below the reserved directory, with its phase. In the first phase copies are made and no source is touched; the phase
+//! is changed by a conditional write; only then are the sources removed, each after its copy is certain. A process that
+//! finds an intent at an opening continues the move. Two processes that do so at once take the same steps, and neither
+//! removes an object that has no copy.
 
 use futures::FutureExt;
 use garret_core::{Applied, Content, Error, Result, WsPath};
@@ -23,22 +24,22 @@ use super::wire::failure::Failure;
 use super::wire::xml::Listed;
 
 const MOVES: &str = "moves/";
-/// How old something of Garret's own is that nobody will come back for.
+/// The age in seconds after which a reserved object is a leftover.
 const LEFT_SECONDS: i64 = 24 * 60 * 60;
 
-/// How far a move has come.
+/// The phase of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
-    /// Copies are made; every source is still there.
+    /// Copies are made; every source still exists.
     Copying,
-    /// Every copy is there; the sources are removed.
+    /// Every copy exists; the sources are removed.
     Removing,
-    /// The copies are removed again; every source is still there.
+    /// The copies are removed again; every source still exists.
     TakingBack,
 }
 
-/// A move as it is written down.
+/// The stored form of a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Intent {
     from: WsPath,
@@ -46,14 +47,14 @@ struct Intent {
     phase: Phase,
 }
 
-/// An intent and where it is written.
+/// An intent and the object that stores it.
 struct Written {
     key: String,
     object: Object,
     intent: Intent,
 }
 
-/// A copy that was made, or found.
+/// An object and its copy, made now or by an earlier process.
 struct Copied {
     from: Object,
     from_key: String,
@@ -74,6 +75,7 @@ impl Work<'_> {
             }
         };
         self.drop_other_marker(&to.path, &objects, from).await?;
+        // A conditional write: if another process has changed the phase, it continues the move, and this one must stop.
         let Some(written) = written.advance(self.shared, Phase::Removing).await? else {
             return Err(Error::conflict(from, None).hint("another process continues this move; check both directories"));
         };
@@ -99,7 +101,7 @@ impl Work<'_> {
         Ok(copied)
     }
 
-    /// An empty directory that was replaced gives its mode up with its marker.
+    /// Removes the marker of an empty directory that is replaced, and its mode with it.
     async fn drop_other_marker(&self, to: &WsPath, objects: &[Listed], from: &WsPath) -> Result<()> {
         let ours = self.shared.layout.directory(from);
         if objects.iter().any(|object| object.key == ours) {
@@ -183,7 +185,7 @@ async fn write_down(shared: &Shared, key: &str, intent: &Intent, condition: Cond
 }
 
 impl Written {
-    /// Enters another phase; `None` where somebody else has entered one.
+    /// Changes the phase; `None` if another process has changed it.
     async fn advance(self, shared: &Shared, phase: Phase) -> Result<Option<Self>> {
         let intent = Intent { phase, ..self.intent };
         match write_down(shared, &self.key, &intent, Condition::Tag(&self.object.tag)).await {
@@ -197,13 +199,14 @@ impl Written {
         }
     }
 
-    /// Strikes the intent out. Left where that fails, it leads to a move of nothing.
+    /// Removes the intent.
     async fn end(self, shared: &Shared) {
+        // An intent that stays leads to a move of nothing at the next opening.
         let _ = shared.bucket.delete(&self.key, None).await;
     }
 }
 
-/// The key that an object gets by the move.
+/// Returns the key of an object after the move.
 fn new_key(shared: &Shared, intent: &Intent, key: &str) -> Option<String> {
     let (path, is_marker) = match shared.layout.meaning(key) {
         Meaning::File(path) => (path, false),
@@ -211,19 +214,24 @@ fn new_key(shared: &Shared, intent: &Intent, key: &str) -> Option<String> {
         Meaning::Reserved | Meaning::Odd(_) => return None,
     };
     let moved = path.relative_to(&intent.from)?.below(&intent.to).ok()?;
-    match is_marker {
-        true => Some(shared.layout.directory(&moved)),
-        false => shared.layout.file(&moved).ok(),
+    if is_marker {
+        Some(shared.layout.directory(&moved))
+    } else {
+        shared.layout.file(&moved).ok()
     }
 }
 
-/// Copies objects side by side; markers come before what is below them. SeaweedFS makes the directories of what it is given, and one
-/// that it makes while its marker comes takes the marker's place, and its mode with it.
+/// Copies objects concurrently, markers before the objects below them.
 async fn copy_each(shared: &Shared, intent: &Intent, objects: &[Listed]) -> Result<Vec<Copied>> {
-    let depth = |listed: &&Listed| match listed.key.ends_with('/') {
-        true => listed.key.matches('/').count(),
-        false => usize::MAX,
+    let depth = |listed: &&Listed| {
+        if listed.key.ends_with('/') {
+            listed.key.matches('/').count()
+        } else {
+            usize::MAX
+        }
     };
+    // SeaweedFS makes the parent directories of a new object. One that it makes while the marker is being written
+    // replaces the marker, and its mode with it.
     let mut ordered: Vec<_> = objects.iter().collect();
     ordered.sort_by_key(depth);
     let mut copied = Vec::with_capacity(ordered.len());
@@ -234,7 +242,8 @@ async fn copy_each(shared: &Shared, intent: &Intent, objects: &[Listed]) -> Resu
     Ok(copied)
 }
 
-/// Copies one object, unless its copy is there already. `None` where the source is gone: somebody else has moved it.
+/// Copies one object, unless its copy exists already. Returns `None` if the source is gone, because another process has
+/// moved it.
 async fn copy_one(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<Option<Copied>> {
     let path = &intent.from;
     let too_long = || Error::invalid("a path below the new one would be too long").at(path);
@@ -243,9 +252,10 @@ async fn copy_one(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<O
     let Some(from) = head.map_err(|failure| failed(path, failure))? else {
         return Ok(None);
     };
-    let to = match to_key.ends_with('/') {
-        true => copy_marker(shared, &to_key, &from).await,
-        false => copy_object(shared, &listed.key, &from, &to_key).await,
+    let to = if to_key.ends_with('/') {
+        copy_marker(shared, &to_key, &from).await
+    } else {
+        copy_object(shared, &listed.key, &from, &to_key).await
     };
     let to = to.map_err(|refusal| refusal.into_error(path))?;
     Ok(Some(Copied {
@@ -275,12 +285,13 @@ async fn copy_object(shared: &Shared, from_key: &str, from: &Object, to_key: &st
         .store(to_key, source, from.metadata.clone(), Condition::Absent)
         .await
     {
+        // A process that was interrupted, or works on the same intent, has made this copy.
         Err(Refusal::Conflict(Some(there))) if is_copy(from, &there) => Ok(*there),
         outcome => outcome,
     }
 }
 
-/// Whether `there` is a copy of `from`: of its last write, or by its ETag.
+/// Returns whether `there` is a copy of `from`, by the id of its last write or by its ETag.
 fn is_copy(from: &Object, there: &Object) -> bool {
     let is_same_write = from
         .metadata
@@ -290,8 +301,8 @@ fn is_copy(from: &Object, there: &Object) -> bool {
     there.size == from.size && (is_same_write || there.tag == from.tag)
 }
 
-/// Finishes every move that is written down, and removes what a handle that died left of its own. What cannot be finished stays for the
-/// next time, and is no reason not to open.
+/// Finishes every stored move, and removes leftovers of handles that died. A move that cannot be finished stays for the
+/// next opening, and does not make this one fail.
 pub(super) async fn resume(shared: &Shared) -> Result<(), Failure> {
     let moves = shared.layout.reserved(MOVES);
     let all = shared.bucket.list_all(&shared.layout.reserved(""), false).await?;
@@ -306,7 +317,7 @@ pub(super) async fn resume(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes what was saved for taking a batch back, or tried at an opening, once nobody can be at work with it any more.
+/// Removes an object that was saved for reverting a batch, or written by a probe, once it is too old to be in use.
 async fn remove_leftover(shared: &Shared, listed: &Listed) {
     let now = shared.clock.now().as_second();
     let is_old = |written: garret_core::Timestamp| now - written.as_second() > LEFT_SECONDS;
@@ -361,15 +372,14 @@ async fn objects_below(shared: &Shared, path: &WsPath) -> Result<Vec<Listed>> {
     Ok(page.map_err(|failure| failed(path, failure))?.objects)
 }
 
-/// Which of an object and its copy is removed.
+/// The side of a move that is removed.
 #[derive(Debug, Clone, Copy)]
 enum Spare {
     Source,
     Copy,
 }
 
-/// Removes one of an object and its copy, where both are there. A source that was written since then, or a copy, stays: nobody has moved
-/// it.
+/// Removes an object or its copy, if both exist.
 async fn remove_one(shared: &Shared, intent: &Intent, listed: &Listed, spare: Spare) -> Result<()> {
     let failed = |failure| failed(&intent.from, failure);
     let Some(to_key) = new_key(shared, intent, &listed.key) else {
@@ -380,6 +390,7 @@ async fn remove_one(shared: &Shared, intent: &Intent, listed: &Listed, spare: Sp
     let (Some(from), Some(there)) = (from, there) else {
         return Ok(());
     };
+    // One of them was written after the copy was made, so the other is not its copy: both stay.
     if !is_copy(&from, &there) {
         return Ok(());
     }
@@ -396,7 +407,7 @@ async fn take_back(shared: &Shared, written: Written) {
         Phase::TakingBack => written,
         _ => match written.advance(shared, Phase::TakingBack).await {
             Ok(Some(written)) => written,
-            // Somebody else goes on with it, or will.
+            // Another process continues the move, or the next opening will.
             _ => return,
         },
     };

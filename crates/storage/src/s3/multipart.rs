@@ -1,7 +1,8 @@
-//! Large objects in parts, with bounded memory.
+//! Uploads of large objects in parts, with bounded memory.
 //!
-//! The content is read part by part, and a few parts are on their way at once. Whatever ends an upload before it is complete, a failure
-//! or a caller who stops waiting, aborts it at the server, where that is permitted; the object is not touched before the end.
+//! The content is read part by part, and a few parts are sent at once. An upload that ends before it is complete, by a
+//! failure or because the caller stops waiting, is aborted at the server, if that is permitted; the object is not
+//! touched before the end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,27 +20,31 @@ use super::wire::xml;
 
 const PART: u64 = 8 * 1024 * 1024;
 const MAX_PARTS: u64 = 10_000;
-/// How many parts are in memory at once.
+/// The number of parts in memory at once.
 const AT_ONCE: usize = 4;
-/// The most that one copy takes; a larger object is copied in parts, too.
+/// The largest object that S3 copies in one request; a larger one is copied in parts.
 pub(super) const MAX_COPY: u64 = 5 * 1024 * 1024 * 1024;
 const COPY_PART: u64 = 1024 * 1024 * 1024;
 
-/// How large the parts of `size` bytes are.
+/// Returns the part size for an object of `size` bytes, at least `least`.
 fn part_size(size: u64, least: u64) -> u64 {
     least.max(size.div_ceil(MAX_PARTS))
 }
 
-/// `size` bytes in ranges of `part`. The last is the longest, so that none is too short to be a part.
+/// Splits `size` bytes into ranges of `part` bytes.
 fn ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
     let count = (size / part).max(u64::from(size > 0));
-    (0..count).map(move |index| match index + 1 == count {
-        true => index * part..size,
-        false => index * part..(index + 1) * part,
+    (0..count).map(move |index| {
+        if index + 1 == count {
+            // The last range takes the rest, so that none is shorter than the server's minimum for a part.
+            index * part..size
+        } else {
+            index * part..(index + 1) * part
+        }
     })
 }
 
-/// Sends `content` in parts; gives the ETag of the object.
+/// Sends `content` in parts; returns the ETag of the object.
 pub(super) async fn upload(
     bucket: &Arc<Bucket>,
     key: &str,
@@ -62,7 +67,7 @@ pub(super) async fn upload(
     }
 }
 
-/// An object on the server, and bytes that come after it.
+/// An object on the server, and bytes to append to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tail<'a> {
     pub(super) object: &'a Object,
@@ -103,7 +108,7 @@ pub(super) async fn copy(
     }
 }
 
-/// An upload under way. Dropped before its end, it is aborted.
+/// An upload in progress. Dropped before its end, it is aborted.
 struct Upload {
     bucket: Arc<Bucket>,
     key: String,
@@ -111,7 +116,7 @@ struct Upload {
     is_over: bool,
 }
 
-/// A part that the server has.
+/// A part that the server has received.
 struct Part {
     number: u64,
     tag: String,
@@ -174,9 +179,10 @@ impl Upload {
         }
     }
 
-    /// Tells the server to forget the parts. That it may not is no failure of ours: the parts cost room, not correctness.
+    /// Tells the server to delete the parts.
     async fn abort(mut self) {
         self.is_over = true;
+        // The permission may be missing; parts that stay cost space, not correctness.
         let _ = self.bucket.wire.send(&abort_call(&self.key, &self.id)).await;
     }
 }
@@ -186,6 +192,7 @@ impl Drop for Upload {
         if self.is_over {
             return;
         }
+        // Outside a runtime no request can be sent.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -213,7 +220,7 @@ fn manifest(parts: &[Part]) -> String {
     xml
 }
 
-/// The content as numbered pieces, each read when it is asked for, away from the runtime's own threads.
+/// Returns the content as a stream of numbered pieces.
 fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<Piece, Failure>> {
     let begin = State {
         content: Some(content),
@@ -221,6 +228,7 @@ fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<Pie
         number: 0,
     };
     futures::stream::try_unfold(begin, move |state| async move {
+        // A content may come from a file, so it is read on a thread that may block.
         let read = tokio::task::spawn_blocking(move || state.next(size)).await;
         read.expect("reading does not panic").map_err(Failure::Local)
     })

@@ -20,8 +20,8 @@ use super::wire::Wire;
 use super::wire::failure::Failure;
 use super::{S3Storage, Shared, credentials, move_directory, probe, url, wire};
 
-/// Opens the prefix: finds the credentials, sees that the bucket is there, tries the server out unless `memory` knows it, and finishes moves
-/// that were cut short.
+/// Opens the prefix: finds the credentials, checks that the bucket exists, probes the server unless `memory` knows it,
+/// and finishes moves that were interrupted.
 pub(super) async fn open(options: S3Options, context: &OpenContext, memory: &ProbeMemory) -> Result<Arc<S3Storage>> {
     options.check()?;
     let layout = Layout::new(&options.prefix)?;
@@ -38,7 +38,7 @@ pub(super) async fn open(options: S3Options, context: &OpenContext, memory: &Pro
     opening.open().await.map_err(|error| error.during("open"))
 }
 
-/// A storage on its way.
+/// A storage that is being opened.
 struct Opening<'a> {
     key: ProbeKey,
     bucket: Arc<Bucket>,
@@ -55,6 +55,7 @@ impl Opening<'_> {
             identity.expect(record.servers.clone());
             let known = Known::new(self.context.clock.clone());
             let opened = self.finish(record.abilities, known).await;
+            // A wrong record is worse than none: the server is probed as if it had never been seen.
             if !identity.is_contradicted() {
                 return opened;
             }
@@ -71,7 +72,7 @@ impl Opening<'_> {
         self.finish(abilities, known).await
     }
 
-    /// The storage on a server with these abilities, with no move left half done.
+    /// Builds the storage on a server with these abilities, after finishing interrupted moves.
     async fn finish(&self, abilities: Abilities, known: Known) -> Result<Arc<S3Storage>> {
         let shared = Shared {
             bucket: self.bucket.clone(),
@@ -91,7 +92,7 @@ impl Opening<'_> {
     }
 }
 
-/// Asks for one list: wrong keys, a missing bucket and a missing permission show here, with their reason.
+/// Lists the prefix once: wrong keys, a missing bucket and a missing permission show here, each with its reason.
 async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options, known: &Known) -> Result<()> {
     let list = ListCall {
         prefix: layout.prefix(),
@@ -102,6 +103,7 @@ async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options, known
     let mark = known.mark();
     match bucket.list(&list).await {
         Ok(page) => {
+            // The page is paid for, so the first write can use its names.
             known.learned(&WsPath::root(), children(layout, layout.prefix(), &page), mark);
             Ok(())
         }
@@ -143,8 +145,8 @@ impl StorageFactory for S3Factory {
 }
 
 impl S3Factory {
-    /// Opens a prefix without a request: the server is met by the first operation that needs it, and what it can do is looked up in `memory`.
-    /// What is wrong with credentials, bucket or server shows then.
+    /// Opens a prefix without sending a request: the first operation that needs the server looks up its abilities in
+    /// `memory` or probes it. Wrong credentials, a missing bucket or an unsuitable server show only then.
     pub fn open_lazily(&self, options: S3Options, context: &OpenContext, memory: ProbeMemory) -> Result<Opened> {
         options.check()?;
         let known = (place(&options)?, reference(&options));
@@ -160,17 +162,19 @@ fn opened<S: Storage + 'static>(storage: Arc<S>, (place, reference): (String, Op
     }
 }
 
-/// What tells the files of these options from all others.
+/// Returns the location of the files: the URL of the bucket and the prefix.
 fn place(options: &S3Options) -> Result<String> {
     let layout = Layout::new(&options.prefix)?;
     Ok(format!("{}/{}", wire::place(options), layout.prefix()))
 }
 
-/// The options by which the same files are opened again: keys only as references, since a ref is written down.
+/// Returns the options that open the same files again, without secrets.
 fn reference(options: &S3Options) -> Option<Map<String, Value>> {
     let mut kept = options.clone();
     let given = [&kept.access_key_id, &kept.secret_access_key];
     let all_named = given.into_iter().flatten().all(Secret::is_reference);
+    // A ref is written to disk, so only references to keys may be in it. Half a set of keys is useless: all are dropped
+    // together.
     if !all_named || kept.session_token.as_ref().is_some_and(|token| !token.is_reference()) {
         kept.access_key_id = None;
         kept.secret_access_key = None;

@@ -1,4 +1,4 @@
-//! How an S3 storage is asked for: the options, in both spellings, and what is wrong with them.
+//! The options of an S3 storage, in both spellings, and their checks.
 
 use garret_core::path::quote;
 use garret_core::{Error, Result};
@@ -105,7 +105,7 @@ fn default_retry_backoff_ms() -> u64 {
 }
 
 impl S3Options {
-    /// The bucket and prefix on AWS, with everything at its default.
+    /// Returns options for the bucket and prefix on AWS, with every other option at its default.
     pub fn new(bucket: impl Into<String>, prefix: impl Into<String>) -> Self {
         Self {
             bucket: bucket.into(),
@@ -129,7 +129,7 @@ impl S3Options {
         }
     }
 
-    /// Refuses what cannot work, before anything is asked of a server.
+    /// Refuses options that cannot work, before any request is sent.
     pub fn check(&self) -> Result<()> {
         self.check_bucket()?;
         self.check_endpoint()?;

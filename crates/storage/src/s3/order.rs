@@ -1,8 +1,9 @@
-//! In which order a server lists, and what that tells of keys that are still to come.
+//! The order in which a server lists keys, and the entries that no later key can precede.
 //!
-//! A list of Garret's comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`. Most servers give
-//! keys in byte order, where `a/x`, which tells of the directory, stands after `a-b`; some give them in the order of a tree, where
-//! everything in `a` stands before `a-b`. So an entry can be shown as soon as no key that is still to come tells of one before it.
+//! A list of Garret comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`. Most
+//! servers give keys in byte order, in which `a/x`, which implies the directory `a`, stands after `a-b`; some give them
+//! in the order of a tree, in which everything in `a` stands before `a-b`. So an entry can be shown as soon as no later
+//! key can imply an entry before it.
 
 use garret_core::WsPath;
 use serde::{Deserialize, Serialize};
@@ -10,17 +11,18 @@ use serde::{Deserialize, Serialize};
 /// The order of a server's lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// None that can be relied on.
+    /// No order that can be relied on.
     #[default]
     Unknown,
     /// The byte order of the keys.
     Keys,
-    /// Name by name, each directory with everything in it.
+    /// Name by name, each directory together with everything in it.
     Tree,
 }
 
 impl Order {
-    /// Whether nothing that comes after `mark` stands before `path`. Both are below `directory`, and in the order of a tree right in it.
+    /// Returns whether no key after `mark` can add an entry before `path`. Both are below `directory`; in the order of
+    /// a tree, both are its direct children.
     pub(super) fn is_settled(self, directory: &WsPath, path: &WsPath, mark: &str) -> bool {
         match self {
             Self::Unknown => false,
@@ -34,12 +36,13 @@ impl Order {
     }
 }
 
-/// The shortest directory that would stand before `path` and whose keys stand after it.
+/// Returns the shortest directory that would stand before `path` although its keys stand after it.
 fn first_above<'p>(directory: &WsPath, path: &'p str) -> Option<&'p str> {
     names_before(directory, path).next()
 }
 
-/// The paths that are the beginning of `path`, up to a character that comes before `/`: whatever is below them has keys after it.
+/// Returns the beginnings of `path` that end before a character smaller than `/`: the keys below such a directory come
+/// after `path`.
 pub(super) fn names_before<'p>(directory: &WsPath, path: &'p str) -> impl Iterator<Item = &'p str> {
     let start = match directory.as_str().len() {
         0 => 0,
@@ -52,24 +55,24 @@ pub(super) fn names_before<'p>(directory: &WsPath, path: &'p str) -> impl Iterat
         .map(|at| &path[..at])
 }
 
-/// Files that keys still to come may lie below, each the beginning of the next: what is below a file is in no list.
+/// The files that later keys may lie below, each a prefix of the next. Keys below a file are in no list.
 #[derive(Debug, Default)]
 pub(super) struct Above(Vec<String>);
 
 impl Above {
-    /// Whether `path`, the next in the byte order of the keys, is below a file.
+    /// Returns whether `path`, the next in the byte order of the keys, is below a file.
     pub(super) fn hides(&mut self, path: &str) -> bool {
         while self.0.pop_if(|file| !may_be_below(file, path)).is_some() {}
         self.0.iter().any(|file| path[file.len()..].starts_with('/'))
     }
 
-    /// Takes note of a file.
+    /// Adds a file.
     pub(super) fn push(&mut self, file: &str) {
         self.0.push(file.to_owned());
     }
 }
 
-/// Whether `path` or something after it can lie below `file`.
+/// Returns whether `path` or a later key can lie below `file`.
 fn may_be_below(file: &str, path: &str) -> bool {
     let rest = path.strip_prefix(file).map(str::as_bytes);
     rest.and_then(<[u8]>::first).is_some_and(|next| *next <= b'/')

@@ -1,7 +1,7 @@
-//! A list that is asked for page by page, as far as it is wanted.
+//! A list that is requested page by page, as far as it is wanted.
 //!
-//! Each page of the server's gives entries that wait until nothing can come before them any more ([`Order`]). Where a page does not keep
-//! the order that the server showed when it was tried, the list is given up and gathered as a whole.
+//! Each page of the server gives entries that wait until no later page can add an entry before them ([`Order`]). If a
+//! page does not keep the order that the server showed at its probe, the list is given up and gathered as a whole.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::order::{Above, Order, names_before};
 use super::wire::failure::Failure;
 use super::wire::xml::{Listed, Page};
 
-/// A list under way.
+/// A list of which further pages may be requested.
 #[derive(Debug)]
 pub(super) struct Pages {
     directory: WsPath,
@@ -23,38 +23,39 @@ pub(super) struct Pages {
     is_deep: bool,
     order: Order,
     next: Next,
-    /// Seen, and something may come before.
+    /// Entries that were seen, but before which others may still come.
     waiting: BTreeMap<WsPath, Option<Listed>>,
-    /// What was handed out last; nothing up to it is wanted.
+    /// The last entry that was returned; entries up to it are not wanted.
     floor: Option<EntryPath>,
-    /// The last key that is a path, as one.
+    /// The path of the last key that is one.
     mark: String,
     above: Above,
-    /// Names before the cursor of which it is not known whether they are files.
+    /// Names before the cursor that may be files or directories.
     unsure: Vec<String>,
     /// Whether any key was seen, the directory's own marker included.
     pub(super) is_there: bool,
 }
 
-/// Which page is asked for next.
+/// The page to request next.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// The first, of keys after this one.
+    /// The first page, of the keys after this one.
     First(Option<String>),
-    /// The one that this token names.
+    /// The page that this token names.
     Token(String),
-    /// None: that was the last.
+    /// No page: the last one was received.
     Nothing,
 }
 
-/// A page was not in the order in which the server lists.
+/// A page was not in the order of the server's lists.
 #[derive(Debug)]
 pub(super) struct Disorder;
 
 impl Pages {
-    /// A list of `directory` after the path `after`. Where keys come in byte order, what is before it is not asked for.
+    /// Begins a list of `directory` after the path `after`.
     pub(super) fn new(shared: &Shared, directory: &WsPath, is_deep: bool, after: Option<&EntryPath>) -> Self {
         let order = shared.abilities.order;
+        // If keys come in byte order, the server can begin at the cursor and skip the keys before it.
         let within = after.and_then(EntryPath::as_path).filter(|_| order == Order::Keys);
         let within = within.filter(|after| after.is_within(directory) && *after != directory);
         let unsure = within.filter(|_| is_deep).map_or_else(Vec::new, |after| {
@@ -79,7 +80,7 @@ impl Pages {
         self.next == Next::Nothing
     }
 
-    /// Asks for the next page; the entries that are settled by it, in order.
+    /// Requests the next page; returns the entries that are settled by it, in order.
     pub(super) async fn go_on(&mut self, shared: &Shared) -> Result<Result<Vec<Item>, Disorder>, Failure> {
         let mut page = self.ask(shared).await?;
         self.make_sure(shared, &page).await?;
@@ -112,13 +113,14 @@ impl Pages {
         shared.bucket.list(&list).await
     }
 
-    /// Finds out whether a name before the cursor is a file, as soon as a key lies below it.
+    /// Finds out whether a name before the cursor is a file, once a key lies below it.
     async fn make_sure(&mut self, shared: &Shared, page: &Page) -> Result<(), Failure> {
         for name in std::mem::take(&mut self.unsure) {
             let key = format!("{}{name}", shared.layout.prefix());
             let is_below = |object: &Listed| object.key.strip_prefix(&key).is_some_and(|rest| rest.starts_with('/'));
             if !page.objects.iter().any(is_below) {
                 self.unsure.push(name);
+            // The list began after this name, so only a request of its own can tell.
             } else if shared.bucket.head(&key).await?.is_some() {
                 self.above.push(&name);
             }
@@ -176,7 +178,7 @@ impl Pages {
         }
     }
 
-    /// Takes note of a directory and those above it, as far as they are not known.
+    /// Adds a directory and those above it, unless they are known.
     fn take_directory(&mut self, path: WsPath) {
         let mut next = Some(path);
         while let Some(path) = next.filter(|path| path.is_within(&self.directory) && *path != self.directory) {
@@ -206,7 +208,7 @@ impl Pages {
     }
 }
 
-/// Sees that keys come in the order that the server has shown.
+/// Checks that keys come in the order that the server showed at its probe.
 fn follows(last: &mut String, next: &str) -> Result<(), Disorder> {
     if next <= last.as_str() {
         return Err(Disorder);

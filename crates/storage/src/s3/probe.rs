@@ -1,7 +1,8 @@
-//! What the server really does, tried out when it is first used (`probe_memory` remembers it for a day).
+//! The abilities of a server, tried out when it is first used (`probe_memory` remembers them for a day).
 //!
-//! Some servers answer 200 to a conditional write and ignore the condition; some honour it one request at a time and not in a race. No
-//! list of names and versions tells, so a few objects are written below the reserved directory, and removed again.
+//! Some servers answer 200 to a conditional write and ignore the condition; some honour it for one request at a time
+//! but not in a race. No list of names and versions tells which, so a few objects are written below the reserved
+//! directory, and removed again.
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -15,27 +16,27 @@ use super::options::Writers;
 use super::order::Order;
 use super::wire::failure::Failure;
 
-/// How many write at once to see that one of them wins.
+/// The number of concurrent writes of which only one may succeed.
 const RACERS: usize = 4;
 /// An ETag that no object has.
 const NOBODY: &str = "00000000000000000000000000000000";
 
-/// What a server can do beyond what every server can.
+/// The abilities of a server beyond those of every server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Abilities {
-    /// Whether a copy may be made only where nothing is.
+    /// Whether a copy can be conditional on an absent target.
     pub(super) conditional_copy: bool,
-    /// Whether an object may be removed only as it was.
+    /// Whether a removal can be conditional on the ETag.
     pub(super) conditional_delete: bool,
-    /// Whether a list with a delimiter shows directories that have nothing in them any more.
+    /// Whether a list with a delimiter shows directories that are empty by now (ghosts).
     pub(super) shows_ghosts: bool,
     /// Whether a backslash in a key is taken for a slash.
     pub(super) takes_backslash: bool,
-    /// In which order it lists.
+    /// The order of its lists.
     pub(super) order: Order,
 }
 
-/// The objects of one trial.
+/// The objects of one probe.
 struct Trial<'a> {
     bucket: &'a Bucket,
     first: String,
@@ -45,7 +46,7 @@ struct Trial<'a> {
     base: String,
 }
 
-/// Tries the server out. One that does not keep preconditions is refused, unless this handle is the only writer.
+/// Probes the server. Refuses one that does not enforce preconditions, unless this handle is the only writer.
 pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: Writers) -> Result<Abilities> {
     let base = layout.reserved(&format!("probe/{id}/"));
     let trial = Trial {
@@ -73,7 +74,7 @@ impl Trial<'_> {
         inner.map_err(Failure::into_error)?;
         let tag = match first {
             Ok(tag) => Ok(tag),
-            // Nobody else writes there, so this is a first answer that was lost.
+            // No other program writes there, so an earlier attempt succeeded and its answer was lost.
             Err(Failure::Precondition) => self.tag_of_first().await,
             Err(Failure::Unsupported) if writers == Writers::Single => {
                 self.put(&self.first, Condition::Any).await.map_err(Failure::into_error)
@@ -99,7 +100,7 @@ impl Trial<'_> {
             shows_ghosts: directories.contains(&format!("{}a/", self.base)),
             takes_backslash,
             order: match order {
-                // The other spelling has another place in it.
+                // The other spelling of a backslash sorts differently, so the order of keys is not that of paths.
                 Order::Keys if takes_backslash => Order::Unknown,
                 order => order,
             },
@@ -118,13 +119,14 @@ impl Trial<'_> {
             .ok_or_else(|| unsafe_for_many("confuses"))
     }
 
-    /// Makes sure that what was written may be read, which the server says before it sends a byte.
+    /// Checks the permission to read.
     async fn read_back(&self) -> Result<()> {
+        // The server refuses before it sends a byte, so the body need not be read.
         let got = self.bucket.get(&self.first, None, None).await;
         got.map(drop).map_err(Failure::into_error)
     }
 
-    /// In which order `a-` and `a/x` are listed.
+    /// Finds out in which order `a-` and `a/x` are listed.
     async fn order(&self) -> Result<Order> {
         let list = ListCall {
             prefix: &self.base,
@@ -140,7 +142,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Makes sure that each condition is kept: one that fails, one that holds, and one of several at once.
+    /// Checks that conditions are enforced: one that fails, one that holds, and one of several at once.
     async fn check_conditions(&self, tag: &str) -> Result<()> {
         let (again, other) = futures::join!(
             self.put(&self.first, Condition::Absent),
@@ -149,6 +151,7 @@ impl Trial<'_> {
         must_be_refused(again)?;
         must_be_refused(other)?;
         match self.put(&self.first, Condition::Tag(tag)).await {
+            // Refused is fine, too: an earlier attempt of this write may have changed the tag and lost its answer.
             Ok(_) | Err(Failure::Precondition) => {}
             Err(Failure::Unsupported) => return Err(unsafe_for_many("refuses")),
             Err(failure) => return Err(failure.into_error()),
@@ -195,7 +198,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What a list shows as directories when nothing is in `a` any more.
+    /// Returns the directories that a list shows after `a` has become empty.
     async fn directories_left(&self) -> Result<Vec<String>> {
         self.bucket
             .delete(&self.inner, None)
@@ -213,7 +216,7 @@ impl Trial<'_> {
 
     async fn clean(&self) {
         let keys = [&self.first, &self.inner, &self.race, &self.backslash];
-        // What stays is hidden and harms nobody.
+        // An object that stays is hidden and does no harm.
         let _ = join_all(keys.map(|key| self.bucket.delete(key, None))).await;
     }
 }

@@ -1,8 +1,8 @@
-//! What the probe of a server found, remembered for a day.
+//! The results of server probes, remembered for a day.
 //!
-//! A probe takes some twenty requests, half of them writes. What it finds is a matter of the server, so it is remembered for each endpoint
-//! and bucket: in this process, and in a directory of the home that other processes read too. A record that is damaged, too old or from
-//! another version is as if there were none. It holds neither credentials nor names.
+//! A probe takes some twenty requests, half of them writes. Its result depends on the server alone, so it is remembered
+//! for each endpoint and bucket: in this process, and in a directory of the home that other processes read too. A
+//! record that is damaged, too old or from another version counts as absent. It holds neither credentials nor names.
 
 #![allow(
     clippy::disallowed_methods,
@@ -25,24 +25,24 @@ use super::options::Writers;
 use super::probe::Abilities;
 
 const SCHEMA: u32 = 2;
-/// How long a record is believed.
+/// The time for which a record is believed.
 const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_RECORD_BYTES: u64 = 4096;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Remembers what probes found. Cheap to clone; clones remember together.
+/// Remembers the results of probes. Cheap to clone; clones share their memory.
 #[derive(Debug, Clone, Default)]
 pub struct ProbeMemory {
     directory: Option<PathBuf>,
     records: Arc<Mutex<HashMap<ProbeKey, ProbeRecord>>>,
 }
 
-/// What a record is for: an endpoint, a bucket, and how it is written.
+/// The key of a record: an endpoint, a bucket, and the number of writers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ProbeKey(String);
 
-/// What a probe found, and when.
+/// The result and the time of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProbeRecord {
     schema: u32,
@@ -76,7 +76,7 @@ impl ProbeRecord {
 }
 
 impl ProbeMemory {
-    /// A memory in `directory`, which is made with the first record, for this user alone.
+    /// Returns a memory in `directory`, which is made with the first record, for this user alone.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: Some(directory.into()),
@@ -84,14 +84,14 @@ impl ProbeMemory {
         }
     }
 
-    /// What is remembered; nothing that is older than a day.
+    /// Returns the record of a server, unless it is older than a day.
     pub(super) fn find(&self, key: &ProbeKey, now: Timestamp) -> Option<ProbeRecord> {
         let known = self.records().get(key).cloned();
         let record = known.or_else(|| read(&self.path(key)?))?;
         record.is_believed(now).then_some(record)
     }
 
-    /// Remembers a record. One that cannot be written is remembered by this process alone.
+    /// Remembers a record. If it cannot be written to disk, only this process remembers it.
     pub(super) fn keep(&self, key: &ProbeKey, record: ProbeRecord) {
         if let (Some(directory), Some(path)) = (&self.directory, self.path(key)) {
             let _ = write(directory, &path, &record);
@@ -99,11 +99,11 @@ impl ProbeMemory {
         self.records().insert(key.clone(), record);
     }
 
-    /// Forgets what was found, because an answer of the server contradicts it.
+    /// Forgets a record, because an answer of the server contradicts it.
     pub(super) fn forget(&self, key: &ProbeKey) {
         self.records().remove(key);
         if let Some(path) = self.path(key) {
-            // One that cannot be removed is contradicted again.
+            // A record that cannot be removed is contradicted again at its next use.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -122,7 +122,7 @@ fn read(path: &Path) -> Option<ProbeRecord> {
     serde_json::from_reader(io::Read::take(file, MAX_RECORD_BYTES)).ok()
 }
 
-/// Writes a record so that readers see all of it or the one before.
+/// Writes a record so that readers see the whole record or the one before.
 fn write(directory: &Path, path: &Path, record: &ProbeRecord) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

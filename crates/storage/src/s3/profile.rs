@@ -2,7 +2,7 @@
 
 use object_store::aws::AwsCredential;
 
-/// The keys of profile `name`; `None` where it has not both.
+/// Returns the keys of profile `name`; `None` if it does not have both.
 pub(super) fn credential(text: &str, name: &str) -> Option<AwsCredential> {
     let mut is_ours = false;
     let (mut key, mut secret, mut token) = (None, None, None);

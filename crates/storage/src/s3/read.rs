@@ -1,7 +1,8 @@
 //! Reading a file, whole or a range.
 //!
-//! One request where the path is the file's own: the answer tells the kind, the size and the version before any content is taken. A
-//! body that breaks off is continued where it stopped, on the same version, so a reader never sees a mix.
+//! It takes one request if the file is at its own key: the headers of the answer give the kind, the size and the
+//! version before any content is read. A body that breaks off is continued from its end, on the same version, so a
+//! reader never sees a mix.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use super::stat::{FILE_MODE, not_a_file, version};
 use super::wire::failure::Failure;
 
 const MAX_CONTINUATIONS: u32 = 8;
-/// How often a file that keeps being replaced is read from its start.
+/// The number of times that a file is read from its start because it was replaced meanwhile.
 const MAX_RESTARTS: u32 = 16;
 
 pub(super) async fn read(shared: &Shared, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
@@ -41,13 +42,13 @@ pub(super) async fn read(shared: &Shared, path: &WsPath, options: ReadOptions) -
 
 enum Outcome {
     Done(ReadResult),
-    /// No file is at the key itself.
+    /// There is no file at the key itself.
     Elsewhere,
-    /// It was replaced while it was read.
+    /// The file was replaced while it was read.
     Changed,
 }
 
-/// The real path of a file that is not at its own key.
+/// Returns the real path of a file that is not at its own key.
 async fn find(shared: &Shared, path: &WsPath, options: &ReadOptions) -> Result<WsPath> {
     let way = Way {
         last: Last::Followed,
@@ -63,6 +64,7 @@ async fn find(shared: &Shared, path: &WsPath, options: &ReadOptions) -> Result<W
 async fn read_at(shared: &Shared, path: &WsPath, real: &WsPath, options: &ReadOptions) -> Result<Outcome> {
     let key = shared.layout.file(real)?;
     let range = options.range.clone();
+    // HTTP has no empty range.
     if range.as_ref().is_some_and(|range| range.start >= range.end) {
         return look_only(shared, path, real, options).await;
     }
@@ -76,6 +78,7 @@ async fn read_at(shared: &Shared, path: &WsPath, real: &WsPath, options: &ReadOp
         return Ok(Outcome::Elsewhere);
     }
     shared.known.met(real, &got.object);
+    // Before the body is read, so that a refused read transfers no content.
     options.precondition.check(path, Some(&version(&got.object)))?;
     check_limit(path, got.length, options.max_bytes)?;
     let object = got.object.clone();
@@ -106,7 +109,7 @@ fn result(object: &Object, bytes: Bytes) -> ReadResult {
     }
 }
 
-/// Takes the whole body, which begins at byte `start` of the object.
+/// Reads the whole body, which begins at byte `start` of the object.
 pub(super) async fn take(shared: &Shared, key: &str, got: Got, start: u64) -> Result<Bytes, Failure> {
     let mut body = BytesMut::with_capacity(usize::try_from(got.length).unwrap_or(0).min(1 << 30));
     let (length, tag) = (got.length, got.object.tag);
@@ -127,6 +130,7 @@ pub(super) async fn take(shared: &Shared, key: &str, got: Got, start: u64) -> Re
         }
         shared.bucket.wire.pause(attempt).await;
         let rest: Range<u64> = start + body.len() as u64..start + length;
+        // The tag makes the server refuse a version other than the one that was begun.
         answer = shared.bucket.get(key, Some(rest), Some(&tag)).await?.answer;
     }
 }

@@ -55,12 +55,12 @@ impl Work<'_> {
         .at(path))
     }
 
-    /// Refuses to begin a write where an answer has contradicted the probe.
+    /// Refuses to begin a write after an answer has contradicted the probe.
     pub(super) fn check_server(&self, path: &WsPath) -> Result<()> {
         self.shared.check_server().map_err(|failure| failed(path, failure))
     }
 
-    /// Removes the object at `path` if it is still this one, and notes how to bring it back.
+    /// Removes the object at `path` if it is still this one, and records how to restore it.
     pub(super) async fn discard(&self, path: &WsPath, object: &Object) -> Result<bool> {
         let key = self.shared.layout.file(path)?;
         self.check_server(path)?;
@@ -74,7 +74,8 @@ impl Work<'_> {
         Ok(is_gone)
     }
 
-    /// The same for an object of which there is a copy already.
+    /// Removes the object at `path` if it is still this one and a copy of it exists already; `before` restores it from
+    /// the copy.
     pub(super) async fn discard_saved(&self, path: &WsPath, object: &Object, before: Saved) -> Result<bool> {
         let key = self.shared.layout.file(path)?;
         let outcome = self.shared.discard(&key, object).await;
@@ -86,14 +87,16 @@ impl Work<'_> {
         Ok(is_gone)
     }
 
-    /// Makes sure that the directory of `path` stays when `path` goes: one that nothing else holds gets its marker.
+    /// Makes sure that the directory of `path` stays when `path` is removed: a directory without another key gets a
+    /// marker.
     pub(super) async fn keep_parent(&self, path: &WsPath) -> Result<()> {
         let Some(parent) = path.parent().filter(|parent| !parent.is_root()) else {
             return Ok(());
         };
         let prefix = self.shared.layout.directory(&parent);
         let own = [self.shared.layout.file(path)?, self.shared.layout.directory(path)];
-        // Everything below `path` goes with it, so what stays must be looked for on both sides of it.
+        // A shallow list shows `path` as at most two items, the file and the directory, so four items are enough to see
+        // any other.
         let list = ListCall {
             prefix: &prefix,
             is_shallow: true,
@@ -104,7 +107,7 @@ impl Work<'_> {
         let page = page.map_err(|failure| failed(&parent, failure))?;
         let stays = |key: &str| !own.iter().any(|own| own == key);
         let is_held = page.objects.iter().any(|object| stays(&object.key));
-        // What looks like a directory may be a ghost.
+        // A prefix may be a ghost, a directory that the server still shows although it is empty.
         let by_directory = page.prefixes.iter().any(|prefix| stays(prefix)) && !self.shared.abilities.shows_ghosts;
         if is_held || by_directory {
             return Ok(());
@@ -135,7 +138,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes the marker of a directory anew.
+    /// Overwrites the marker of a directory.
     pub(super) async fn replace_marker(
         &self,
         path: &WsPath,
@@ -173,13 +176,15 @@ impl Work<'_> {
         Ok(GONE)
     }
 
-    /// Every object below a directory, its marker included. One whose key is no path is refused: it would go unseen.
+    /// Returns every object below a directory, its marker included. Refuses a directory that holds a key that is no
+    /// path.
     pub(super) async fn objects_of(&self, path: &WsPath) -> Result<Vec<Listed>> {
         let prefix = self.shared.layout.directory(path);
         let page = self.shared.bucket.list_all(&prefix, false).await;
         let objects = page.map_err(|failure| failed(path, failure))?.objects;
         let is_odd = |object: &&Listed| matches!(self.shared.layout.meaning(&object.key), Meaning::Odd(_));
         let odd = objects.iter().filter(is_odd).count();
+        // No list shows these keys, so the caller cannot know that they would be removed or moved.
         if odd > 0 {
             let message = format!("{} holds {odd} objects whose keys are not valid paths", path.quoted());
             return Err(Error::new(ErrorKind::NotEmpty, message)
@@ -201,6 +206,7 @@ impl Work<'_> {
     async fn discard_listed(&self, path: &WsPath, listed: &Listed) -> Result<()> {
         let failed = |failure| failed(path, failure);
         if self.saves {
+            // A list shows no metadata, and without it the object could not be restored.
             let Some(object) = self.shared.bucket.head(&listed.key).await.map_err(failed)? else {
                 return Ok(());
             };

@@ -1,8 +1,9 @@
-//! Removing many files and directories that a batch names one by one: side by side, each on its condition.
+//! Removing many files and directories that a batch names one by one: concurrently, each on its condition.
 //!
-//! What a command deleted, or what undo takes away, comes as a run of removals, what is inside a directory before the directory. Everything
-//! is looked at before anything goes: that it is there, that it is what it must be, and that no directory holds something which is not in
-//! the run. A directory that loses its last entry and stays gets its marker, once.
+//! The files that a command deleted, or that undo removes, come as a run of removals, the content of a directory before
+//! the directory. Everything is checked before anything is removed: that each entry exists, that it satisfies its
+//! precondition, and that no directory holds an entry that is not in the run. A directory that loses its last entry and
+//! stays gets its marker, once.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -19,7 +20,7 @@ use super::remove::{GONE, root_is_kept};
 use super::stat::version;
 use super::wire::xml::Listed;
 
-/// The removals at the front of a batch that can go together; none where there is only one.
+/// Returns the removals at the front of a batch that can be done together; none if there is only one.
 pub(super) fn removals<'m>(mutations: &'m [Mutation], follow: Follow) -> Vec<Removal<'m>> {
     let mut seen = HashSet::new();
     let removal = |mutation: &'m Mutation| match mutation {
@@ -37,14 +38,14 @@ pub(super) fn removals<'m>(mutations: &'m [Mutation], follow: Follow) -> Vec<Rem
     }
 }
 
-/// One of them.
+/// A removal in a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Removal<'m> {
     path: &'m WsPath,
     precondition: &'m Precondition,
 }
 
-/// What they are.
+/// The entries of a run, sorted by kind.
 #[derive(Debug, Default)]
 struct Going<'m> {
     files: BTreeMap<&'m WsPath, Object>,
@@ -56,7 +57,7 @@ impl Going<'_> {
         self.files.contains_key(path) || self.directories.contains(path)
     }
 
-    /// The directories that are in no other.
+    /// Returns the directories that are in no other directory of the run.
     fn topmost(&self) -> impl Iterator<Item = &WsPath> {
         let is_inside = |path: &WsPath| {
             path.ancestry()
@@ -65,7 +66,7 @@ impl Going<'_> {
         self.directories.iter().copied().filter(move |path| !is_inside(path))
     }
 
-    /// The directories that stay and lose something.
+    /// Returns the directories that stay and lose an entry.
     fn losing(&self) -> BTreeSet<WsPath> {
         let all = self.files.keys().chain(&self.directories);
         let parents = all.filter_map(|path| path.parent());
@@ -76,7 +77,7 @@ impl Going<'_> {
 }
 
 impl Work<'_> {
-    /// Removes everything in the run, or fails before anything is gone, unless somebody else is at it.
+    /// Removes every entry of the run. Fails before anything is removed, unless another program interferes.
     pub(super) async fn remove_all(&self, run: &[Removal<'_>]) -> Result<Vec<Applied>> {
         let going = self.look_at_all(run).await?;
         let topmost: Vec<_> = going.topmost().collect();
@@ -87,6 +88,7 @@ impl Work<'_> {
             markers.extend(self.marker_or_file(&going, object)?);
         }
         let losing = going.losing();
+        // The markers come before the removals: in between, a directory would not exist.
         let kept = losing.iter().map(|parent| self.keep_without(parent, &going).boxed());
         try_all(kept.collect()).await?;
         let discards = going
@@ -99,9 +101,10 @@ impl Work<'_> {
         Ok(vec![GONE; run.len()])
     }
 
-    /// Removes markers, the deepest first: some servers do not let go of a directory that holds another.
+    /// Removes markers, the deepest first.
     async fn discard_markers(&self, mut markers: Vec<Listed>) -> Result<()> {
         let depth = |marker: &Listed| std::cmp::Reverse(marker.key.matches('/').count());
+        // Some servers refuse to remove a directory that holds another.
         markers.sort_by_key(depth);
         for level in markers.chunk_by(|one, other| depth(one) == depth(other)) {
             self.discard_all(&WsPath::root(), level).await?;
@@ -109,7 +112,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Looks at each, and checks it as if it were alone.
+    /// Finds every entry of the run, and checks each as if it were removed alone.
     async fn look_at_all<'m>(&self, run: &[Removal<'m>]) -> Result<Going<'m>> {
         let named: HashSet<_> = run.iter().map(|removal| removal.path).collect();
         let mut holders = HashSet::new();
@@ -130,20 +133,20 @@ impl Work<'_> {
         Ok(going)
     }
 
-    /// The object that goes; `None` for a directory. What holds another of the run is one, or that other is not there.
+    /// Returns the object to remove; `None` for a directory.
     async fn look_at(&self, removal: Removal<'_>, is_holder: bool) -> Result<Option<Object>> {
         let Removal { path, precondition } = removal;
         if path.is_root() {
             return Err(root_is_kept("removed"));
         }
-        let found = match is_holder {
-            true => Found::Directory { has_marker: false },
-            false => {
-                let located = self.shared.locate(path, self.way(Last::Kept)).await?;
-                match located.found {
-                    Found::Nothing { .. } | Found::Blocked => return Err(located.missing()),
-                    found => found,
-                }
+        let found = if is_holder {
+            // No request: an entry that holds another of the run is a directory, or the check of that other fails.
+            Found::Directory { has_marker: false }
+        } else {
+            let located = self.shared.locate(path, self.way(Last::Kept)).await?;
+            match located.found {
+                Found::Nothing { .. } | Found::Blocked => return Err(located.missing()),
+                found => found,
             }
         };
         match found {
@@ -157,7 +160,8 @@ impl Work<'_> {
         }
     }
 
-    /// The marker of a directory that goes; nothing for a file that does; an error for what is not in the run.
+    /// Returns the object if it is the marker of a directory in the run, `None` if it is a file in the run, and an
+    /// error if it is not in the run.
     fn marker_or_file(&self, going: &Going<'_>, object: Listed) -> Result<Option<Listed>> {
         let stray = match self.shared.layout.meaning(&object.key) {
             Meaning::File(path) if going.files.contains_key(&path) => return Ok(None),
@@ -173,7 +177,7 @@ impl Work<'_> {
         Err(Error::not_empty(&holder).hint("set `recursive` to remove it with everything in it"))
     }
 
-    /// Sees that a directory stays when what goes is gone.
+    /// Makes sure that a directory stays after the removals: writes its marker if no other key holds it.
     async fn keep_without(&self, parent: &WsPath, going: &Going<'_>) -> Result<()> {
         let prefix = self.shared.layout.directory(parent);
         let page = self.shared.bucket.list_all(&prefix, true).await;
@@ -184,11 +188,12 @@ impl Work<'_> {
             Meaning::Reserved | Meaning::Odd(_) => true,
         };
         let is_held = page.objects.iter().any(|object| stays(&object.key));
-        // What looks like a directory may be a ghost.
+        // A prefix may be a ghost, a directory that the server still shows although it is empty.
         let by_directory = page.prefixes.iter().any(|prefix| stays(prefix)) && !self.shared.abilities.shows_ghosts;
-        match is_held || by_directory {
-            true => Ok(()),
-            false => self.put_marker(parent, Metadata::new(self.shared.clock.now())).await,
+        if is_held || by_directory {
+            Ok(())
+        } else {
+            self.put_marker(parent, Metadata::new(self.shared.clock.now())).await
         }
     }
 
@@ -196,7 +201,7 @@ impl Work<'_> {
         if self.discard(path, object).await? {
             return Ok(());
         }
-        // Somebody was quicker: looked at again, as if it were alone.
+        // Another program changed the file: check and remove it again, as if it were alone.
         let removal = run.iter().find(|removal| removal.path == path);
         let precondition = removal.map_or(&Precondition::Any, |removal| removal.precondition);
         self.remove(path, false, precondition).await.map(drop)

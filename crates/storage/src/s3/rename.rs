@@ -30,7 +30,7 @@ impl Work<'_> {
         .at(from))
     }
 
-    /// Moves, unless somebody else was in the way: `None`, and nothing has changed.
+    /// Tries the move once; returns `None`, with nothing changed, if another program interfered.
     async fn rename_once(&self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Result<Option<Applied>> {
         let from = self.shared.locate(from, self.way(Last::Kept)).await?;
         if from.path.is_root() {
@@ -60,6 +60,7 @@ impl Work<'_> {
         let Some(moved) = self.copy_object(from, object, to, object.metadata.clone()).await? else {
             return Ok(None);
         };
+        // Before the removal: in between, the directory would not exist.
         self.keep_parent(from).await?;
         let saved = Saved::moved(
             object.metadata.clone(),
@@ -70,12 +71,12 @@ impl Work<'_> {
             let created = object_at(to).is_none();
             return Ok(Some(applied(&moved, created)));
         }
-        // The source was changed or taken while it was copied: the copy is of something that nobody moved.
+        // The source was changed or removed while it was copied, so the copy is outdated.
         self.take_back_copy(to, &moved).await?;
         Ok(None)
     }
 
-    /// Copies to where `to` was found, on that condition; `None` where it no longer holds.
+    /// Copies an object to `to` on the condition that `to` is still as it was found; `None` if it is not.
     async fn copy_object(
         &self,
         from: &WsPath,
@@ -99,6 +100,7 @@ impl Work<'_> {
     }
 
     async fn take_back_copy(&self, to: &Located, moved: &Object) -> Result<()> {
+        // The copy has replaced another file, so removing it would leave nothing there.
         if object_at(to).is_some() {
             return Err(Error::new(
                 ErrorKind::Conflict,
@@ -125,6 +127,7 @@ impl Work<'_> {
             }
             self.make_room(&to, false, overwrite).await?;
             need_parent(&to, parents)?;
+            // A copy is a new file, so it gets a new creation time.
             let metadata = Metadata {
                 created: Some(self.shared.clock.now()),
                 ..object.metadata.clone()
@@ -142,7 +145,7 @@ impl Work<'_> {
         .at(from))
     }
 
-    /// Checks that an entry may take the place at `to`.
+    /// Checks that an entry may be put at `to`.
     async fn make_room(&self, to: &Located, is_directory: bool, overwrite: bool) -> Result<()> {
         if to.path.is_root() {
             return Err(Error::already_exists(&to.path));
@@ -166,9 +169,10 @@ impl Work<'_> {
     async fn need_empty(&self, path: &WsPath) -> Result<()> {
         let marker = self.shared.layout.directory(path);
         let objects = self.objects_of(path).await?;
-        match objects.iter().any(|object| object.key != marker) {
-            true => Err(Error::not_empty(path)),
-            false => Ok(()),
+        if objects.iter().any(|object| object.key != marker) {
+            Err(Error::not_empty(path))
+        } else {
+            Ok(())
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What stands for a secret wherever it would be shown.
+/// The text that is shown instead of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
 const REFERENCES: [&str; 3] = ["env:", "file:", "secret:"];
@@ -23,12 +23,12 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Whether it only says where the secret is found, so that it may be written down.
+    /// Returns whether it is a reference to a secret and not the secret, so that it may be written down.
     pub fn is_reference(&self) -> bool {
         REFERENCES.iter().any(|prefix| self.0.starts_with(prefix))
     }
 
-    /// The text itself, for whoever resolves or uses it.
+    /// Returns the text itself, to resolve or use it.
     pub(super) fn expose(&self) -> &str {
         &self.0
     }

@@ -6,7 +6,7 @@ use super::Shared;
 use super::bucket::Object;
 use super::locate::{Found, Last, Way, failed};
 
-/// The mode of what was never given one.
+/// The mode of a file whose mode was never set.
 pub(super) const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -79,12 +79,12 @@ fn directory(marker: Option<&Object>) -> Stat {
     }
 }
 
-/// The version of a file: its ETag.
+/// Returns the version of a file: its ETag.
 pub(super) fn version(object: &Object) -> Version {
     Version::new(&object.tag)
 }
 
-/// The error of whoever wants a file and finds another kind, or nothing.
+/// Returns the error for an operation that needs a file and finds another kind, or nothing.
 pub(super) fn not_a_file(located: &super::locate::Located) -> Error {
     match located.found {
         Found::Directory { .. } => Error::is_a_directory(&located.path),

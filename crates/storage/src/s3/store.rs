@@ -1,4 +1,4 @@
-//! Conditional writes whose outcome is known even where the answer was lost.
+//! Conditional writes whose outcome is known even if the answer was lost.
 
 use bytes::Bytes;
 use garret_core::{Content, Error, Result, WsPath};
@@ -11,22 +11,22 @@ use super::multipart;
 use super::options::Writers;
 use super::wire::failure::Failure;
 
-/// Content over this is sent in parts.
+/// The size up to which content is sent in one piece; larger content is sent in parts.
 pub(super) const ONE_PIECE: u64 = 8 * 1024 * 1024;
-/// How often a write that lost against nothing that can be seen is tried again.
+/// The number of attempts of a write that is refused although its condition holds.
 const MAX_TRIES: u32 = 12;
 
-/// Why a write did not happen.
+/// The reason why a write did not happen.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The condition does not hold; what is there now.
+    /// The condition does not hold; holds the object that is there now.
     Conflict(Option<Box<Object>>),
     /// The request failed.
     Failed(Failure),
 }
 
 impl Refusal {
-    /// The error where a conflict was not to be expected.
+    /// Converts the refusal into an error, for callers that do not handle a conflict themselves.
     pub(super) fn into_error(self, path: &WsPath) -> Error {
         match self {
             Self::Conflict(now) => Error::conflict(path, now.map(|now| super::stat::version(&now))),
@@ -41,28 +41,30 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// What is written.
+/// The source of an object's new content.
 #[derive(Debug, Clone)]
 pub(super) enum Source<'a> {
-    /// Content of ours.
+    /// Content from this process.
     Content(&'a Content),
-    /// An object on the server, with the ETag that it must have.
+    /// An object on the server, which must still have its ETag.
     Copy { key: &'a str, object: &'a Object },
-    /// The large object that is replaced, and what comes after it.
+    /// The large object that is replaced, and bytes to append to it.
     Longer { object: &'a Object, content: &'a Bytes },
 }
 
 impl Shared {
-    /// Refuses to begin a write where an answer has contradicted the probe: the server may ignore the condition of the write.
+    /// Refuses to begin a write after an answer has contradicted the probe: the server may ignore the condition of the
+    /// write.
     pub(super) fn check_server(&self) -> Result<(), Failure> {
-        match self.bucket.wire.identity().is_contradicted() {
-            true => Err(Failure::ServerChanged),
-            false => Ok(()),
+        if self.bucket.wire.identity().is_contradicted() {
+            Err(Failure::ServerChanged)
+        } else {
+            Ok(())
         }
     }
 
-    /// Writes an object under a condition. Its metadata carries an id of this write: where the server refuses the condition, a look tells
-    /// whether that is because the write had happened already and only its answer was lost.
+    /// Writes an object under a condition. Its metadata carries an id of this write, so that a write whose answer was
+    /// lost is recognized.
     pub(super) async fn store(
         &self,
         key: &str,
@@ -88,9 +90,11 @@ impl Shared {
             if !is_doubtful(&failure) {
                 return Err(Refusal::Failed(failure));
             }
+            // A refusal may mean that this write happened in an earlier attempt and only its answer was lost: the ids
+            // in the metadata decide.
             let now = match self.bucket.head(key).await {
                 Ok(now) => now,
-                // Whether it was this write that changed the object cannot be seen: no conflict is claimed.
+                // It is unknown whether this write changed the object, so no conflict may be reported.
                 Err(unseen) if matches!(failure, Failure::Precondition) => return Err(Refusal::Failed(unseen)),
                 Err(_) => return Err(Refusal::Failed(failure)),
             };
@@ -107,13 +111,14 @@ impl Shared {
             }
             self.bucket.wire.pause(attempt).await;
         }
+        // A server that honours conditions does not do this, so its probe no longer holds.
         self.bucket.wire.identity().contradict();
         Err(Refusal::Failed(Failure::Unreachable(
             "the server keeps refusing a write whose condition holds",
         )))
     }
 
-    /// Removes what was a directory at `key` once and keeps its name taken, on a server that has such; `false` where it is still one.
+    /// Removes the ghost of a directory that occupies `key`; returns `false` if the directory still exists.
     async fn bury(&self, key: &str) -> Result<bool, Failure> {
         if !self.abilities.shows_ghosts {
             return Ok(true);
@@ -129,7 +134,7 @@ impl Shared {
             ghosts.extend(below);
             at += 1;
         }
-        // Each is found after the one that holds it, and goes before it.
+        // Each ghost was found after its parent, and must be removed before it.
         for ghost in ghosts.iter().rev() {
             self.bucket.delete(ghost, None).await?;
         }
@@ -171,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// The condition as far as the server honours it; what it does not is looked at first.
+    /// Returns the condition to send. A condition that the server does not honour is checked here first, and not sent.
     async fn condition_to_send<'c>(
         &self,
         key: &str,
@@ -186,13 +191,14 @@ impl Shared {
         if is_honoured || condition == Condition::Any {
             return Ok(condition);
         }
-        match condition.holds(self.bucket.head(key).await?.as_ref()) {
-            true => Ok(Condition::Any),
-            false => Err(Failure::Precondition),
+        if condition.holds(self.bucket.head(key).await?.as_ref()) {
+            Ok(Condition::Any)
+        } else {
+            Err(Failure::Precondition)
         }
     }
 
-    /// Removes an object that must still be as it was; `Ok(false)` where it is not.
+    /// Removes an object if it is unchanged; returns `Ok(false)` if it is not.
     pub(super) async fn discard(&self, key: &str, object: &Object) -> Result<bool, Failure> {
         let is_honoured = self.options.writers == Writers::Many && self.abilities.conditional_delete;
         if is_honoured {
@@ -210,7 +216,7 @@ impl Shared {
     }
 }
 
-/// Whether the write may have happened all the same.
+/// Returns whether the write may have happened although it failed.
 fn is_doubtful(failure: &Failure) -> bool {
     matches!(
         failure,
@@ -222,7 +228,7 @@ fn is_doubtful(failure: &Failure) -> bool {
     )
 }
 
-/// What is written, read as far as it must be.
+/// The source of a write, with small content read into memory.
 enum Prepared<'a> {
     Bytes(Bytes),
     Parts(&'a Content),
@@ -240,15 +246,17 @@ impl Prepared<'_> {
         }
     }
 
-    /// A copy is refused, too, where its source is no longer what it was.
+    /// Checks that the source of a copy is unchanged.
     async fn check_source(&self, shared: &Shared) -> Result<(), Refusal> {
         let Self::Copy { key, object } = self else {
             return Ok(());
         };
+        // The server refuses a copy with the same status if its source has changed, not only its target.
         let now = shared.bucket.head(key).await?;
-        match Condition::Tag(&object.tag).holds(now.as_ref()) {
-            true => Ok(()),
-            false => Err(Refusal::Failed(Failure::NotFound)),
+        if Condition::Tag(&object.tag).holds(now.as_ref()) {
+            Ok(())
+        } else {
+            Err(Refusal::Failed(Failure::NotFound))
         }
     }
 }
@@ -262,12 +270,13 @@ async fn prepare(source: Source<'_>) -> Result<Prepared<'_>, Refusal> {
     }
 }
 
-/// Reads content that is small enough for memory; a source may block, so it is read elsewhere.
+/// Reads content that is small enough for memory.
 async fn read_all(content: &Content) -> Result<Bytes, Refusal> {
     if let Some(bytes) = content.as_bytes() {
         return Ok(bytes.clone());
     }
     let content = content.clone();
+    // The content may come from a file, so it is read on a thread that may block.
     let read = tokio::task::spawn_blocking(move || content.to_bytes()).await;
     read.expect("reading does not panic")
         .map_err(|error| Refusal::Failed(Failure::Local(error)))

@@ -1,7 +1,8 @@
-//! All keys below a prefix, several directories at once.
+//! Listing all keys below a prefix, several directories at once.
 //!
-//! A page of a list names the next one, so pages come one after another. Where there is more than one page, the directories right below the
-//! prefix are listed side by side instead, unless there are so many that this would take more requests than there are pages.
+//! Each page of a list names the next one, so pages come one after another. If there is more than one page, the
+//! directories right below the prefix are listed concurrently instead, unless there are so many that this would take
+//! more requests than there are pages.
 
 use futures::FutureExt;
 
@@ -10,11 +11,11 @@ use super::bucket::{Bucket, ListCall, PAGE};
 use super::wire::failure::Failure;
 use super::wire::xml::Page;
 
-/// The most directories that are listed side by side.
+/// The largest number of directories that are listed concurrently.
 const MAX_SPREAD: usize = 32;
 
 impl Bucket {
-    /// Every key below `prefix`, in whatever order.
+    /// Returns every key below `prefix`, in any order.
     pub(super) async fn list_below(&self, prefix: &str) -> Result<Page, Failure> {
         let deep = ListCall {
             prefix,
@@ -30,10 +31,12 @@ impl Bucket {
             ..deep
         };
         let children = self.list(&shallow).await?;
+        // With one directory there is nothing to run concurrently; with many, most of them are likely small.
         let is_spread = children.next.is_none() && (2..=MAX_SPREAD).contains(&children.prefixes.len());
-        match is_spread {
-            true => self.spread(children).await,
-            false => self.list_on(&deep, first).await,
+        if is_spread {
+            self.spread(children).await
+        } else {
+            self.list_on(&deep, first).await
         }
     }
 

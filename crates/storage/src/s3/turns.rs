@@ -1,7 +1,8 @@
-//! Who waits for whom within one handle.
+//! Locks between the batches of one handle.
 //!
-//! Not needed for correctness where the server honours conditions, except for what no condition covers (a directory and what lies below
-//! it); but a hundred appends that wait their turn cost a hundred writes, and a hundred that race cost thousands.
+//! They are not needed for correctness if the server honours conditions, except for cases that no condition covers (a
+//! directory and the keys below it); but a hundred appends that take turns cost a hundred writes, and a hundred that
+//! race cost thousands.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,
 }
 
-/// The turn of one batch; over when dropped.
+/// The locks of one batch, released when dropped.
 #[expect(dead_code, reason = "held, not looked at")]
 pub(super) enum Turn<'a> {
     Alone(RwLockWriteGuard<'a, ()>),
@@ -36,7 +37,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits until nobody else touches what `mutations` touch.
+    /// Waits until no other batch of this handle touches the paths of `mutations`.
     pub(super) async fn wait(&self, mutations: &[Mutation], writers: Writers) -> Turn<'_> {
         let is_wide = |mutation: &Mutation| {
             matches!(
@@ -50,7 +51,7 @@ impl Turns {
         let tree = self.tree.read().await;
         let wanted: BTreeSet<_> = mutations.iter().flat_map(touched).map(stripe).collect();
         let mut held = Vec::with_capacity(wanted.len());
-        // Always in the same order, so that no two wait for each other.
+        // Always in the same order, so that no two batches wait for each other.
         for stripe in wanted {
             held.push(self.stripes[stripe].lock().await);
         }

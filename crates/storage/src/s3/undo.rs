@@ -1,4 +1,4 @@
-//! Taking back a batch that failed.
+//! Reverting a batch that failed.
 
 use bytes::Bytes;
 use garret_core::{Content, Error, ErrorKind, Result, WsPath};
@@ -11,10 +11,10 @@ use super::read;
 use super::store::Source;
 use super::wire::failure::Failure;
 
-/// Content up to this is saved in memory, larger content by a copy on the server.
+/// The size up to which content is saved in memory; larger content is saved by a copy on the server.
 const IN_MEMORY: u64 = 1024 * 1024;
 
-/// A step that happened, and what there was before.
+/// A step that was done, with the data to revert it.
 #[derive(Debug)]
 pub(super) enum Undo {
     /// An object was made.
@@ -25,7 +25,7 @@ pub(super) enum Undo {
     Removed { key: String, before: Saved },
 }
 
-/// An object as it was.
+/// The saved state of an object.
 #[derive(Debug)]
 pub(super) struct Saved {
     metadata: Metadata,
@@ -39,7 +39,7 @@ enum SavedContent {
         key: String,
         object: Object,
     },
-    /// Where it was moved to, and still is when this step is taken back.
+    /// The object was moved to this key, and is still there when this step is reverted.
     Moved {
         key: String,
         object: Object,
@@ -47,18 +47,20 @@ enum SavedContent {
 }
 
 impl Saved {
-    /// What was moved to `key`, where it is `object` now. A marker has nothing to copy back, and some servers could not.
+    /// Returns the saved state of an object that was moved to `key` and is `object` there.
     pub(super) fn moved(metadata: Metadata, key: String, object: Object) -> Self {
-        let content = match key.ends_with('/') {
-            true => SavedContent::Here(Bytes::new()),
-            false => SavedContent::Moved { key, object },
+        let content = if key.ends_with('/') {
+            // A marker has no content to copy back, and some servers cannot copy one.
+            SavedContent::Here(Bytes::new())
+        } else {
+            SavedContent::Moved { key, object }
         };
         Self { metadata, content }
     }
 }
 
 impl Work<'_> {
-    /// Saves an object that is about to be replaced or removed; `None` where nothing can fail after it.
+    /// Saves an object that is about to be replaced or removed; `None` if no later step can fail.
     pub(super) async fn save(&self, path: &WsPath, key: &str, object: &Object) -> Result<Option<Saved>> {
         if !self.saves {
             return Ok(None);
@@ -92,7 +94,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes everything back, the last step first. Where that fails, too, the error says so.
+    /// Reverts all steps, the last first. If a step cannot be reverted, the error says so.
     pub(super) async fn take_back(self, error: Error) -> Error {
         let undo = std::mem::take(&mut *self.undo.lock().expect("no holder panics"));
         let mut lost = 0;
@@ -101,6 +103,7 @@ impl Work<'_> {
                 lost += 1;
             }
         }
+        // The memory describes the state that was just reverted.
         self.shared.known.forget(&WsPath::root());
         self.remove_saved(&undo).await;
         if lost == 0 {
@@ -118,7 +121,8 @@ impl Work<'_> {
         match step {
             Undo::Made { key, object } => self.shared.discard(key, object).await.map(|_| ()),
             Undo::Replaced { key, object, before } => self.put_back(key, before, Condition::Tag(&object.tag)).await,
-            // A marker may seem to be there already, where a server has directories of its own.
+            // A server with directories of its own may show a marker that was never written, so the write is
+            // unconditional.
             Undo::Removed { key, before } if key.ends_with('/') => self.put_back(key, before, Condition::Any).await,
             Undo::Removed { key, before } => self.put_back(key, before, Condition::Absent).await,
         }
@@ -135,13 +139,13 @@ impl Work<'_> {
         };
         match self.shared.store(key, source, saved.metadata.clone(), condition).await {
             Ok(_) => Ok(()),
-            // Somebody else has changed it since: it is theirs now.
+            // Another program has changed the object since, and its version must stay.
             Err(super::store::Refusal::Conflict(_)) => Ok(()),
             Err(super::store::Refusal::Failed(failure)) => Err(failure),
         }
     }
 
-    /// Removes what was saved on the server.
+    /// Removes the copies that were saved on the server.
     pub(super) async fn tidy(self) {
         let undo = std::mem::take(&mut *self.undo.lock().expect("no holder panics"));
         self.remove_saved(&undo).await;
@@ -152,7 +156,7 @@ impl Work<'_> {
             if let Undo::Replaced { before, .. } | Undo::Removed { before, .. } = step
                 && let SavedContent::There { key, .. } = &before.content
             {
-                // What stays is hidden, and removed by an opening on another day.
+                // A copy that stays is hidden, and an opening on another day removes it.
                 let _ = self.shared.bucket.delete(key, None).await;
             }
         }

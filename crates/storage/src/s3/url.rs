@@ -20,7 +20,7 @@ const TYPED: [&str; 9] = [
 ];
 const SECRET: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"];
 
-/// Reads what follows `s3:`. A secret in a URL must be a reference, because URLs are written down and shown.
+/// Reads the part of a URL after `s3:`. A secret in a URL must be a reference, because URLs are logged and shown.
 pub(super) fn options_of_url(rest: &str) -> Result<Map<String, Value>> {
     let shape = || {
         Error::invalid("the URL of an S3 storage has the form `s3://bucket/prefix`")

@@ -13,7 +13,7 @@ use super::store::{ONE_PIECE, Refusal, Source};
 use super::undo::Undo;
 use super::wire::failure::Failure;
 
-/// How often a change is done again on what somebody else left there meanwhile.
+/// The number of times that a change is repeated on an object that another writer has changed meanwhile.
 const MAX_ROUNDS: u32 = 1_000;
 
 impl Work<'_> {
@@ -56,7 +56,8 @@ impl Work<'_> {
         Err(too_busy(path))
     }
 
-    /// Replaces a file of the wanted version that this handle has just met: one request, since what it said of itself is known.
+    /// Replaces a file of the wanted version that this handle has just seen: one request, because its metadata is
+    /// known.
     async fn replace_known(
         &self,
         path: &WsPath,
@@ -80,7 +81,7 @@ impl Work<'_> {
         };
         match self.put(put).await {
             Ok(object) => Ok(Some(applied(&object, false))),
-            // Seen from the start again, so that the answer is that of the file as it is now.
+            // The write starts over, so that the error describes the file as it is now.
             Err(Refusal::Conflict(_)) => {
                 self.shared.known.forget(path);
                 Ok(None)
@@ -109,13 +110,13 @@ impl Work<'_> {
             }
             let outcome = match met {
                 Some(bytes) => self.put_longer(&located.path, &before, &bytes, content).await,
-                // Its content went from under us, and it is too short to be a part of what is put together on the server.
+                // The content changed while it was read, and the file is too short to be a part of an upload.
                 None if before.size <= ONE_PIECE => Err(Refusal::Conflict(None)),
                 None => self.extend(&located.path, &before, content).await,
             };
             match outcome {
                 Ok(object) => return Ok(applied(&object, false)),
-                // It was replaced since the look.
+                // The file was replaced after it was found.
                 Err(Refusal::Conflict(_) | Refusal::Failed(Failure::Precondition | Failure::NotFound)) => {
                     self.next_round(&located.path, round).await;
                 }
@@ -125,8 +126,8 @@ impl Work<'_> {
         Err(too_busy(path))
     }
 
-    /// Finds the file to append to, with its content where that is small and did not change while it was read: one request where the path is
-    /// the file's own.
+    /// Finds the file to append to, with its content if that is small and did not change while it was read. It takes
+    /// one request if the file is at its own key.
     async fn meet(&self, path: &WsPath, create: bool) -> Result<(Located, Option<Bytes>)> {
         if !path.is_root()
             && !self.shared.known.is_free(path)
@@ -135,7 +136,7 @@ impl Work<'_> {
             return Ok(met);
         }
         let located = self.locate_file(path, create).await?;
-        // A link was followed, or the file came just now: its own key is asked for its content.
+        // A link was followed, or the file was made just now: read it at its own key.
         if let Found::File(object) = &located.found
             && object.size <= ONE_PIECE
             && let Some(met) = self.get_small(&located.path).await?
@@ -145,7 +146,8 @@ impl Work<'_> {
         Ok((located, None))
     }
 
-    /// The file at exactly this path with its content; `None` where there is no file, or the content is too large to be taken along.
+    /// Reads the file at exactly this path; `None` if there is no file, or it changed while it was read. A file that is
+    /// too large comes without its content.
     async fn get_small(&self, path: &WsPath) -> Result<Option<(Located, Option<Bytes>)>> {
         let key = self.shared.layout.file(path)?;
         let got = match self.shared.bucket.get(&key, None, None).await {
@@ -191,7 +193,8 @@ impl Work<'_> {
         self.put(put).await
     }
 
-    /// Appends to a large file on the server: what is there is copied in parts, and only what is new is sent.
+    /// Appends to a large file on the server: the existing content is copied in parts, and only the new content is
+    /// sent.
     async fn extend(&self, path: &WsPath, before: &Object, content: &Bytes) -> Result<Object, Refusal> {
         let put = Put {
             path,
@@ -205,7 +208,7 @@ impl Work<'_> {
         self.put(put).await
     }
 
-    /// Makes the file with the first bytes; where somebody was quicker, appends to theirs.
+    /// Makes the file with the first bytes; if another writer was quicker, appends to its file.
     async fn append_new(
         &self,
         path: &WsPath,
@@ -242,7 +245,7 @@ impl Work<'_> {
         self.shared.locate_for_write(path, way, parents).await
     }
 
-    /// The file there, if any, once the precondition holds; another kind is refused as itself.
+    /// Returns the file at the location, if any, after checking the precondition; refuses an entry of another kind.
     fn check_file(&self, located: &Located, precondition: &Precondition) -> Result<Option<Object>> {
         let before = match &located.found {
             Found::File(object) => Some(object.clone()),
@@ -253,7 +256,7 @@ impl Work<'_> {
         Ok(before)
     }
 
-    /// The description of what takes the place of `before`.
+    /// Returns the metadata of an object that replaces `before`.
     pub(super) fn metadata_for(&self, before: Option<&Object>, mode: Option<u32>) -> Metadata {
         let metadata = match before {
             Some(before) => before.metadata.clone(),
@@ -271,7 +274,7 @@ impl Work<'_> {
         self.shared.bucket.wire.pause(round.min(4)).await;
     }
 
-    /// Writes an object in place of `before`, and notes how to take it back.
+    /// Writes an object in place of `before`, and records how to revert it.
     pub(super) async fn put(&self, put: Put<'_>) -> Result<Object, Refusal> {
         self.shared.check_server()?;
         let key = self.shared.layout.file(put.path).map_err(Failure::Local)?;
@@ -301,18 +304,18 @@ impl Work<'_> {
     }
 }
 
-/// An object to write.
+/// The parameters of a write.
 pub(super) struct Put<'a> {
     pub(super) path: &'a WsPath,
     pub(super) source: Source<'a>,
     pub(super) metadata: Metadata,
-    /// What is there now, and must still be.
+    /// The object that is there now, and must still be there.
     pub(super) before: Option<&'a Object>,
 }
 
-/// Refuses an entry below a file, and one whose directory is missing and not to be made. No directory is made for it: it exists as soon
-/// as something lies below it.
+/// Refuses an entry below a file, and one whose directory is missing and may not be made.
 pub(super) fn need_parent(located: &Located, parents: bool) -> Result<()> {
+    // No directory is made here: it exists as soon as a key lies below it.
     match located.found {
         Found::Blocked => Err(Error::not_a_directory(&located.path)),
         Found::Nothing { has_parent: false } if !parents => {

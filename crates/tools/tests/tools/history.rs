@@ -34,7 +34,7 @@ fn acting(tools: &Toolbox, session: &str, tool_call: &str) -> Toolbox {
         agent: Some("writer".into()),
         session: Some(session.into()),
         tool_call: Some(tool_call.into()),
-        door: "mcp",
+        door: "mcp".into(),
     };
     tools.on(tools.workspace().acting_as(actor))
 }

@@ -1,7 +1,8 @@
-//! Staying with a context: one call after the other, until it ends.
+//! The task behind a code context: it answers one call after the other, until the context ends.
 //!
-//! Whoever attends to a context owns its process. Calls come to it one by one; between them it takes what the process writes, notices when
-//! it dies, and ends it when nobody used it for too long. Each call ends with what all processes did to the files being taken over.
+//! The task owns the process of the context. Between calls it stores the output of the process, notices when the
+//! process dies, and ends it when it was not used for too long. After each call the effects of all background processes
+//! are committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::outcome::Outcome;
 use crate::shell::driven::{DrivenProcess, driven_label, ended};
 use crate::{Changed, Workspace};
 
-/// How long a process that was killed may take to be gone.
+/// The longest wait for the end of a process that was killed.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A piece of code for a driver.
@@ -29,21 +30,21 @@ pub(super) struct Piece {
     /// The word of its mark.
     pub(super) word: String,
     pub(super) timeout: Option<Duration>,
-    /// The most bytes of output that are kept, where that is less than the policy says.
+    /// The most bytes of output that are stored, if the caller wants fewer than the policy allows.
     pub(super) most: Option<u64>,
 }
 
-/// A piece of code that somebody waits for.
+/// A call to a context: a piece of code, and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) piece: Piece,
-    /// How the journal names it, secrets included still.
+    /// The label for the journal; secrets are not masked in it yet.
     pub(super) label: String,
     pub(super) view: Workspace,
     pub(super) reply: oneshot::Sender<Result<Answered>>,
 }
 
-/// What a call came to.
+/// The answer to a call.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) heard: Heard,
@@ -51,26 +52,26 @@ pub(super) struct Answered {
     pub(super) changed: Changed,
 }
 
-/// What was heard of a piece.
+/// The report on a piece of code: its outcome, its output, and the end of the context.
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) outcome: Outcome,
     pub(super) output: Output,
-    /// How the context ended, where it did.
+    /// The end of the context, if the context ended during the piece.
     pub(super) death: Option<Death>,
 }
 
-/// How a context ended.
+/// The end of a context.
 #[derive(Debug, Clone)]
 pub(super) struct Death {
-    /// In words.
+    /// The reason, in words.
     pub(super) how: String,
-    /// As far as the process told.
+    /// The exit of its process, if it is known.
     pub(super) exit: Option<Exit>,
     pub(super) timed_out: bool,
 }
 
-/// Why nobody listens to a piece any more.
+/// The reason why listening to a piece ended.
 enum Over {
     Marked,
     Died,
@@ -78,13 +79,13 @@ enum Over {
     Stopped(String),
 }
 
-/// Who stays with a context.
+/// The task that serves a context.
 #[derive(Debug)]
 pub(super) struct Attendant {
     driven: DrivenProcess,
-    /// What came since the last call.
+    /// The output since the last call.
     pending: Pending,
-    /// Where changes come from that no call made.
+    /// The origin of changes that are made between calls.
     origin: Origin,
 }
 
@@ -101,7 +102,7 @@ impl Attendant {
         &self.driven
     }
 
-    /// Runs a piece; `stop` gives the reason where it is to end before that.
+    /// Runs a piece of code. If `stop` resolves before the piece ends, the context is ended with that reason.
     pub(super) async fn run(&mut self, piece: Piece, stop: impl Future<Output = String>) -> Heard {
         let mut marked = Marked::new(&piece.word);
         let most = piece.most.unwrap_or(u64::MAX).min(self.driven.most());
@@ -128,11 +129,11 @@ impl Attendant {
         }
     }
 
-    /// Ends the process, hears it out, and says how it ended.
+    /// Ends the process, hands its last output to `hear`, and returns the end of the context.
     async fn bury(&mut self, over: Over, mut hear: impl FnMut(&Chunk)) -> Death {
         let process = self.driven.process();
         if !matches!(over, Over::Died) {
-            // One that cannot be signalled has ended.
+            // A process that cannot be signalled has ended already.
             let _ = process.signal(Signal::Kill).await;
         }
         let hearing = async {
@@ -141,6 +142,7 @@ impl Attendant {
             }
             process.wait().await.ok()
         };
+        // Bounded: a process in an uninterruptible system call outlives its kill, and the caller must get an answer.
         let exit = tokio::time::timeout(LAST_WORDS, hearing).await.ok().flatten();
         Death {
             timed_out: matches!(over, Over::TimedOut(_)),
@@ -149,7 +151,7 @@ impl Attendant {
         }
     }
 
-    /// Stays until the context ends.
+    /// Serves the calls to the context until it ends.
     pub(super) async fn attend(mut self, entry: Arc<Entry>, mut calls: mpsc::UnboundedReceiver<Call>, idle: Duration) {
         let mut life = entry.life.subscribe();
         let mut unused = Box::pin(tokio::time::sleep(idle));
@@ -178,6 +180,8 @@ impl Attendant {
                 () = &mut unused => Over::Stopped(format!("it was not used for {} s", idle.as_secs_f64())),
             };
             let death = self.bury(over, |_| {}).await;
+            // Shown as ended at once, but `Done` only when its effects are committed: a caller that deletes the context
+            // waits for that.
             entry.life.send_replace(Life::Ended(death.how.clone()));
             self.driven.end_untold(self.origin).await;
             entry.life.send_replace(Life::Done(death.how));
@@ -185,7 +189,7 @@ impl Attendant {
         }
     }
 
-    /// Answers a call; gives nothing back where the context ended over it.
+    /// Answers a call. Returns `None` if the context ended during the call.
     async fn answer(mut self, entry: &Entry, mut call: Call, life: &mut watch::Receiver<Life>) -> Option<Self> {
         entry.calls.fetch_add(1, Ordering::Relaxed);
         let clock = call.view.shared.clock.clone();
@@ -208,25 +212,25 @@ impl Attendant {
             None => (Some(self), call.view.checkpoint(origin).await),
             Some(death) => {
                 entry.life.send_replace(Life::Ended(death.how.clone()));
-                let changed = match call.reply.is_closed() {
-                    false => self.driven.end(origin, &call.view).await,
-                    true => {
-                        self.driven.end_untold(origin).await;
-                        Ok(Changed::default())
-                    }
+                // Without a caller, a refusal of the effects must be noted, or nobody would learn of it.
+                let changed = if call.reply.is_closed() {
+                    self.driven.end_untold(origin).await;
+                    Ok(Changed::default())
+                } else {
+                    self.driven.end(origin, &call.view).await
                 };
                 entry.life.send_replace(Life::Done(death.how.clone()));
                 (None, changed)
             }
         };
         let answered = changed.map(|changed| Answered { heard, took, changed });
-        // Whoever no longer waits for it needs no answer.
+        // A caller that was cancelled needs no answer.
         let _ = call.reply.send(answered);
         left
     }
 }
 
-/// What a process wrote while nobody asked: the last of it, for the next call.
+/// The last output of a process between two calls. The next call returns it.
 #[derive(Debug, Default)]
 struct Pending {
     chunks: VecDeque<Chunk>,
@@ -255,7 +259,7 @@ fn keep(chunk: Option<Chunk>, collector: &mut OutputCollector) {
     }
 }
 
-/// Hands a piece to the driver and takes what comes until its marks do.
+/// Hands a piece to the driver, and collects its output until the marks on both streams came.
 async fn listen(process: &mut dyn Process, line: Bytes, marked: &mut Marked, collector: &mut OutputCollector) -> Over {
     if process.write(line).await.is_err() {
         return Over::Died;
@@ -278,7 +282,7 @@ async fn within(timeout: Option<Duration>, listening: impl Future<Output = Over>
     }
 }
 
-/// Waits until somebody wants the context to end.
+/// Waits until the end of the context is requested, and returns the reason.
 async fn asked_to_end(life: &mut watch::Receiver<Life>) -> String {
     let ending = life.wait_for(|life| !matches!(life, Life::Running)).await;
     match ending.as_deref() {

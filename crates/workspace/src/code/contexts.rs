@@ -14,7 +14,7 @@ use super::ContextShown;
 use super::attend::Call;
 use crate::shell::driven::Surroundings;
 
-/// How many contexts that ended are remembered.
+/// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
 
 /// The contexts of one open workspace, with the last of those that ended.
@@ -29,7 +29,7 @@ struct Table {
     entries: BTreeMap<u64, Arc<Entry>>,
 }
 
-/// What is known of a context. What lives in it is with whoever attends to it.
+/// A context in the table. Its process belongs to the task that serves it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) number: u64,
@@ -37,7 +37,7 @@ pub(super) struct Entry {
     pub(super) created: Timestamp,
     pub(super) secrets: Secrets,
     pub(super) surroundings: Surroundings,
-    /// The view that it was made for: no other knows it.
+    /// The view that it was made for. No other view may know of it.
     pub(super) view: Arc<crate::workspace::View>,
     pub(super) calls: AtomicU64,
     pub(super) inbox: mpsc::UnboundedSender<Call>,
@@ -45,15 +45,15 @@ pub(super) struct Entry {
     pub(super) task: Mutex<Option<AbortHandle>>,
 }
 
-/// Where a context is in its life.
+/// The state of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Life {
     Running,
-    /// Somebody wants it to end, for this reason.
+    /// Its end was requested, for this reason.
     Ending(String),
-    /// It has ended so.
+    /// It has ended, for this reason.
     Ended(String),
-    /// And what it did is taken over.
+    /// It has ended, for this reason, and its effects are committed.
     Done(String),
 }
 
@@ -66,7 +66,7 @@ impl Life {
     }
 }
 
-/// The id of the context of this number.
+/// Returns the id of the context of this number.
 pub(super) fn id(number: u64) -> String {
     format!("c{number}")
 }
@@ -80,7 +80,7 @@ impl Contexts {
         self.table().entries.values().cloned().collect()
     }
 
-    /// A number that no context had.
+    /// Returns a number that no context had before.
     pub(super) fn next(&self) -> u64 {
         let mut table = self.table();
         table.next += 1;
@@ -96,12 +96,12 @@ impl Contexts {
         table.entries.retain(|number, _| !forgotten.contains(number));
     }
 
-    /// How many of them live.
+    /// Returns the number of contexts that run.
     pub(crate) fn running(&self) -> usize {
         self.all().iter().filter(|entry| entry.is_running()).count()
     }
 
-    /// The context of this id, where this view knows it.
+    /// Returns the context of this id; `not_found` if there is none, or if this view may not know of it.
     pub(super) fn find(&self, view: &crate::Workspace, context: &str) -> Result<Arc<Entry>> {
         let number = context.strip_prefix('c').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
@@ -111,13 +111,13 @@ impl Contexts {
         })
     }
 
-    /// The contexts that this view knows.
+    /// Returns the contexts that this view may know of.
     pub(super) fn shown(&self, view: &crate::Workspace) -> Vec<ContextShown> {
         let known = self.all().into_iter().filter(|entry| entry.is_known_to(view));
         known.map(|entry| entry.shown()).collect()
     }
 
-    /// Lets go of every context at once, which ends them.
+    /// Ends every context at once, without waiting for them: aborting a task drops its process, which kills it.
     pub(crate) fn abandon(&self) {
         for entry in self.all() {
             if let Some(task) = entry.task().take() {
@@ -126,7 +126,7 @@ impl Contexts {
         }
     }
 
-    /// Ends every context and waits until what they did is taken over.
+    /// Ends every context and waits until its effects are committed.
     pub(crate) async fn end_all(&self) {
         for entry in self.all() {
             entry.end("the workspace was closed").await;
@@ -163,7 +163,7 @@ impl Entry {
         }
     }
 
-    /// What a caller is told who comes too late.
+    /// Returns the error for a call to a context that has ended.
     pub(super) fn gone(&self) -> Error {
         let life = self.life.borrow();
         let how = life.ended().unwrap_or("its workspace is no longer open");
@@ -172,9 +172,10 @@ impl Entry {
             .hint("its variables are lost; create another context with `create_code_context`")
     }
 
-    /// Ends it, and waits until what it did is taken over. One that has ended already stays as it is.
+    /// Ends the context, and waits until its effects are committed. A context that has ended already stays as it is.
     pub(super) async fn end(&self, why: &str) {
         let mut life = self.life.subscribe();
+        // Only the first request counts: its reason is the one that callers are given.
         self.life.send_if_modified(|life| {
             let is_running = *life == Life::Running;
             if is_running {
@@ -183,7 +184,7 @@ impl Entry {
             is_running
         });
         let task = self.task().clone();
-        // One whose task was aborted never gets done.
+        // An aborted task never gets to `Done`, so the task is looked at now and then as well.
         while !matches!(*life.borrow_and_update(), Life::Done(_)) && !task.as_ref().is_none_or(AbortHandle::is_finished)
         {
             let _ = tokio::time::timeout(Duration::from_millis(100), life.changed()).await;

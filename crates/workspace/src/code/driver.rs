@@ -1,4 +1,5 @@
-//! The drivers: how an interpreter is started so that it runs pieces of code, and how a piece is handed to it.
+//! The drivers: the programs that make an interpreter run pieces of code, and the form in which a piece is handed to
+//! them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,11 +10,11 @@ const PYTHON: &str = include_str!("drivers/python.py");
 const NODE: &str = include_str!("drivers/node.js");
 const BASH: &str = include_str!("drivers/bash.sh");
 
-/// Node cannot copy descriptors itself, so a shell does before it becomes Node. With its own internals in reach, Node can keep what code
-/// that awaits declares.
+/// Starts Node by a shell, which copies the descriptors first, because Node cannot. With access to its internals, Node
+/// can keep the variables that code with `await` declares.
 const START_NODE: &str = r#"exec node --expose-internals -e "$0" 3<&0 4>&1 5>&2 </dev/null"#;
 
-/// The program that must be there.
+/// Returns the name of the interpreter of a language.
 pub(super) const fn interpreter(language: Language) -> &'static str {
     match language {
         Language::Python => "python3",
@@ -22,7 +23,7 @@ pub(super) const fn interpreter(language: Language) -> &'static str {
     }
 }
 
-/// The package that has it, as most systems call it.
+/// Returns the name of the package that has the interpreter on most systems.
 pub(super) const fn package(language: Language) -> &'static str {
     match language {
         Language::Python => "python3",
@@ -31,7 +32,7 @@ pub(super) const fn package(language: Language) -> &'static str {
     }
 }
 
-/// The interpreter with its driver.
+/// Returns the command line that starts the interpreter with its driver.
 pub(super) fn program(language: Language) -> Program {
     let arguments: &[&str] = match language {
         Language::Python => &["python3", "-u", "-c", PYTHON],
@@ -41,25 +42,26 @@ pub(super) fn program(language: Language) -> Program {
     Program::Arguments(arguments.iter().map(|&argument| argument.to_owned()).collect())
 }
 
-/// What policies and approvers look at: of Bash the code itself, since it is a command line; of the others the interpreter.
+/// Returns the program that policies and approvers judge for a piece of code.
 pub(super) fn judged(language: Language, code: &str) -> Program {
     match language {
+        // Bash code is a command line, so the rules for commands hold for it.
         Language::Bash => Program::Shell(code.to_owned()),
         Language::Python | Language::Javascript => started(language),
     }
 }
 
-/// What policies and approvers look at when an interpreter starts without code.
+/// Returns the program that policies and approvers judge for an interpreter that starts without code.
 pub(super) fn started(language: Language) -> Program {
     Program::Arguments(vec![interpreter(language).to_owned()])
 }
 
-/// How a journal names a piece of code.
+/// Returns the label of a piece of code in the journal.
 pub(super) fn label(language: Language, code: &str) -> String {
     format!("{}: {}", language.as_str(), code.trim_start())
 }
 
-/// A piece of code as the driver reads it: one line, with the word for its mark.
+/// Returns a piece of code in the form that the driver reads: one line, with the word for its mark.
 pub(super) fn request(language: Language, word: &str, code: &str) -> Result<Bytes> {
     let code = match language {
         Language::Python | Language::Javascript => STANDARD.encode(code),
@@ -67,7 +69,8 @@ pub(super) fn request(language: Language, word: &str, code: &str) -> Result<Byte
             return Err(Error::invalid("Bash code cannot contain a NUL byte")
                 .hint("write the byte as an escape, as in `printf '\\0'`"));
         }
-        // Bash reads this by itself; for base64 it would need a program, which code may take out of its reach.
+        // Bash decodes this itself. For base64 it would need a program, and code may have put that out of reach by
+        // changing `PATH`.
         Language::Bash => format!("{}.", code.replace('\\', r"\\").replace('\n', r"\n")),
     };
     Ok(format!("{word} {code}\n").into())

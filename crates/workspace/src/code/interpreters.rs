@@ -1,4 +1,4 @@
-//! Which interpreters there are, inside the sandbox.
+//! Finds the interpreters that code has inside the sandbox.
 
 use garret_core::{Error, ErrorKind, Language, Program, Result};
 use schemars::JsonSchema;
@@ -8,7 +8,8 @@ use super::driver;
 use crate::shell::driven::{Driven, NoSink};
 use crate::{RunRequest, Workspace};
 
-/// Asks each program that is named for its version. What it does not find, it leaves out.
+/// A shell script that prints the version of each program among its arguments. It leaves out programs that it does not
+/// find.
 const ASK: &str = r#"line='
 '
 for program do
@@ -18,7 +19,7 @@ for program do
   fi
 done"#;
 
-/// The interpreter of a language, as far as it is there.
+/// The interpreter of a language, installed or missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Interpreter {
     /// The language.
@@ -34,7 +35,7 @@ pub struct Interpreter {
 }
 
 impl Workspace {
-    /// Looks which interpreters its code would find, of the languages that its policy names.
+    /// Returns the interpreters that code of this workspace would find, for each language that the policy names.
     pub async fn interpreters(&self) -> Result<Vec<Interpreter>> {
         let work = async {
             let languages = self.code_rules()?.policy.languages.clone();
@@ -57,16 +58,17 @@ impl Workspace {
         Ok(languages.iter().map(|language| found(*language, &said)).collect())
     }
 
-    /// Refuses a language whose interpreter is not there.
+    /// Refuses a language whose interpreter is missing from the sandbox.
     pub(super) async fn check_interpreter(&self, language: Language) -> Result<()> {
         let found = self.find_interpreters(&[language]).await?;
-        match found.iter().all(|one| one.version.is_some()) {
-            true => Ok(()),
-            false => Err(missing(language)),
+        if found.iter().all(|one| one.version.is_some()) {
+            Ok(())
+        } else {
+            Err(missing(language))
         }
     }
 
-    /// The error that something was not found, or a better one where that is the interpreter.
+    /// Returns the error that the interpreter is missing, if it is; otherwise `error`.
     pub(super) async fn unless_missing(&self, language: Language, error: Error) -> Error {
         self.check_interpreter(language).await.err().unwrap_or(error)
     }

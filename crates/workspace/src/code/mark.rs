@@ -1,23 +1,23 @@
-//! Where the output of a piece of code ends: the marks that its driver writes behind it, one on each stream.
+//! Finds the end of the output of a piece of code: the marks that its driver writes behind it, one on each stream.
 //!
-//! A mark is the record separator and a word that was made for this call, and on standard output how the piece went. The word is new each
-//! time, so nothing that is printed by chance is taken for one. Code that goes out of its way to print its own mark lies about itself to
-//! whoever ran it, as it could in its output.
+//! A mark is the record separator and a word that was made for this call; on standard output the report on the piece
+//! follows. The word is new each time, so no output is taken for a mark by chance. Code that prints its own mark on
+//! purpose can only forge the report on itself, just as it can print anything in its output.
 
 use garret_core::{Chunk, Stream};
 
 const SEPARATOR: u8 = 0x1e;
-/// The most bytes behind a mark; a driver writes less.
+/// The most bytes of a report; a driver writes fewer.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Both streams of a driver, while a piece of code runs.
+/// Splits both streams of a driver into output and reports, while a piece of code runs.
 #[derive(Debug)]
 pub(super) struct Marked {
     stdout: Side,
     stderr: Side,
 }
 
-/// One stream.
+/// Splits one stream of a driver.
 #[derive(Debug)]
 struct Side {
     mark: Vec<u8>,
@@ -25,12 +25,13 @@ struct Side {
     place: Place,
 }
 
+/// The position of the reader relative to the mark of a stream.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Before,
-    /// What is behind the mark, so far.
+    /// In the report behind the mark; holds its bytes so far.
     Within(Vec<u8>),
-    /// All that was behind the mark.
+    /// Behind the report; holds all of its bytes.
     After(Vec<u8>),
 }
 
@@ -47,7 +48,7 @@ impl Marked {
         }
     }
 
-    /// What of a chunk is output.
+    /// Takes a chunk of the driver, and returns the part of it that is output of the code.
     pub(super) fn push(&mut self, chunk: &Chunk) -> Option<Chunk> {
         let side = match chunk.stream {
             Stream::Stdout => &mut self.stdout,
@@ -65,7 +66,8 @@ impl Marked {
         matches!(side.place, Place::After(_))
     }
 
-    /// What was held back because it could have been the beginning of a mark, when nothing more comes.
+    /// Returns the output that was held back because it could have been the beginning of a mark, when no more chunks
+    /// come.
     pub(super) fn finish(&mut self) -> impl Iterator<Item = Chunk> {
         let sides = [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)];
         let held = sides.map(|(stream, side)| output(stream, std::mem::take(&mut side.held)));
@@ -77,7 +79,7 @@ impl Marked {
         self.has_mark(Stream::Stdout) && self.has_mark(Stream::Stderr)
     }
 
-    /// What the driver tells of how the piece went.
+    /// Returns the report of the driver on the piece, once it came.
     pub(super) fn told(&self) -> Option<&[u8]> {
         match &self.stdout.place {
             Place::After(told) => Some(told),
@@ -111,18 +113,20 @@ impl Side {
             let output = std::mem::take(&mut self.held);
             return self.within(&behind, output);
         }
+        // A mark may be cut between two chunks: a beginning of it at the end is held back until the next chunk decides.
         let open = open_end(&self.held, &self.mark);
         let rest = self.held.split_off(self.held.len() - open);
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// Takes what is behind the mark up to the end of its line; what comes after that is output again.
+    /// Takes the report behind the mark, up to the end of its line. The bytes after that are output again.
     fn within(&mut self, bytes: &[u8], mut output: Vec<u8>) -> Vec<u8> {
         let Place::Within(told) = &mut self.place else {
             return output;
         };
         let end = memchr::memchr(b'\n', bytes);
         let line = &bytes[..end.unwrap_or(bytes.len())];
+        // Bounded: code can print its own mark and then bytes without end.
         told.extend_from_slice(&line[..line.len().min(LONGEST.saturating_sub(told.len()))]);
         if let Some(end) = end {
             self.place = Place::After(std::mem::take(told));
@@ -132,7 +136,7 @@ impl Side {
     }
 }
 
-/// How many bytes at the end could be the beginning of the mark.
+/// Returns the number of bytes at the end that could be the beginning of the mark.
 fn open_end(bytes: &[u8], mark: &[u8]) -> usize {
     let most = bytes.len().min(mark.len() - 1);
     let tail = &bytes[bytes.len() - most..];
@@ -155,7 +159,7 @@ mod tests {
         }
     }
 
-    /// What is output, and what was told, of pieces of standard output.
+    /// Returns the output and the report in chunks of standard output.
     fn split(pieces: &[&[u8]]) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut marked = Marked::new("word");
         let mut output = Vec::new();

@@ -1,7 +1,8 @@
-//! Code in a workspace: a piece by itself, or one after the other in a context that keeps what they define.
+//! Code in a workspace: a single piece, or several pieces in a context that keeps their definitions.
 //!
-//! Each language has a driver, a small program in that language that reads pieces of code, runs them, and tells how each went. What they
-//! do to the files becomes a change as with any command: a piece by itself on a layer of its own, a context on the live one.
+//! Each language has a driver, a small program in that language that reads pieces of code, runs them, and reports on
+//! each. Their effects on the files become a change as those of any command do: a single piece runs on a layer of its
+//! own, a context on the live layer.
 
 mod attend;
 mod contexts;

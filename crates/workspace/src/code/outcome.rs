@@ -1,4 +1,4 @@
-//! How a piece of code went, as its driver tells it.
+//! The outcome of a piece of code, as its driver reports it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ pub struct CodeValue {
     pub json: Option<Value>,
 }
 
-/// Written out, because clients want a type.
+/// Returns a schema for any JSON value. The types are written out, because clients want one.
 fn any_json(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": ["null", "boolean", "number", "string", "array", "object"] })
 }
@@ -35,7 +35,7 @@ pub struct CodeError {
     pub traceback: String,
 }
 
-/// How a piece went; all absent where it did not come to an end.
+/// The outcome of a piece of code; all fields are `None` if the piece did not come to an end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) result: Option<CodeValue>,
@@ -43,6 +43,7 @@ pub(super) struct Outcome {
     pub(super) exit_code: Option<i32>,
 }
 
+/// The report of a driver on a piece of code, in JSON.
 #[derive(Deserialize)]
 struct Told {
     result: Option<ToldValue>,
@@ -52,12 +53,12 @@ struct Told {
 #[derive(Deserialize)]
 struct ToldValue {
     repr: String,
-    /// In text: a value that cannot be read here must not take the rest with it.
+    /// The JSON form as text: a value that cannot be parsed must not make the whole report unreadable.
     json: Option<String>,
 }
 
 impl Outcome {
-    /// Reads what is behind a mark: ` told ` and JSON in base64, or ` exit ` and a number.
+    /// Parses the report behind a mark: ` told ` and JSON in base64, or ` exit ` and a number.
     pub(super) fn read(told: &[u8], secrets: &Secrets) -> Self {
         let text = String::from_utf8_lossy(told);
         let read = match text.trim().split_once(' ') {
@@ -85,8 +86,9 @@ impl Outcome {
         })
     }
 
-    /// Only code that wrote where it has no business makes this.
+    /// Returns the outcome for a report that cannot be read.
     fn unreadable() -> Self {
+        // Only code that writes to the descriptors of its driver can cause this, so it is an error of the code.
         Self {
             error: Some(CodeError {
                 kind: "Unreadable".to_owned(),
@@ -115,7 +117,7 @@ impl Outcome {
         }
     }
 
-    /// In a word or two, for a journal.
+    /// Describes the outcome in a word or two, for the journal.
     pub(super) fn words(&self) -> String {
         match (&self.error, self.exit_code) {
             (Some(error), _) => error.kind.clone(),
@@ -137,9 +139,11 @@ fn masked(json: Value, secrets: &Secrets) -> Value {
         }
         Value::Number(number) => {
             let shown = secrets.mask(&number.to_string());
-            match shown == number.to_string() {
-                true => Value::Number(number),
-                false => Value::String(shown),
+            // A masked number is no number any more, so it becomes a string.
+            if shown == number.to_string() {
+                Value::Number(number)
+            } else {
+                Value::String(shown)
             }
         }
         Value::Null | Value::Bool(_) => json,

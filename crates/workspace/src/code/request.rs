@@ -1,4 +1,4 @@
-//! What is asked for: a piece of code, a context, a piece in a context.
+//! The requests for a single piece of code, for a context, and for a piece in a context.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use garret_core::{EffectsMode, Language};
 
-/// A piece of code to run by itself.
+/// A request to run a single piece of code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CodeRequest {
     /// Its language.
     pub language: Language,
     /// The code.
     pub code: String,
-    /// The directory to run it in, as this view knows it; the root of the view where it is empty.
+    /// The directory to run it in, as a path of this view; empty for its root.
     pub cwd: String,
-    /// What this call adds to the environment.
+    /// Variables that this call adds to the environment.
     pub env: BTreeMap<String, String>,
-    /// The time on the clock after which it is ended; that of the policy where none is given, and never more.
+    /// The wall time after which it is ended; `None` for that of the policy. The policy also bounds it.
     pub timeout: Option<Duration>,
-    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    /// The most bytes of output that are stored; `None` for those of the policy. The policy also bounds it.
     pub max_output: Option<u64>,
-    /// What becomes of what it does to the files; what the policy says where none is given.
+    /// Whether its effects on the files are committed, discarded or approved first; `None` for the mode of the policy.
     pub effects: Option<EffectsMode>,
-    /// The longest wait while another command in the foreground runs on the same files, of this process or another; 60 seconds where none
-    /// is given. Zero does not wait.
+    /// The longest wait while another foreground command, of this process or another, runs on the same files; `None`
+    /// for 60 seconds. Zero does not wait.
     pub turn_wait: Option<Duration>,
 }
 
 impl CodeRequest {
-    /// Runs `code` with everything at its default.
+    /// Returns a request for `code` with default settings.
     pub fn new(language: Language, code: impl Into<String>) -> Self {
         Self {
             language,
@@ -44,7 +44,7 @@ impl CodeRequest {
     }
 }
 
-/// Without the values of the environment: they may be secrets.
+/// Does not show the values of the environment: they may be secrets.
 impl fmt::Debug for CodeRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -57,19 +57,19 @@ impl fmt::Debug for CodeRequest {
     }
 }
 
-/// A context to make.
+/// A request to make a context.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContextRequest {
     /// Its language.
     pub language: Language,
-    /// The directory that it begins in, as this view knows it; the root of the view where it is empty.
+    /// The directory that it begins in, as a path of this view; empty for its root.
     pub cwd: String,
-    /// What is added to its environment.
+    /// Variables that are added to its environment.
     pub env: BTreeMap<String, String>,
 }
 
 impl ContextRequest {
-    /// A context at the root of the view.
+    /// Returns a request for a context at the root of the view.
     pub fn new(language: Language) -> Self {
         Self {
             language,
@@ -79,7 +79,7 @@ impl ContextRequest {
     }
 }
 
-/// Without the values of the environment: they may be secrets.
+/// Does not show the values of the environment: they may be secrets.
 impl fmt::Debug for ContextRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -91,21 +91,22 @@ impl fmt::Debug for ContextRequest {
     }
 }
 
-/// A piece of code to run in a context.
+/// A request to run a piece of code in a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceRequest {
     /// The id of the context.
     pub context: String,
     /// The code.
     pub code: String,
-    /// The time on the clock after which it is ended, and the context with it; that of the policy where none is given, and never more.
+    /// The wall time after which it is ended, and the context with it; `None` for that of the policy. The policy also
+    /// bounds it.
     pub timeout: Option<Duration>,
-    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    /// The most bytes of output that are stored; `None` for those of the policy. The policy also bounds it.
     pub max_output: Option<u64>,
 }
 
 impl PieceRequest {
-    /// Runs `code` in the context `context`.
+    /// Returns a request for `code` in the context `context`.
     pub fn new(context: impl Into<String>, code: impl Into<String>) -> Self {
         Self {
             context: context.into(),

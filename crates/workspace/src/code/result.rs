@@ -1,4 +1,4 @@
-//! What code gives back, and what is shown of a context.
+//! The result of a piece of code, and a context as results show it.
 
 use garret_core::{Enforced, Language, Limit, Output, Usage};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use super::{CodeError, CodeValue};
 use crate::shell::driven::Surroundings;
 use crate::{Changed, RunResult, StreamShown, TurnWaited};
 
-/// What a piece of code came to. Code that ran is a success, whatever became of it.
+/// The result of a piece of code. Code that ran is a success, even if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CodeResult {
     /// Its language.
@@ -70,7 +70,7 @@ pub struct CodeResult {
 }
 
 impl CodeResult {
-    /// A piece that ran by itself.
+    /// Returns the result of a piece that ran without a context.
     pub(super) fn alone(language: Language, ran: RunResult, outcome: Outcome, output: &Output) -> Self {
         let surroundings = Surroundings {
             isolated: ran.isolated,
@@ -90,7 +90,7 @@ impl CodeResult {
         }
     }
 
-    /// What every result has.
+    /// Returns a result with the fields that every piece of code has.
     pub(super) fn new(
         language: Language,
         outcome: Outcome,
@@ -125,7 +125,7 @@ impl CodeResult {
     }
 }
 
-/// A context, as it is shown.
+/// A context, as results show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ContextShown {
     /// Its id in this workspace.

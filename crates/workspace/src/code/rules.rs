@@ -1,4 +1,4 @@
-//! What code may run.
+//! The rules on code: the languages that may run, and the contexts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Workspace;
 #[derive(Debug, Clone)]
 pub(crate) struct CodeRules {
     pub(crate) policy: CodePolicy,
-    /// After how long a context that nobody used ends.
+    /// The time after which an unused context ends.
     pub(crate) idle: Duration,
 }
 
@@ -25,15 +25,15 @@ impl CodeRules {
     }
 
     fn check(&self, language: Language) -> Result<()> {
-        match self.policy.languages.contains(&language) {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Denied,
-                format!("this workspace does not run {} code", language.as_str()),
-            )
-            .rule(format!("languages = {}", self.languages()))
-            .hint(format!("use one of these languages: {}", self.languages()))),
+        if self.policy.languages.contains(&language) {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::Denied,
+            format!("this workspace does not run {} code", language.as_str()),
+        )
+        .rule(format!("languages = {}", self.languages()))
+        .hint(format!("use one of these languages: {}", self.languages())))
     }
 
     fn languages(&self) -> String {
@@ -43,12 +43,12 @@ impl CodeRules {
 }
 
 impl Workspace {
-    /// What code may run in it; none where it runs no code.
+    /// Returns the policy on code; `None` if this workspace does not run code.
     pub fn code_policy(&self) -> Option<&CodePolicy> {
         self.shared.code.as_ref().map(|rules| &rules.policy)
     }
 
-    /// The rules for code; `unsupported` where there is none.
+    /// Returns the rules on code; `unsupported` if this workspace does not run code.
     pub(super) fn code_rules(&self) -> Result<&CodeRules> {
         self.shared.code.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this workspace does not run code")
@@ -61,16 +61,16 @@ impl Workspace {
         self.code_rules()?.check(language)
     }
 
-    /// The rules for contexts; `unsupported` where there are none.
+    /// Returns the rules on contexts; `unsupported` if this workspace does not offer them.
     pub(super) fn context_rules(&self) -> Result<&CodeRules> {
         let rules = self.code_rules()?;
-        match rules.policy.is_stateful {
-            true => Ok(rules),
-            false => Err(
-                Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
-                    .rule("is_stateful = false")
-                    .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
-            ),
+        if rules.policy.is_stateful {
+            return Ok(rules);
         }
+        Err(
+            Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
+                .rule("is_stateful = false")
+                .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
+        )
     }
 }

@@ -1,4 +1,4 @@
-//! A piece of code by itself.
+//! Runs a single piece of code, without a context.
 
 use async_trait::async_trait;
 use garret_core::{Chunk, ErrorKind, Output, OutputCollector, Result, Secrets};
@@ -9,18 +9,18 @@ use super::{CodeRequest, CodeResult, driver};
 use crate::shell::driven::{Driven, Hearing, NoSink};
 use crate::{OutputSink, RunRequest, TurnWaiting, Workspace};
 
-/// The exit code of a shell that finds no program.
+/// The exit code of a shell that does not find a program.
 const NO_PROGRAM: i32 = 127;
 
 impl Workspace {
-    /// Runs a piece of code by itself and waits for its end. Whatever became of it, that it ran is a success; what it did to the files is
-    /// one change. Dropping the future ends it with all its processes, and nothing of it is kept. A language whose interpreter is not
-    /// there is `unsupported`.
+    /// Runs a single piece of code and waits for its end. Code that ran is a success, even if it failed; its effects on
+    /// the files are one change. Dropping the future ends the code with all its processes, and discards its effects. A
+    /// language whose interpreter is missing is `unsupported`.
     pub async fn run_code(&self, request: CodeRequest) -> Result<CodeResult> {
         self.run_code_with(request, &mut NoSink).await
     }
 
-    /// The same, and hands the output to `sink` as it comes.
+    /// Runs a piece of code as [`Workspace::run_code`] does, and hands its output to `sink` as it comes.
     pub async fn run_code_with(&self, request: CodeRequest, sink: &mut dyn OutputSink) -> Result<CodeResult> {
         let bytes = |result: &CodeResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
         self.observe("run_code", None, bytes, self.run_alone(request, sink))
@@ -42,6 +42,7 @@ impl Workspace {
             ran => ran?,
         };
         let (outcome, output) = heard.finish().await;
+        // Code can exit with this code, too. Only if the interpreter is really missing, that is the error.
         if outcome.is_none() && result.exit_code == NO_PROGRAM {
             self.check_interpreter(language).await?;
         }
@@ -73,7 +74,7 @@ fn driven(request: &CodeRequest, word: &str) -> Result<Driven> {
     })
 }
 
-/// Tells the output of the code from what its driver tells, and hands it on.
+/// Separates the output of the code from the report of its driver, and hands the output on.
 struct Listener<'a> {
     marked: Marked,
     collector: OutputCollector,

@@ -1,4 +1,4 @@
-//! Code in contexts, which keep variables, imports and the directory from one piece to the next.
+//! The operations on code contexts, which keep variables, imports and the directory from one piece of code to the next.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -13,29 +13,30 @@ use super::{CodeResult, ContextRequest, ContextShown, PieceRequest, driver};
 use crate::shell::driven::{Driven, lowered, millis};
 use crate::{RunRequest, Workspace};
 
-/// How long an interpreter may take until it is ready.
+/// The time that an interpreter has to get ready.
 const START: Duration = Duration::from_secs(60);
-/// The exit code of a shell that finds no program.
+/// The exit code of a shell that does not find a program.
 const NO_PROGRAM: i32 = 127;
 
 impl Workspace {
-    /// Makes a context and waits until its interpreter is ready. It lives until it is deleted, ends by itself, is not used for as long as
-    /// the policy says, or the workspace is closed. A language whose interpreter is not there is `unsupported`.
+    /// Makes a context and waits until its interpreter is ready. The context lives until it is deleted, ends by itself,
+    /// stays unused longer than the policy allows, or the workspace is closed. A language whose interpreter is missing
+    /// is `unsupported`.
     pub async fn create_code_context(&self, request: ContextRequest) -> Result<ContextShown> {
         self.observe("create_code_context", None, |_| 0, self.create_context(request))
             .await
     }
 
-    /// Runs a piece of code in a context; one after the other, where several are asked for at once. What the context and everything else
-    /// in the background did to the files by then is one change. At the time limit, or when the future is dropped while the code runs,
-    /// the context ends.
+    /// Runs a piece of code in a context. Pieces that are requested at the same time run one after the other. The
+    /// effects of the context and of all other background processes so far become one change. At the time limit, or
+    /// when the future is dropped while the code runs, the context ends.
     pub async fn run_in_code_context(&self, request: PieceRequest) -> Result<CodeResult> {
         let bytes = |result: &CodeResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
         self.observe("run_in_code_context", None, bytes, self.run_in_context(request))
             .await
     }
 
-    /// Ends a context with everything that it started. One that has ended already stays as it is.
+    /// Ends a context and all processes that it started. A context that has ended already stays as it is.
     pub async fn delete_code_context(&self, context: &str) -> Result<ContextShown> {
         let work = async {
             self.context_rules()?;
@@ -47,7 +48,7 @@ impl Workspace {
         self.observe("delete_code_context", None, |_| 0, work).await
     }
 
-    /// The contexts that live, and the last of those that ended.
+    /// Returns the contexts that run, and the last of those that ended.
     pub async fn code_contexts(&self) -> Result<Vec<ContextShown>> {
         let work = async {
             self.context_rules()?;
@@ -82,7 +83,7 @@ impl Workspace {
         Ok(entry.shown())
     }
 
-    /// Starts the interpreter, and has it run nothing once: then it is ready.
+    /// Starts the interpreter of a context, and waits until it is ready.
     async fn start_context(&self, request: &ContextRequest, number: u64) -> Result<Attendant> {
         let language = request.language;
         let label = format!("{} context {}", language.as_str(), id(number));
@@ -103,6 +104,8 @@ impl Workspace {
             driven => driven?,
         };
         let mut attendant = Attendant::new(driven, self.origin("create_code_context", label));
+        // A driver that has run an empty piece is ready, and an interpreter that cannot start fails here and not in the
+        // first call.
         let piece = self.code_piece(language, "", Some(START))?;
         let heard = attendant.run(piece, std::future::pending()).await;
         match heard.death {
@@ -111,7 +114,7 @@ impl Workspace {
         }
     }
 
-    /// Why an interpreter did not start.
+    /// Returns the error of an interpreter that ended before it was ready.
     async fn stillborn(&self, language: Language, heard: Heard) -> Error {
         let exit = heard.death.as_ref().and_then(|death| death.exit.as_ref());
         let error = Error::new(

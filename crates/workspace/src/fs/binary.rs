@@ -1,28 +1,30 @@
-//! Telling text, images and other bytes apart by how a file begins.
+//! Telling text, images and other bytes apart by the first bytes of a file.
 
-/// How much of a file decides.
+/// How many bytes of a file decide.
 const HEAD: usize = 8 << 10;
 
-/// Whether a file that begins so is text: UTF-8 as far as its first 8 KiB tell, and no image.
+/// Whether a file that begins with these bytes is text: its first 8 KiB are UTF-8, and it is no image.
 pub(crate) fn is_text(beginning: &[u8]) -> bool {
     let head = &beginning[..beginning.len().min(HEAD)];
     is_utf8_so_far(head) && image_type(head).is_none()
 }
 
-/// A character that the end of the piece cuts off is no fault of the file.
+/// Whether the first bytes of a file are UTF-8.
 fn is_utf8_so_far(head: &[u8]) -> bool {
     match std::str::from_utf8(head) {
         Ok(_) => true,
+        // In a full head, the last character may be cut off by the limit and not by the end of the file.
         Err(error) => error.error_len().is_none() && head.len() == HEAD,
     }
 }
 
-/// The media type of an image that models can look at, by its first bytes: PNG, JPEG, GIF or WebP.
+/// Returns the media type of an image that models can look at, by its first bytes: PNG, JPEG, GIF or WebP.
 pub fn image_type(beginning: &[u8]) -> Option<&'static str> {
     match beginning {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        // A text about GIF may begin with the same letters; a width and height without a NUL would be a very large image.
+        // A text about GIF may begin with the same letters; a width and height without a NUL would be a very large
+        // image.
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', size @ ..] if size.iter().take(4).any(|byte| *byte == 0) => {
             Some("image/gif")
         }

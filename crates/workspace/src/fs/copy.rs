@@ -27,7 +27,7 @@ impl Workspace {
             _ => (vec![copy_file(real.real, to.real, options)], 1),
         };
         let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
-        // Of one file, the mutation tells it.
+        // For one file, the history writes the summary from the mutation.
         let origin = self.origin("copy", if is_tree { words } else { String::new() });
         let applied = self.commit_from(origin, mutations, from.follow).await?;
         let version = applied[0].version.clone().filter(|_| !is_tree);
@@ -39,7 +39,7 @@ impl Workspace {
         })
     }
 
-    /// The mutations that make a copy of a directory, and how many files it has.
+    /// Returns the mutations that copy a directory, and the number of its files.
     async fn plan_tree(&self, from: &Target, to: &Target, options: TransferOptions) -> Result<(Vec<Mutation>, u64)> {
         if to.real.is_within(&from.real) {
             return Err(
@@ -98,7 +98,7 @@ impl Workspace {
         }
     }
 
-    /// Refuses a destination that is taken: a directory is only copied to a new place, or onto an empty directory.
+    /// Refuses a destination that is taken: a directory can be copied to a new path, or onto an empty directory.
     async fn check_free(&self, to: &Target, options: TransferOptions) -> Result<()> {
         match self.kind_of(to).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

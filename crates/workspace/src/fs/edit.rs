@@ -10,15 +10,15 @@ use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
 use crate::text::{Class, EditError};
 use crate::{Workspace, text};
 
-/// How often a change is worked out again because somebody else was faster.
+/// How many times a change is computed, if other writers change the file in between.
 pub(crate) const ATTEMPTS: usize = 20;
 
 /// How to edit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// What must hold.
+    /// The condition on the present file.
     pub precondition: Precondition,
-    /// Whether the edit is only tried.
+    /// Whether the edit is only tried, and nothing is written.
     pub dry_run: bool,
 }
 
@@ -50,8 +50,8 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Workspace {
-    /// Applies the edits in order, each on the result of the one before, as one change. Without a precondition, an edit that somebody
-    /// else's write overtook is worked out again on the new content.
+    /// Applies the edits in order, each on the result of the one before, as one change. Without a precondition, an edit
+    /// is computed again on the new content if another writer changed the file in between.
     pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<Edited> {
         let moved = |edited: &Edited| edited.size;
         let once = self.remembering_hard_links();
@@ -72,6 +72,8 @@ impl Workspace {
 
     async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
         let before = self.read_to_change(target, options.precondition.clone()).await?;
+        // The limit is passed down: replacements can multiply the content, and memory would be used before the size is
+        // checked.
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_file_bytes());
         let limit = limits
             .min()
@@ -100,7 +102,7 @@ impl Workspace {
     }
 }
 
-/// Puts back what was worked out from `before`, unless somebody was faster.
+/// Returns the write of content that was computed from `before`. It fails if another writer changed the file since.
 fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
     Mutation::Write {
         path: target.real.clone(),
@@ -111,8 +113,9 @@ fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
     }
 }
 
-/// Whether the change lost a race that it may run again.
+/// Whether the change lost a race against another writer, and may be tried again.
 pub(crate) fn is_overtaken(error: &Error, precondition: &Precondition) -> bool {
+    // A caller that named a version wants to hear of the conflict.
     error.kind() == ErrorKind::Conflict && *precondition == Precondition::Any
 }
 
@@ -122,7 +125,7 @@ fn edit_error(error: &EditError, target: &Target) -> Error {
         .hint(error.hint())
 }
 
-/// The kind of error for a failure of a text operation.
+/// Returns the kind of error for a failed text operation.
 pub(crate) fn kind(class: Class) -> ErrorKind {
     match class {
         Class::Invalid => ErrorKind::Invalid,

@@ -1,7 +1,8 @@
 //! Listing a directory, or the tree below it to a depth, a page at a time.
 //!
-//! A tree is walked directory by directory, so that a depth costs only what it shows; where each list is a request, those of directories
-//! that stand next to each other are made together. Entries come with each directory directly before what is in it. A cursor is the path of the last entry shown; from it the walk finds its place again without state between pages.
+//! A tree is walked directory by directory, so that a list of small depth does not read the levels below. If files are
+//! remote and each list is a request, sibling directories are listed at once. Each directory comes directly before its
+//! entries. A cursor is the path of the last entry shown; from it the walk resumes without state between pages.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -29,7 +30,7 @@ pub enum Sort {
     Modified,
 }
 
-/// What to list.
+/// How to list a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
     /// How many levels: 1 for the directory alone.
@@ -38,7 +39,7 @@ pub struct ListRequest {
     pub limit: usize,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
-    /// The order. By time, each page costs a walk through everything.
+    /// The order. By time, each page costs a walk of the whole tree.
     pub sort: Sort,
 }
 
@@ -64,7 +65,7 @@ pub struct Listed {
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// By time, the cursor behind each entry, for a caller that shows fewer of them.
+    /// In a list by time, the cursor after each entry, for a caller that shows fewer of them.
     #[serde(skip)]
     pub cursors: Vec<String>,
 }
@@ -88,7 +89,7 @@ pub struct ListedEntry {
 }
 
 impl Workspace {
-    /// Lists a directory. What the policy hides is left out.
+    /// Lists a directory. Entries that the policy hides are left out.
     pub async fn list(&self, path: &str, request: ListRequest) -> Result<Listed> {
         let once = self.remembering_hard_links();
         let work = async {
@@ -100,7 +101,7 @@ impl Workspace {
         self.operate("ls", &[path], |_| 0, work).await
     }
 
-    /// The error of a list of what is a file and no directory; any other error stays.
+    /// Replaces the error of listing a path that is a file; any other error stays.
     async fn name_file(&self, path: &str, error: Error) -> Error {
         let Ok(target) = self.admit(path, Names::Content, &[Access::Read]).await else {
             return error;
@@ -121,7 +122,8 @@ impl Workspace {
             return Err(Error::invalid("`depth` and `limit` must be at least 1"));
         }
         let mut target = self.admit_directory(path).await?;
-        // Entries are shown where they are, so a cursor made through a link must be read there, too.
+        // Entries are shown by their resolved paths, and so are cursors: a walk through a link must begin at the
+        // resolved path, too.
         target.real = self.followed(&target).await?;
         let mut page = Listed {
             entries: Vec::new(),
@@ -141,6 +143,7 @@ impl Workspace {
         let mut walk = TreeWalk::begin(self, &target, request)?;
         let mut last = None;
         while let Some(entry) = walk.next().await? {
+            // Only an entry after a full page shows that another page follows.
             if page.entries.len() == request.limit {
                 page.next_cursor = last.map(|path: EntryPath| self.shown_entry(&path).to_token());
                 break;
@@ -151,7 +154,7 @@ impl Workspace {
         Ok(page)
     }
 
-    /// A page of the tree in the order of time. Only the page is held, however large the tree is.
+    /// Returns a page of the tree in the order of time. Only the page is held in memory, however large the tree is.
     async fn newest_entries(&self, target: &Target, request: &ListRequest) -> Result<TimePage<ListedEntry>> {
         let after = request.cursor.as_deref().map(ByTime::from_token).transpose()?;
         let whole = ListRequest {
@@ -181,15 +184,15 @@ impl Workspace {
     }
 }
 
-/// A walk in the order of a tree, a directory at a time.
+/// A walk of a tree, each directory before its entries, which lists one directory at a time.
 struct TreeWalk<'a> {
     workspace: &'a Workspace,
     depth: usize,
     follow: Follow,
     open: Vec<OpenDirectory>,
-    /// How many entries are still wanted.
+    /// How many more entries the caller wants.
     wanted: usize,
-    /// The first pages of directories that will be opened.
+    /// The first pages of directories that the walk will come to.
     ahead: HashMap<WsPath, Result<ListPage>>,
 }
 
@@ -228,7 +231,8 @@ impl<'a> TreeWalk<'a> {
         Ok(walk)
     }
 
-    /// Opens each directory on the way to the last entry shown, behind the name on that way, and the entry itself from its start.
+    /// Opens each directory above the last entry shown, after the name that leads to that entry, and the entry itself
+    /// from its start.
     fn resume(&mut self, target: &Target, last: EntryPath) -> Result<()> {
         let foreign = || {
             Error::invalid("this cursor belongs to another list")
@@ -250,6 +254,7 @@ impl<'a> TreeWalk<'a> {
                 .push(OpenDirectory::new(directory.clone(), Some(next.clone())));
             above = next;
         }
+        // The last entry may be a directory whose own entries come next; a file is found out when it is listed.
         if let Some(entry) = above.as_path().filter(|_| self.open.len() < self.depth) {
             self.open.push(OpenDirectory::new(entry.clone(), None));
         }
@@ -279,7 +284,8 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Lists the next stretch of the innermost directory. One that vanished, or is no directory (a cursor may name a file), is empty.
+    /// Lists the next page of the innermost directory. A directory that was removed since, or a file that a cursor
+    /// names, counts as empty.
     async fn fill(&mut self) -> Result<()> {
         let is_outermost = self.open.len() == 1;
         let directory = self.open.last_mut().expect("a directory is open");
@@ -294,6 +300,7 @@ impl<'a> TreeWalk<'a> {
             page => page?,
         };
         directory.is_complete = !page.has_more;
+        // Taken before hidden entries are left out: a page that shows nothing must still move on.
         directory.after = page.entries.last().map(|entry| entry.path.clone());
         let visible = |entry: &Entry| {
             self.workspace
@@ -308,7 +315,8 @@ impl<'a> TreeWalk<'a> {
 }
 
 impl TreeWalk<'_> {
-    /// A page of the innermost directory; with its first one come those of directories beside it.
+    /// Returns a page of the innermost directory. With its first page, the first pages of sibling directories are
+    /// fetched.
     async fn page(&mut self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
         if after.is_some() {
             return self.list(path, after).await;
@@ -332,9 +340,11 @@ impl TreeWalk<'_> {
         self.workspace.storage().list(path, options).await
     }
 
-    /// The directories that will be opened after the innermost one, as many as are worth asking for at once.
+    /// Returns the sibling directories that the walk opens after the innermost one, at most as many as are listed at
+    /// once.
     fn beside(&self) -> Vec<WsPath> {
         let parent = self.open.len().checked_sub(2).map(|parent| &self.open[parent]);
+        // For local files a list costs no round trip, so listing ahead would gain nothing.
         let Some(parent) = parent.filter(|_| self.workspace.is_far()) else {
             return Vec::new();
         };

@@ -17,7 +17,8 @@ pub struct Made {
 }
 
 impl Workspace {
-    /// Makes a directory. With `parents`, what is missing above is made too, and an existing directory is fine.
+    /// Makes a directory. With `parents`, missing directories above are made too, and an existing directory is no
+    /// error.
     pub async fn make_dir(&self, path: &str, parents: bool) -> Result<Made> {
         let work = async {
             let target = self.admit_creation(path, Names::Content, &[Access::Write]).await?;
@@ -41,8 +42,9 @@ impl Workspace {
     }
 }
 
-/// What is missing without `parents` is a directory above.
+/// Adds a hint to an error of the storage.
 fn with_hint(error: Error, parents: bool) -> Error {
+    // Without `parents`, only a directory above can be missing.
     if error.kind() == ErrorKind::NotFound && !parents {
         return error.hint("set `parents` to make the directories above, too");
     }

@@ -1,4 +1,4 @@
-//! The file operations, once for all storages. The results are data in the shape that every front door shows.
+//! The file operations, written once for all storages. Their results have the shape that every front door shows.
 
 mod binary;
 mod copy;
@@ -46,7 +46,7 @@ pub enum Encoding {
     Base64,
 }
 
-/// A time as every front door shows it: RFC 3339, to the microsecond.
+/// Formats a time as every front door shows it: RFC 3339, to the microsecond.
 pub(crate) fn shown_time(time: Option<Timestamp>) -> Option<String> {
     time.map(|time| format!("{time:.6}"))
 }

@@ -1,12 +1,12 @@
-//! Which permission bits a caller may set.
+//! The permission bits that a caller may set.
 
 use garret_core::{Error, Result};
 
-/// The bits for owner, group and others. Those above them (set-user-id, set-group-id, sticky) give a program rights that whoever starts
-/// it does not have; on `local` such a program would lie on the host.
+/// The bits for owner, group and others. The bits above them (set-user-id, set-group-id, sticky) can give a program
+/// rights that the user who starts it does not have; on `local`, such a program would be on the host.
 const PERMISSIONS: u32 = 0o777;
 
-/// The bits as they were given, where they are permissions and nothing more.
+/// Returns the bits unchanged, or `invalid` if they are more than permissions.
 pub(crate) fn permitted(mode: Option<u32>) -> Result<Option<u32>> {
     match mode {
         Some(bits) if bits & !PERMISSIONS != 0 => Err(Error::invalid(format!(

@@ -16,11 +16,11 @@ use crate::text::patch::{Action, FilePatch, Patch, PatchError, apply_file, parse
 /// How to apply a patch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatchOptions {
-    /// Whether the patch is only tried.
+    /// Whether the patch is only tried, and nothing is written.
     pub dry_run: bool,
 }
 
-/// What a patch did.
+/// The result of a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Patched {
     /// The files in the order of the patch.
@@ -46,7 +46,7 @@ pub struct PatchedFile {
     pub removed: usize,
 }
 
-/// One file of the patch, worked out and not yet written.
+/// One file of the patch, computed and not yet written.
 struct Planned {
     action: Action,
     from: Option<(Target, ReadResult)>,
@@ -58,7 +58,8 @@ struct Planned {
 }
 
 impl Workspace {
-    /// Applies a unified diff: every file of it, or none. What somebody else's write overtook is worked out again.
+    /// Applies a unified diff: every file of it, or none. It is computed again if another writer changed a file in
+    /// between.
     pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
         let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error));
         let patch = patch.map(|patch| self.with_own_names(patch));
@@ -68,7 +69,7 @@ impl Workspace {
         self.operate("apply_patch", &paths, |_| diff.len() as u64, work).await
     }
 
-    /// A patch whose files are named from the root of this view, where it names them by their paths on the host.
+    /// Returns the patch with absolute host paths of this workspace replaced by paths of this view.
     fn with_own_names(&self, mut patch: Patch) -> Patch {
         let files = patch.files.iter_mut();
         for name in files.flat_map(|file| file.old_path.iter_mut().chain(&mut file.new_path)) {
@@ -109,7 +110,7 @@ impl Workspace {
         })
     }
 
-    /// Reads the file and works out what becomes of it.
+    /// Reads the file and computes its new content.
     async fn plan_file(&self, file: &FilePatch) -> Result<Planned> {
         let from = self.patch_source(file).await?;
         let applied = apply_file(from.as_ref().map(|(_, before)| before.bytes.as_ref()), file)
@@ -144,7 +145,7 @@ impl Workspace {
         })
     }
 
-    /// The file that the patch speaks of, where it is there; of two names, the one that exists.
+    /// Returns the file that the patch changes, if it exists; of two names, the one that exists.
     async fn patch_source(&self, file: &FilePatch) -> Result<Option<(Target, ReadResult)>> {
         match file.action {
             Action::Rename | Action::Copy => self.present(file.old_path.as_deref()).await,
@@ -161,7 +162,7 @@ impl Workspace {
         }
     }
 
-    /// The file of this name, where there is one.
+    /// Reads the file of this name; `None` if it does not exist.
     async fn present(&self, name: Option<&str>) -> Result<Option<(Target, ReadResult)>> {
         let Some(name) = name else { return Ok(None) };
         let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
@@ -184,8 +185,9 @@ fn two_names(new: &Target, old: &Target) -> Error {
         .hint("name the file to change on both lines, `---` and `+++`")
 }
 
-/// Refuses a patch that says two things of one file under two spellings; the parser compares names as they are written.
+/// Refuses a patch that names one file twice, under two spellings.
 fn check_names(planned: &[Planned]) -> Result<()> {
+    // The parser compares names as they are written; only resolved paths show that two names are one file.
     let mut seen = HashSet::new();
     for to in planned.iter().filter_map(|file| file.to.as_ref()) {
         if !seen.insert(&to.real) {
@@ -198,7 +200,7 @@ fn check_names(planned: &[Planned]) -> Result<()> {
     Ok(())
 }
 
-/// The names of all files that a patch touches.
+/// Returns the names of all files that a patch touches.
 fn paths_of(patch: &Patch) -> Vec<&str> {
     let mut paths: Vec<_> = patch
         .files
@@ -220,19 +222,21 @@ fn action_name(action: Action) -> (&'static str, bool) {
     }
 }
 
-/// The mutations that do what was planned. Files that go, go first, so that another can take their name; a rename is a rename, unless
-/// its new name is one that another file of the patch gives up.
+/// Returns the mutations of a planned patch. A rename stays a rename, unless another file of the patch gives up its new
+/// name.
 fn mutations(planned: Vec<Planned>) -> Vec<Mutation> {
     let given_up: HashSet<_> = planned
         .iter()
         .filter(|file| matches!(file.action, Action::Delete | Action::Rename))
         .filter_map(|file| file.from.as_ref().map(|(target, _)| target.real.clone()))
         .collect();
+    // Removals come first, so that another file of the patch can take the name.
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for file in planned {
         let swaps = file.to.as_ref().is_some_and(|to| given_up.contains(&to.real));
         match (file.action, file.from, file.to) {
             (Action::Delete, Some((from, before)), _) => first.push(remove(&from, &before)),
+            // Two renames that exchange names have no order in which both work, so each becomes a removal and a write.
             (Action::Rename, Some((from, before)), Some(to)) if swaps => {
                 first.push(remove(&from, &before));
                 then.push(write(to, file.content, Precondition::Absent, file.mode.or(before.mode)));

@@ -1,4 +1,4 @@
-//! Several files, directories and links at once.
+//! Putting several files, directories and links into a workspace at once.
 
 use garret_core::{
     Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, StatOptions, WsPath,
@@ -13,32 +13,32 @@ use crate::fs::mode::permitted;
 /// An entry to put into a workspace.
 #[derive(Debug, Clone)]
 pub struct PutEntry {
-    /// Where it goes; directories above it are made.
+    /// Its path; missing directories above it are made.
     pub path: String,
-    /// What it is.
+    /// The file, directory or link to put there.
     pub item: PutItem,
 }
 
-/// What is put at a path.
+/// The file, directory or link that is put at a path.
 #[derive(Debug, Clone)]
 pub enum PutItem {
-    /// A file with all of its content. It replaces a file that is there.
+    /// A file with all of its content. It replaces an existing file.
     File {
         /// The content.
         content: Content,
         /// Permission bits, up to 0777.
         mode: Option<u32>,
     },
-    /// A directory; one that is there stays as it is.
+    /// A directory; an existing one stays as it is.
     Directory,
-    /// A symbolic link. It replaces a file or a link that is there.
+    /// A symbolic link. It replaces an existing file or link.
     Symlink {
-        /// Where it points, as written.
+        /// The target of the link, as written.
         target: String,
     },
 }
 
-/// What was put.
+/// The number and size of the entries that were put.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PutResult {
     /// How many files.
@@ -52,7 +52,8 @@ pub struct PutResult {
 }
 
 impl Workspace {
-    /// Puts every entry at its path, as one change: all of them, or none. An entry is approved as a write.
+    /// Puts every entry at its path, as one change: all of them, or none. Each entry needs the approval of
+    /// `write_file`.
     pub async fn put_entries(&self, entries: Vec<PutEntry>) -> Result<PutResult> {
         let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
         let paths: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -129,12 +130,14 @@ impl Workspace {
         Ok(())
     }
 
-    /// Removes a file or a link that is where a link goes.
+    /// Adds the removal of a file or a link at the path of a new link.
     async fn make_way(&self, target: &Target, mutations: &mut Vec<Mutation>) -> Result<()> {
         let options = StatOptions {
             follow: target.follow,
             with_version: false,
         };
+        // The contract's mutation for a link does not replace an entry, so an existing one is removed in the same
+        // batch.
         let there = self.storage().stat(&target.real, options).await;
         match there.map(|stat| stat.kind) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
@@ -152,7 +155,7 @@ impl Workspace {
     }
 }
 
-/// How the history tells it.
+/// Returns the summary of the change for the history.
 fn summary(put: &PutResult, first: &WsPath) -> String {
     match put.files + put.directories + put.links {
         0 | 1 => format!("put {}", first.quoted()),

@@ -1,7 +1,7 @@
-//! Reading: whole, a window of lines, or a range of bytes.
+//! Reading a file: all of it, a window of lines, or a range of bytes.
 //!
-//! A window is found by reading pieces in order, so that a page of a large file costs memory for the page alone. The last lines are found
-//! by reading pieces from the end.
+//! A window is found by reading pieces in order, so that a page of a large file costs memory for the page alone. The
+//! last lines are found by reading pieces from the end.
 
 use std::ops::Range;
 
@@ -17,9 +17,10 @@ use crate::fs::binary::{image_type, is_text};
 use crate::text::edit::MAX_RESULT_BYTES;
 use crate::{Encoding, Workspace};
 
+/// Bytes that are read from the storage at a time.
 const PIECE: u64 = 1 << 20;
 
-/// What `offset` and `limit` count.
+/// The unit in which `offset` and `limit` count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -30,26 +31,27 @@ pub enum Unit {
     Bytes,
 }
 
-/// Which part of a file is wanted, and how.
+/// The part of a file to read, and its encoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// What `offset` and `limit` count.
+    /// The unit in which `offset` and `limit` count.
     pub unit: Unit,
-    /// How many are skipped.
+    /// How many lines or bytes are skipped.
     pub offset: u64,
-    /// The most that are returned.
+    /// The most lines or bytes that are returned.
     pub limit: Option<u64>,
-    /// Only the last so many lines of a text; with `limit`, the smaller number counts. A large file is read from its end. Not with
-    /// `offset`, and not in bytes.
+    /// Reads only this number of lines at the end of a text; with `limit`, the smaller number counts. A large file is
+    /// read from its end. Cannot be combined with `offset` or with bytes.
     pub tail: Option<u64>,
-    /// How the content is returned; text where it is UTF-8 and base64 where not, if left open.
+    /// The encoding of the returned content; by default, text if the bytes are UTF-8 and base64 otherwise.
     pub encoding: Option<Encoding>,
     /// The most bytes that are returned, whatever the limit; the rest is another page.
     pub max_bytes: Option<u64>,
-    /// Whether a file that is not text, as far as its beginning tells, counts in bytes and comes as base64 whatever else is asked. So a
-    /// caller who does not know what a file is can page through it.
+    /// Whether a file whose first bytes are not text is counted in bytes and returned as base64, whatever `unit` and
+    /// `encoding` say. So a caller who does not know the type of a file can page through it.
     pub bytes_if_binary: bool,
-    /// The largest image that is returned whole, whatever limit and page; only with `bytes_if_binary` and from the start.
+    /// The largest image that is returned whole, whatever limit and page; only with `bytes_if_binary` and without an
+    /// offset.
     pub max_image_bytes: Option<u64>,
 }
 
@@ -92,7 +94,7 @@ pub struct FileContent {
 }
 
 impl FileContent {
-    /// How many bytes of the file the content stands for.
+    /// Returns how many bytes of the file the content represents.
     fn bytes(&self) -> u64 {
         let length = self.content.len() as u64;
         match self.encoding {
@@ -104,7 +106,7 @@ impl FileContent {
     }
 }
 
-/// Bytes of a file before they become text.
+/// The bytes of a part of a file, before they are encoded.
 struct Window {
     bytes: Bytes,
     size: u64,
@@ -115,10 +117,10 @@ struct Window {
     line_cut: bool,
 }
 
-/// What a look for lines found.
+/// The result of reading a window of lines.
 enum Found {
     Window(Window),
-    /// The file is not text; where it is an image, its size.
+    /// The file is not text; for an image, its size.
     Binary {
         image_size: Option<u64>,
     },
@@ -166,7 +168,7 @@ impl Workspace {
         })
     }
 
-    /// The bytes wanted, what they count, and how they are to be written.
+    /// Reads the requested bytes; returns them with the unit that the window counts in, and the encoding of the answer.
     async fn window(&self, target: &Target, request: &ReadRequest) -> Result<(Window, Unit, Option<Encoding>)> {
         if let Some(lines) = request.tail {
             let lines = lines.min(request.limit.unwrap_or(u64::MAX));
@@ -190,6 +192,7 @@ impl Workspace {
         Ok((window, request.unit, request.encoding))
     }
 
+    /// Reads a file that is not text: an image as a whole if it is small enough, else a range of bytes.
     async fn binary_window(&self, target: &Target, request: &ReadRequest, image_size: Option<u64>) -> Result<Window> {
         let largest = request
             .max_image_bytes
@@ -200,7 +203,7 @@ impl Workspace {
         }
     }
 
-    /// The most that the policies around let one read return; `None` where they set no limit.
+    /// Returns the most bytes that the policies of this view let one read return; `None` if they set no limit.
     pub(crate) fn read_limit(&self) -> Option<u64> {
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
         limits.chain(self.shared.reach.max_read_bytes).min()
@@ -215,9 +218,10 @@ impl Workspace {
         self.read_admitted(target, options).await
     }
 
-    /// Reads, on a condition, a file that is to be changed by its text. What is worked out from it takes memory several times over, so
-    /// its size has a limit whatever the policies say.
+    /// Reads a file whose text is about to be changed, if `precondition` holds. Its size is limited even if no policy
+    /// sets a limit.
     pub(crate) async fn read_to_change(&self, target: &Target, precondition: Precondition) -> Result<ReadResult> {
+        // Edits and patches hold the content in memory several times over.
         let most = MAX_RESULT_BYTES as u64;
         let options = ReadOptions {
             follow: target.follow,
@@ -267,7 +271,7 @@ impl Workspace {
         })
     }
 
-    /// Reads piece after piece; where the file changes in between, begins again, a few times.
+    /// Reads a window of lines, piece by piece; begins again, a few times, if the file changes in between.
     async fn line_window(&self, target: &Target, request: &ReadRequest) -> Result<Found> {
         for _ in 0..5 {
             if let Some(found) = self.try_line_window(target, request).await? {
@@ -277,7 +281,7 @@ impl Workspace {
         Err(changes_too_fast(target))
     }
 
-    /// The last lines of a text, and whether the window counts lines or, where nobody knows how many lines come before, bytes.
+    /// Reads the last lines of a text. The window counts lines, or bytes if the number of lines before it is not known.
     async fn tail_window(&self, target: &Target, request: &ReadRequest, lines: u64) -> Result<(Window, Unit)> {
         if request.offset > 0 || request.unit == Unit::Bytes || lines == 0 {
             return Err(Error::invalid(
@@ -308,7 +312,8 @@ impl Workspace {
         }
         let size = first.size;
         let mut tail = TailWindow::new(lines, self.page_bytes(request));
-        // The first piece is all of a small file; of a large one it only told the size, and the end comes first.
+        // A small file is in the first piece as a whole; for a large one, the piece only gave the size, and reading
+        // begins at the end.
         let mut at = if size <= PIECE { 0 } else { size };
         if at == 0 {
             tail.feed(first.bytes.clone());
@@ -316,6 +321,7 @@ impl Workspace {
         while at > 0 && !tail.is_full() {
             let start = at.saturating_sub(PIECE);
             let piece = self.read_range(target, start..at).await?;
+            // Pieces of two versions would be put together to a text that the file never had.
             if piece.version != first.version {
                 return Ok(None);
             }
@@ -343,6 +349,8 @@ impl Workspace {
             if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {
                 return Ok(None);
             }
+            // Decided by the first piece alone, before any line is taken: a page far into the file must not be read as
+            // text.
             if at == 0 && request.bytes_if_binary && !is_text(&piece.bytes) {
                 let image_size = image_type(&piece.bytes).map(|_| piece.size);
                 return Ok(Some(Found::Binary { image_size }));
@@ -358,7 +366,7 @@ impl Workspace {
     }
 }
 
-/// Picks a window of lines out of pieces.
+/// Collects a window of lines from pieces of a file.
 struct LineWindow {
     skip: u64,
     wanted: u64,
@@ -366,7 +374,7 @@ struct LineWindow {
     offset: u64,
     taken: u64,
     bytes: Vec<u8>,
-    /// Where the last whole line ends.
+    /// The length of `bytes` up to the end of the last whole line.
     whole: usize,
     overflowed: bool,
 }
@@ -385,7 +393,7 @@ impl LineWindow {
         }
     }
 
-    /// Takes a piece; true where the window is full and something lies behind it.
+    /// Adds a piece; returns true if the window is full and more bytes follow it.
     fn feed(&mut self, mut piece: &[u8]) -> bool {
         while !piece.is_empty() {
             if self.taken == self.wanted {
@@ -411,7 +419,7 @@ impl LineWindow {
         false
     }
 
-    /// The page is full: it ends with its last whole line, or, where it has none, within the line.
+    /// Ends a full page with its last whole line, or within the line if it has no whole line.
     fn overflow(&mut self, line: &[u8]) {
         self.overflowed = true;
         if self.taken > 0 {
@@ -420,6 +428,7 @@ impl LineWindow {
         }
         let room = self.max_bytes - self.bytes.len();
         self.bytes.extend_from_slice(&line[..room]);
+        // Half a character would make the page invalid UTF-8, and so base64 instead of text.
         let cut = self.bytes.len() - cut_character(&self.bytes);
         self.bytes.truncate(cut);
     }
@@ -445,11 +454,11 @@ fn changes_too_fast(target: &Target) -> Error {
     Error::new(ErrorKind::Unavailable, message).at(&target.shown)
 }
 
-/// Picks the last lines out of pieces that come from the end of a file to its start.
+/// Collects the last lines from pieces that come from the end of a file to its start.
 struct TailWindow {
     wanted: u64,
     max_bytes: usize,
-    /// The last piece of the file first.
+    /// The pieces in reverse order: the last piece of the file is the first.
     pieces: Vec<Bytes>,
     bytes: usize,
     newlines: u64,
@@ -466,19 +475,21 @@ impl TailWindow {
         }
     }
 
-    /// Takes the piece that comes before those taken so far.
+    /// Adds the piece that comes before the pieces added so far.
     fn feed(&mut self, piece: Bytes) {
         self.bytes += piece.len();
         self.newlines += memchr::memchr_iter(b'\n', &piece).count() as u64;
         self.pieces.push(piece);
     }
 
-    /// Whether no earlier piece can add to the window. One newline may close the last line and begin none.
+    /// Whether no earlier piece can add to the window.
     fn is_full(&self) -> bool {
+        // More newlines than wanted lines: the last newline of the file may only end its last line.
         self.bytes > self.max_bytes || self.newlines > self.wanted
     }
 
-    /// The window: the wanted lines, or as many of them as fit. It counts lines where everything before is here too, else bytes.
+    /// Returns the window: the wanted lines, or as many of them as fit. It counts lines if `has_all` of the file was
+    /// read, else bytes.
     fn finish(mut self, size: u64, version: Version, has_all: bool) -> (Window, Unit) {
         self.pieces.reverse();
         let mut all = self.pieces.concat();
@@ -487,7 +498,7 @@ impl TailWindow {
         if all.len() - start > self.max_bytes {
             let first = all.len() - self.max_bytes;
             let body = all.len() - usize::from(all.ends_with(b"\n"));
-            // The line that `first` lies in is left out, unless it is the last one or begins right there.
+            // The line that contains `first` is left out, unless it is the last line or begins at `first`.
             let next = memchr::memchr(b'\n', &all[first - 1..body]).map(|newline| first + newline);
             line_cut = next.is_none();
             start = next.unwrap_or_else(|| first + cut_start(&all[first..]));
@@ -514,16 +525,16 @@ impl TailWindow {
     }
 }
 
-/// Where the last `wanted` lines begin.
+/// Returns the offset at which the last `wanted` lines begin.
 fn start_of_lines(bytes: &[u8], wanted: u64) -> usize {
-    // A newline at the very end closes the last line and begins none.
+    // A newline at the very end ends the last line and begins no other.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let nth = usize::try_from(wanted - 1).unwrap_or(usize::MAX);
     let newline = memchr::memrchr_iter(b'\n', body).nth(nth);
     newline.map_or(0, |newline| newline + 1)
 }
 
-/// How many bytes at the start are the rest of a character that is cut off.
+/// Returns how many bytes at the start are the rest of a character that was cut off.
 fn cut_start(bytes: &[u8]) -> usize {
     let rest = bytes
         .iter()
@@ -532,9 +543,10 @@ fn cut_start(bytes: &[u8]) -> usize {
     rest.count()
 }
 
-/// How many bytes at the end are the beginning of a character that is cut off.
+/// Returns how many bytes at the end are the beginning of a character that was cut off.
 fn cut_character(bytes: &[u8]) -> usize {
     let tail = bytes.utf8_chunks().last();
+    // A UTF-8 character has at most four bytes, so a longer invalid end is no cut-off character.
     tail.map_or(0, |chunk| {
         if chunk.invalid().len() < 4 {
             chunk.invalid().len()
@@ -590,7 +602,7 @@ mod tests {
         assert_eq!(window("a\nb\n", 5, None, 100), (String::new(), 5, true, false));
     }
 
-    /// The last lines, found in pieces of three bytes; the start in lines where it is known, else in bytes.
+    /// Returns the last lines, found in pieces of three bytes, and the start of the window in its unit.
     fn tail(text: &str, lines: u64, max_bytes: u64) -> (String, Unit, u64, u64, bool) {
         let mut window = TailWindow::new(lines, max_bytes);
         let mut rest = text.as_bytes();

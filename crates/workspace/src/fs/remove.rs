@@ -10,13 +10,13 @@ use crate::admit::Names;
 /// How to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoveOptions {
-    /// Whether a directory may have entries.
+    /// Whether a directory that has entries is removed.
     pub recursive: bool,
-    /// What must hold.
+    /// The condition on the present entry.
     pub precondition: Precondition,
 }
 
-/// What was removed.
+/// An entry that was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Removed {
     /// The entry.
@@ -24,7 +24,7 @@ pub struct Removed {
 }
 
 impl Workspace {
-    /// Removes an entry; a link itself, never what it leads to. The root is `denied`.
+    /// Removes an entry; of a link, the link itself and never its target. The root is `denied`.
     pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<Removed> {
         let once = self.remembering_hard_links();
         self.operate("rm", &[path], |_| 0, once.remove_entry(path, options))
@@ -61,8 +61,9 @@ impl Workspace {
     }
 }
 
-/// The root of a scope is an ordinary directory to the storage; to its own view it is the root.
+/// The error for removing or moving the root of a view.
 pub(crate) fn root_is_kept() -> Error {
+    // The storage cannot refuse this itself: the root of a scope is an ordinary directory to it.
     Error::new(
         ErrorKind::Denied,
         "the root of the workspace cannot be removed or moved",

@@ -15,7 +15,7 @@ pub struct TransferOptions {
     pub overwrite: bool,
 }
 
-/// What was copied or moved.
+/// The result of a copy or a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Transferred {
     /// Where it came from.
@@ -31,7 +31,8 @@ pub struct Transferred {
 }
 
 impl Workspace {
-    /// Moves an entry, a whole directory too, in one step. Onto itself it changes nothing; into itself it is `invalid`.
+    /// Moves an entry, or a whole directory, in one step. A move onto itself changes nothing; a move into itself is
+    /// `invalid`.
     pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
         let once = self.remembering_hard_links();
         self.operate("move", &[src, dest], |_| 0, once.rename_entry(src, dest, options))
@@ -62,7 +63,8 @@ impl Workspace {
         })
     }
 
-    /// Refuses a new path that ends with a slash for a file: the caller means a directory, and that directory does not exist.
+    /// Refuses a new path that ends with a slash for a file: the caller means a directory, and that directory does not
+    /// exist.
     pub(crate) async fn check_slash(&self, from: &Target, dest: &str, to: &Target) -> Result<()> {
         if !dest.ends_with('/') || self.kind_of(from).await? == EntryKind::Directory {
             return Ok(());
@@ -78,7 +80,7 @@ impl Workspace {
         }
     }
 
-    /// Checks the rules on everything that a directory takes along, and counts its files.
+    /// Checks the rules on all entries of a directory that is moved, and counts its files.
     async fn check_move(&self, from: &Target, to: &Target) -> Result<u64> {
         if self.kind_of(from).await? != EntryKind::Directory {
             return Ok(1);
@@ -87,6 +89,7 @@ impl Workspace {
         let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
         self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])
             .await?;
+        // The entries get new names by the move, and a rule may deny writing to one of those.
         for entry in entries.iter_mut().filter(|_| self.is_fenced()) {
             if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
                 entry.path = path.below(&to.real)?.into();

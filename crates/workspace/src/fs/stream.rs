@@ -1,4 +1,4 @@
-//! Reading a file of any size piece by piece: what is held at once is one piece, and a few where files are far away.
+//! Reading a file of any size piece by piece. One piece is held in memory at a time, or a few if files are remote.
 
 use std::ops::{ControlFlow, Range};
 
@@ -13,13 +13,13 @@ use crate::admit::{Names, Target};
 
 /// Bytes of one piece: enough for a storage to fetch several of its own parts at once.
 const PIECE: u64 = 4 << 20;
-/// How many pieces of a file that is far away are asked for at once.
+/// How many pieces of a remote file are requested at once.
 const FAR_AT_ONCE: usize = 4;
 
 /// A file that was read piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streamed {
-    /// How many bytes were handed over.
+    /// How many bytes were passed to the caller.
     pub bytes: u64,
     /// The size of the whole file.
     pub size: u64,
@@ -28,8 +28,8 @@ pub struct Streamed {
 }
 
 impl Workspace {
-    /// Reads `range` of a file in order and hands each piece to `each`, until that says to break off. All pieces are of one version: a
-    /// file that changes meanwhile is a `conflict`, after the pieces that were handed over already.
+    /// Reads `range` of a file in order and passes each piece to `each`, until `each` returns `Break`. All pieces are
+    /// of one version: if the file changes in between, it is a `conflict`, after the pieces that were passed already.
     pub async fn read_stream(
         &self,
         path: &str,
@@ -53,6 +53,7 @@ impl Workspace {
     ) -> Result<Streamed> {
         let first = self.piece(target, range.start, range.end, Precondition::Any).await?;
         let end = range.end.min(first.size);
+        // The limit is on the whole range: pieces alone would let any amount pass below it.
         check_limit(&target.shown, end.saturating_sub(range.start), self.read_limit())?;
         let mut streamed = Streamed {
             bytes: 0,
@@ -69,7 +70,8 @@ impl Workspace {
                 return Ok(streamed);
             }
             while asked < end && ahead.len() < at_once {
-                // The version of the last piece, since a storage may know a cheaper one of the same state by now.
+                // The version of the last piece: a storage may by now return another token for the same state that is
+                // cheaper to check.
                 let precondition = Precondition::Version(streamed.version.clone());
                 ahead.push_back(self.piece(target, asked, end, precondition));
                 asked += PIECE;
@@ -83,7 +85,7 @@ impl Workspace {
         }
     }
 
-    /// The piece that begins at `start`; the last one ends at `end`.
+    /// Reads the piece that begins at `start`; the last piece ends at `end`.
     async fn piece(&self, target: &Target, start: u64, end: u64, precondition: Precondition) -> Result<ReadResult> {
         let options = ReadOptions {
             range: Some(start..end.min(start.saturating_add(PIECE))),

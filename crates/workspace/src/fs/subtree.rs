@@ -1,4 +1,4 @@
-//! Everything below a directory, for operations on whole trees.
+//! All entries below a directory, for operations on whole trees.
 
 use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAll, Result, StatOptions, WsPath, list_all};
 
@@ -6,7 +6,7 @@ use crate::Workspace;
 use crate::admit::Target;
 
 impl Workspace {
-    /// What is at an admitted path itself.
+    /// Returns the kind of the entry at an admitted path itself.
     pub(crate) async fn kind_of(&self, target: &Target) -> Result<EntryKind> {
         let options = StatOptions {
             follow: target.follow,
@@ -15,7 +15,7 @@ impl Workspace {
         self.storage().stat(&target.real, options).await.map(|stat| stat.kind)
     }
 
-    /// All entries below `directory`, in order.
+    /// Returns all entries below `directory`, in order.
     pub(crate) async fn entries_below(&self, directory: &WsPath, follow: Follow) -> Result<Vec<Entry>> {
         let all = ListAll {
             is_deep: true,
@@ -27,19 +27,22 @@ impl Workspace {
             .map(|listed| listed.entries)
     }
 
-    /// Refuses an operation on the whole tree at `directory` that holds a path which the policy keeps from it: moved or copied, a denied
-    /// file would get a name that no rule denies. What does not show in lists is not named here either.
+    /// Refuses an operation on the whole tree at `directory` if the policy denies it for one of the entries. The error
+    /// does not name an entry that lists do not show.
     pub(crate) async fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
         }
+        // Each entry is checked and not the directory alone: moved or copied, a denied file would get a name that no
+        // rule denies.
         for entry in entries {
             match entry.path.as_path() {
                 Some(path) => {
                     self.check_rules(path, accesses).map_err(|refusal| {
-                        match self.is_visible(path, entry.kind == EntryKind::Directory) {
-                            true => refusal,
-                            false => holds_hidden(directory, &refusal),
+                        if self.is_visible(path, entry.kind == EntryKind::Directory) {
+                            refusal
+                        } else {
+                            holds_hidden(directory, &refusal)
                         }
                     })?;
                     self.check_file(path, entry.hard_linked).await?;
@@ -57,9 +60,11 @@ impl Workspace {
     }
 }
 
-/// The refusal for a tree that holds something which the caller may not know of: by which sort of rule, and no more.
+/// The refusal for a tree that holds an entry which the caller may not know of. It names the kind of the rule and
+/// nothing else.
 fn holds_hidden(directory: &WsPath, refusal: &Error) -> Error {
     let rule = refusal.refused_by().unwrap_or("the policy");
+    // Only the name of the rule: its pattern may contain the hidden path.
     let rule = rule.split([' ', '=', ':']).next().unwrap_or(rule);
     let message = format!("{} contains a path that the rule `{rule}` denies", directory.quoted());
     Error::new(ErrorKind::Denied, message)

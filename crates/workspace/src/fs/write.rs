@@ -12,16 +12,16 @@ use crate::fs::mode::permitted;
 /// How to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// What must hold.
+    /// The condition on the present file.
     pub precondition: Precondition,
-    /// New permission bits, up to 0777; an existing file keeps its own where none are given.
+    /// New permission bits, up to 0777; by default, an existing file keeps its own.
     pub mode: Option<u32>,
 }
 
 /// How to append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendOptions {
-    /// What must hold.
+    /// The condition on the present file.
     pub precondition: Precondition,
     /// Whether a missing file is made.
     pub create: bool,
@@ -51,13 +51,15 @@ pub struct Written {
 }
 
 impl Workspace {
-    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new. Content from a
-    /// source ([`Content::from_source`]) is stored as it is read, whatever its size; one that fails on the way changes nothing.
+    /// Replaces the whole content of `path`, and makes missing directories above. Atomic: a reader sees the old content
+    /// or the new. Content from a source ([`Content::from_source`]) is stored as it is read, whatever its size; a
+    /// source that fails changes nothing.
     pub async fn write(&self, path: &str, content: impl Into<Content>, options: WriteOptions) -> Result<Written> {
         let content = content.into();
         let size = content.len();
         let WriteOptions { precondition, mode } = options;
-        // Whether a version fits, and which one is there instead, tells of the content.
+        // A precondition needs read access: its answer tells whether the content is a known one, and the version that
+        // is there.
         let accesses: &[Access] = match precondition {
             Precondition::Any => &[Access::Write],
             _ => &[Access::Read, Access::Write],
@@ -76,12 +78,13 @@ impl Workspace {
         self.operate("write_file", &[path], |_| size, work).await
     }
 
-    /// Puts `content` at the end of `path`. Concurrent appends are all kept.
+    /// Adds `content` to the end of `path`. Concurrent appends are all kept.
     pub async fn append(&self, path: &str, content: impl Into<Bytes>, options: AppendOptions) -> Result<Written> {
         let content = content.into();
         let size = content.len() as u64;
         let AppendOptions { precondition, create } = options;
-        // The answer tells the size and the version of the whole, so what may not be read cannot be appended to.
+        // The answer tells the size and the version of the whole file, so a file that may not be read cannot be
+        // appended to.
         let work = self.put("append_file", path, &[Access::Read, Access::Write], |path| {
             Mutation::Append {
                 path,

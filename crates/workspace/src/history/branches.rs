@@ -39,8 +39,9 @@ impl From<Branch> for BranchShown {
 }
 
 impl Workspace {
-    /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever disturbs the other. Opened by its name,
-    /// it allows what this one allows. The names of branches on which the work of commands is put are `invalid`.
+    /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever changes the files of
+    /// the other. Opened by its name, the branch has the capabilities and policies of this workspace. A name that is
+    /// reserved for the branches on which conflicting effects of commands are put is `invalid`.
     pub async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
         let work = async {
             self.check_whole()?;
@@ -54,26 +55,28 @@ impl Workspace {
         self.operate("branch", &[], |_| 0, work).await
     }
 
-    /// The workspaces that were branched off this one.
+    /// Returns the workspaces that were branched from this one.
     pub async fn branches(&self) -> Result<Vec<Branch>> {
         let work = async {
-            match self.view.base.is_root() {
-                true => self.journal()?.branches().await,
-                false => Err(narrowed()),
+            if !self.view.base.is_root() {
+                return Err(narrowed());
             }
+            self.journal()?.branches().await
         };
-        // Not `branch`: who must agree to a new branch need not be asked for a look at those that are there.
+        // Not `branch`: a list of the branches must not need the approval that a new branch needs.
         self.operate("list_branches", &[], |_: &Vec<_>| 0, work).await
     }
 
-    /// Hands out a branch of this workspace, by name or id, to whoever puts workspaces together. Its files come bare: the rules that were
-    /// kept for it are to be put around them. A narrowed view, which a branch could be wider than, is `denied`.
+    /// Opens a branch of this workspace, by name or id, for a program that assembles workspaces. The storage of the
+    /// branch has no policy yet: the caller must apply the configuration that was kept for the branch. A narrowed view
+    /// is `denied`.
     pub async fn hand_out_branch(&self, name: &str) -> Result<OpenedBranch> {
         let work = async {
-            match self.view.base.is_root() && self.view.layers.len() == 1 {
-                true => self.journal()?.open_branch(name).await,
-                false => Err(narrowed()),
+            // A branch has all files of the workspace, so it could be wider than a narrowed view.
+            if !self.view.base.is_root() || self.view.layers.len() != 1 {
+                return Err(narrowed());
             }
+            self.journal()?.open_branch(name).await
         };
         self.operate("open_branch", &[], |_| 0, work).await
     }

@@ -1,4 +1,4 @@
-//! The journal: its changes, and what one of them did.
+//! The journal: its list of changes, and the details of one change.
 
 use garret_core::{Change, ChangeActor, ChangesOptions, EntryKind, Error, Image, PathChange, Point, Result};
 use schemars::JsonSchema;
@@ -71,7 +71,8 @@ pub struct ChangeShown {
 }
 
 impl ChangeShown {
-    /// Returns a sentence for an undo that took back fewer changes than were requested; `None` if it took back all of them.
+    /// Returns a sentence for an undo that took back fewer changes than were requested; `None` if it took back all of
+    /// them.
     pub fn undo_shortfall(&self, requested: usize) -> Option<String> {
         let undone = self.reverses.len();
         let were = if undone == 1 { "change was" } else { "changes were" };
@@ -98,32 +99,32 @@ pub struct ActorShown {
     pub command: Option<String>,
 }
 
-/// A change with what it did to each path.
+/// A change with its effect on each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeDetails {
     /// The change.
     pub change: ChangeShown,
-    /// What each path was before and after.
+    /// The entry at each path before and after.
     pub paths: Vec<PathShown>,
 }
 
-/// What a path was before and after a change.
+/// The entry at a path before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathShown {
     /// The path.
     pub path: String,
-    /// What was there; absent for nothing.
+    /// The entry before the change; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<ImageShown>,
-    /// What is there afterwards; absent for nothing.
+    /// The entry after the change; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<ImageShown>,
 }
 
-/// What was at a path.
+/// An entry as a change recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageShown {
-    /// What it was.
+    /// The type of the entry.
     #[serde(rename = "type")]
     pub kind: EntryKind,
     /// Its permission bits, in octal digits.
@@ -192,14 +193,14 @@ impl From<PathChange> for PathShown {
 }
 
 impl Workspace {
-    /// The changes of the workspace, newest first, a page at a time.
+    /// Returns a page of the changes of the workspace, newest first.
     pub async fn log(&self, request: LogRequest) -> Result<Log> {
         let path = request.path.clone().unwrap_or_default();
         self.operate("history", &[&path], |_| 0, self.page_of_log(request))
             .await
     }
 
-    /// One change, with what it did to each path that shows here.
+    /// Returns one change, with its effect on each path that this view shows.
     pub async fn show(&self, point: &Point) -> Result<ChangeDetails> {
         self.operate("history", &[], |_| 0, self.one_change(point)).await
     }
@@ -211,8 +212,10 @@ impl Workspace {
             .await?;
         let mut before = request.cursor.as_deref().map(number_of).transpose()?;
         let mut changes: Vec<ChangeShown> = Vec::new();
-        // One more than asked for tells whether another page follows.
+        // One more than requested shows whether another page follows.
         let wanted = request.limit.saturating_add(1);
+        // Changes that this view does not show are left out, so one page of the journal may not fill one page of the
+        // answer.
         while changes.len() < wanted {
             let options = ChangesOptions {
                 before,
@@ -240,6 +243,7 @@ impl Workspace {
             Error::new(garret_core::ErrorKind::NotFound, "this view has no such change")
                 .hint("list the history to see the changes")
         })?;
+        // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
         let denied = self.denied_names().await?;
         let paths = paths.into_iter().filter(|one| !denied.contains(&one.path)).collect();
         let paths = self.seen_paths(paths).into_iter().map(Into::into).collect();
@@ -250,9 +254,10 @@ impl Workspace {
     }
 }
 
-/// Refuses a page that can hold nothing: there would be no end to them.
+/// Refuses a limit of 0.
 pub(super) fn check_limit(limit: usize) -> Result<()> {
     match limit {
+        // An empty page has no last change to go on from, so a caller would never come to the end.
         0 => Err(Error::invalid("`limit` must be at least 1")),
         _ => Ok(()),
     }

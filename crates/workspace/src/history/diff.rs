@@ -1,4 +1,4 @@
-//! What differs between two points, as a unified diff and as data.
+//! The difference between two points, as a unified diff and as data.
 
 use garret_core::{PathChange, Point, Result};
 use schemars::JsonSchema;
@@ -7,16 +7,16 @@ use serde::Serialize;
 use super::render::{PathDiff, RenderOptions, Sides, render};
 use crate::Workspace;
 
-/// What to compare.
+/// The two points to compare, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffRequest {
     /// The earlier point.
     pub from: Point,
     /// The later point.
     pub to: Point,
-    /// Only this path and what lies below it; everything where none is given.
+    /// Compares only this path and the entries below it; `None` for the whole view.
     pub path: Option<String>,
-    /// The text ends after the file that passes so many bytes.
+    /// The text ends after the file with which it passes this number of bytes.
     pub max_text_bytes: usize,
 }
 
@@ -31,7 +31,7 @@ impl Default for DiffRequest {
     }
 }
 
-/// What differs between two points.
+/// The difference between two points.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {
     /// Every path that differs and shows in this view, in order.
@@ -46,7 +46,8 @@ pub struct Diff {
 }
 
 impl Workspace {
-    /// What differs between two points, for one path, a subtree or everything, as far as this view may read it.
+    /// Returns the difference between two points, for one path, a subtree or everything, as far as this view may read
+    /// it.
     pub async fn diff(&self, request: DiffRequest) -> Result<Diff> {
         let path = request.path.clone().unwrap_or_default();
         let bytes = |diff: &Diff| diff.text.len() as u64;
@@ -58,6 +59,7 @@ impl Workspace {
         let path = self.recorded_directory(path).await?;
         let journal = self.journal()?;
         let changes = journal.diff(&request.from, &request.to, &path).await?;
+        // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
         let denied = self.denied_names().await?;
         let is_seen = |one: &PathChange| self.is_path_seen(&one.path) && !denied.contains(&one.path);
         let seen: Vec<_> = changes.into_iter().filter(is_seen).collect();

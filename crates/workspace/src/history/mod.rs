@@ -1,8 +1,8 @@
 //! The history of a workspace as its callers see it: through the same policies as the files.
 //!
-//! What may not be read does not show, in the past either; what may not be written is not brought back. A narrowed view sees the
-//! changes of its own directory and reverses those alone. The journal itself is the business of whoever implements
-//! [`garret_core::History`].
+//! A file that may not be read is hidden in the past, too; a file that may not be written is not restored. A narrowed
+//! view sees the changes of its own directory and reverses only those. The journal itself is kept by an implementation
+//! of [`garret_core::History`].
 
 mod branches;
 mod changes;
@@ -39,12 +39,12 @@ impl Workspace {
         self.shared.history.is_some()
     }
 
-    /// Its id where its history is kept, unique for ever; `unsupported` where it keeps none.
+    /// Its id in its history, unique for ever; `unsupported` if it keeps no history.
     pub fn id(&self) -> Result<&str> {
         Ok(self.journal()?.id())
     }
 
-    /// Its history; `unsupported` where it keeps none.
+    /// Its history; `unsupported` if it keeps none.
     pub(crate) fn journal(&self) -> Result<&Arc<dyn History>> {
         self.shared.history.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this workspace keeps no history")

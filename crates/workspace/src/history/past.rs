@@ -1,4 +1,4 @@
-//! The workspace as it was.
+//! The workspace as it was at an earlier point.
 
 use garret_core::{Access, Change, ChangesOptions, ErrorKind, Follow, Point, Result, Timestamp, WsPath};
 
@@ -7,7 +7,8 @@ use crate::admit::Names;
 use crate::workspace::Shared;
 
 impl Workspace {
-    /// The workspace as it was at `point`, for reading, through the same policies. Whatever would change it is `denied`.
+    /// Returns the workspace as it was at `point`, for reading, through the same policies. An operation that would
+    /// change it is `denied`.
     pub async fn at(&self, point: &Point) -> Result<Self> {
         let journal = self.journal()?;
         let past = Shared {
@@ -18,7 +19,7 @@ impl Workspace {
             reference: None,
             branch_config: None,
             neighbours: None,
-            // The past is in the depot, not where the files are.
+            // Past files are read from the depot, so the limits for remote files do not apply.
             reach: garret_core::Reach {
                 is_searched: self.shared.reach.is_searched,
                 ..garret_core::Reach::default()
@@ -32,8 +33,8 @@ impl Workspace {
         })
     }
 
-    /// The state just before the change that `point` is the state after; before now, that is the state before the newest change that
-    /// shows here. Without any change, the beginning.
+    /// Returns the state just before the change that led to `point`. Before `now`, that is the state before the newest
+    /// change that this view shows. Without any change, it is the beginning.
     pub async fn before(&self, point: &Point) -> Result<Point> {
         let change = match point {
             Point::Now => self.newest_seen().await?,
@@ -46,6 +47,7 @@ impl Workspace {
         }
     }
 
+    /// Returns the newest change that this view shows.
     async fn newest_seen(&self) -> Result<Option<Change>> {
         let mut before = None;
         loop {
@@ -64,8 +66,9 @@ impl Workspace {
         }
     }
 
-    /// Whether a change is of this workspace, and not of one that it was branched off: numbers count in each anew.
+    /// Whether a change was made in this workspace, and not in one that it was branched from.
     async fn is_own(&self, change: &Change) -> Result<bool> {
+        // Numbers start again in each workspace, so the id of the change with this number must be compared.
         let options = ChangesOptions {
             before: Some(change.number + 1),
             limit: 1,
@@ -75,6 +78,7 @@ impl Workspace {
         Ok(found.first().is_some_and(|found| found.id == change.id))
     }
 
+    /// Returns the state just before a change of a workspace that this one was branched from.
     async fn before_inherited(&self, change: &Change) -> Result<Point> {
         let mut limit = 100;
         loop {
@@ -88,14 +92,15 @@ impl Workspace {
             let position = found.iter().position(|one| one.id == change.id);
             match position.and_then(|position| found.get(position + 1)) {
                 Some(older) => return Ok(Point::Change(older.id.clone())),
-                // The first of all changes: before it there was nothing.
+                // It is the first of all changes: before it, the workspace was empty.
                 None if found.len() < limit => return Ok(Point::Time(Timestamp::MIN)),
                 None => limit *= 2,
             }
         }
     }
 
-    /// A path as the journal knows it: the directory above it without links. What is asked for may be gone.
+    /// Returns a path as the journal knows it: with the links of its directory followed. The entry itself may no longer
+    /// exist.
     pub(crate) async fn recorded_path(&self, path: &str, accesses: &[Access]) -> Result<WsPath> {
         let target = self.admit(path, Names::Entry, accesses).await?;
         if target.follow == Follow::Never {
@@ -109,12 +114,14 @@ impl Workspace {
         };
         match self.storage().resolve(&parent).await {
             Ok(parent) => parent.child(name),
+            // A file took the place of the directory since; the journal still has the path as it was written.
             Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(target.real),
             Err(error) => Err(error),
         }
     }
 
-    /// A path whose changes, and those below it, are asked for; it need not be there any more.
+    /// Returns a path, as the journal knows it, whose changes and those below it are requested. The entry may no longer
+    /// exist.
     pub(crate) async fn recorded_directory(&self, path: &str) -> Result<WsPath> {
         let path = self.recorded_path(path, &[]).await?;
         if !self.is_visible(&path, true) {

@@ -1,11 +1,12 @@
-//! Finding what was renamed where nobody said so: a file that went, and one that came with the very same content.
+//! Detecting renames that were not recorded: a file that was removed, and one that was added with exactly the same
+//! content.
 
 use std::collections::BTreeMap;
 
 use garret_core::{ContentAddress, EntryKind, EntryPath, Image, PathChange};
 
-/// The files that went from one path and came at another with the same content, each content being in one of each only: from, to.
-/// Empty files say nothing about where they came from.
+/// Returns the files that were removed at one path and added at another with the same content, as pairs of old and new
+/// path. A content that was removed or added more than once gives no pair.
 pub(crate) fn exact_renames(changes: &[PathChange]) -> Vec<(EntryPath, EntryPath)> {
     let mut gone: BTreeMap<ContentAddress, Vec<&EntryPath>> = BTreeMap::new();
     let mut come: BTreeMap<ContentAddress, Vec<&EntryPath>> = BTreeMap::new();
@@ -25,6 +26,7 @@ pub(crate) fn exact_renames(changes: &[PathChange]) -> Vec<(EntryPath, EntryPath
 }
 
 fn note<'a>(by_content: &mut BTreeMap<ContentAddress, Vec<&'a EntryPath>>, image: &Image, path: &'a EntryPath) {
+    // All empty files have the same content, which says nothing about their origin.
     if let Some(content) = image.content
         && image.kind == EntryKind::File
         && image.size > 0

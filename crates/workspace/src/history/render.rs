@@ -1,7 +1,7 @@
-//! Differences as text: a unified diff as git prints it, and beside it the same as data.
+//! Differences as text: a unified diff as git prints it, and the same differences as data.
 //!
-//! What is printed can be applied again, by `apply_patch` and by GNU `patch -p1`. What a patch cannot say (the bytes of a binary file,
-//! a directory) is named and summarised.
+//! The text can be applied again, by `apply_patch` and by GNU `patch -p1`. Changes that a patch cannot express (the
+//! bytes of a binary file, a directory) are named and summarised.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::renames::exact_renames;
 use crate::text::unified;
 
-/// How git begins to decide what is binary: by a NUL this early.
+/// How many bytes git searches for a NUL to decide that a file is binary.
 const BINARY_HEAD: usize = 8_000;
 
-/// What became of a path between two points.
+/// How a path changed between two points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffStatus {
@@ -62,7 +62,7 @@ pub struct PathDiff {
     pub size_after: Option<u64>,
 }
 
-/// A difference of two states.
+/// The rendered difference of two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rendered {
     /// Every path that differs, in order.
@@ -78,7 +78,7 @@ pub(crate) struct Rendered {
 pub(crate) struct RenderOptions {
     /// The most bytes of a side whose lines are compared.
     pub(crate) max_file_bytes: u64,
-    /// The text ends after the file that passes so many bytes; lines of later files are not compared.
+    /// The text ends after the file with which it passes this number of bytes; lines of later files are not compared.
     pub(crate) max_text_bytes: usize,
 }
 
@@ -91,21 +91,21 @@ impl Default for RenderOptions {
     }
 }
 
-/// The two states that are compared, and how a view calls their paths.
+/// The two states that are compared, and the function that makes their paths relative to a view.
 pub(crate) struct Sides<'a> {
     pub(crate) before: &'a dyn Storage,
     pub(crate) after: &'a dyn Storage,
     pub(crate) shown: &'a (dyn Fn(&EntryPath) -> EntryPath + Send + Sync),
 }
 
-/// What is at one path, before or after.
+/// The entry at one path, before or after.
 #[derive(Clone, Copy)]
 struct At<'a> {
     path: &'a EntryPath,
     image: &'a Image,
 }
 
-/// Renders `changes`, which are in the order of paths.
+/// Renders `changes`, which are sorted by path.
 pub(crate) async fn render(changes: &[PathChange], sides: &Sides<'_>, options: RenderOptions) -> Result<Rendered> {
     let renames = exact_renames(changes);
     let sources: BTreeSet<&EntryPath> = renames.iter().map(|(from, _)| from).collect();
@@ -134,13 +134,14 @@ fn at<'a>(path: &'a EntryPath, image: Option<&'a Image>) -> Option<At<'a>> {
     image.map(|image| At { path, image })
 }
 
-/// What a side has to show for its lines.
+/// The lines of one side, or the reason why they are not compared.
 enum Body {
     Text(String),
     Binary,
     TooLarge,
 }
 
+/// Renders the change of one path; only its data and no text if the text `is_full`.
 async fn one(
     before: Option<At<'_>>,
     after: Option<At<'_>>,
@@ -153,7 +154,7 @@ async fn one(
         return Ok((path, String::new()));
     }
     if path.status == DiffStatus::TypeChanged {
-        // As git has it: one goes, the other comes.
+        // As git does, since a patch cannot change a type: one entry is deleted, the other is added.
         let gone = Box::pin(one(before, None, sides, options, false)).await?;
         let come = Box::pin(one(None, after, sides, options, false)).await?;
         path.deletions = gone.0.deletions;
@@ -205,7 +206,7 @@ fn is_same_content(one: &Image, other: &Image) -> bool {
     of(one) == of(other)
 }
 
-/// The lines before the first hunk that say which file it is and what becomes of it.
+/// Returns the lines before the first hunk: the names of the file, its mode and a rename.
 fn headers(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> String {
     let name = |at: Option<At<'_>>| (sides.shown)(at.or(before).or(after).expect("a change has a side").path);
     let (old, new) = (name(before), name(after));
@@ -229,8 +230,9 @@ fn headers(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> 
     text
 }
 
-/// The line by which programs know the contents: without it, GNU `patch` deletes no empty file and changes no link.
+/// Returns the `index` line, which identifies the contents.
 fn index(before: Option<At<'_>>, after: Option<At<'_>>) -> String {
+    // Without this line, GNU `patch` deletes no empty file and changes no link.
     let token = |at: Option<At<'_>>| at.map_or_else(|| "0".repeat(12), |at| content_token(at.image));
     let unchanged = match (before, after) {
         (Some(before), Some(after)) if is_same_content(before.image, after.image) => return String::new(),
@@ -242,20 +244,20 @@ fn index(before: Option<At<'_>>, after: Option<At<'_>>) -> String {
 
 fn content_token(image: &Image) -> String {
     match (image.content, &image.target) {
-        // The name of nothing, which GNU `patch` knows.
+        // Git's hash of empty content, by which GNU `patch` recognises an empty file.
         (Some(_), _) if image.size == 0 => "e69de29bb2d1".to_owned(),
         (Some(content), _) => content.0[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
         (None, target) => format!("{:012x}", fnv(target.as_deref().unwrap_or_default().as_bytes()) >> 16),
     }
 }
 
-/// A short name for the target of a link, which no content address names.
+/// Returns the FNV-1a hash of the target of a link, which has no content address.
 pub(super) fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The mode as git writes it: the sort of file, then the permission bits.
+/// Returns the mode as git writes it: the type of file, then the permission bits.
 fn mode(image: &Image) -> String {
     match image.kind {
         EntryKind::Symlink => "120000".to_owned(),
@@ -263,7 +265,7 @@ fn mode(image: &Image) -> String {
     }
 }
 
-/// The names after `---` and `+++`.
+/// Returns the names after `---` and `+++`.
 fn names(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> (String, String) {
     let name = |at: Option<At<'_>>, prefix: &str| match at {
         Some(at) => quoted(prefix, &(sides.shown)(at.path)),
@@ -282,7 +284,7 @@ async fn body(at: Option<At<'_>>, storage: &dyn Storage, options: RenderOptions)
     if at.image.size > options.max_file_bytes {
         return Ok(Body::TooLarge);
     }
-    // What has a name that is not UTF-8 cannot be asked for.
+    // A storage cannot read a file whose name is not UTF-8.
     let Some(path) = at.path.as_path() else {
         return Ok(Body::Binary);
     };
@@ -292,13 +294,13 @@ async fn body(at: Option<At<'_>>, storage: &dyn Storage, options: RenderOptions)
         ..ReadOptions::default()
     };
     let bytes = storage.read(path, read).await?.bytes;
-    Ok(match is_binary(&bytes) {
-        true => Body::Binary,
-        false => String::from_utf8(bytes.to_vec()).map_or(Body::Binary, Body::Text),
-    })
+    if is_binary(&bytes) {
+        return Ok(Body::Binary);
+    }
+    Ok(String::from_utf8(bytes.to_vec()).map_or(Body::Binary, Body::Text))
 }
 
-/// Whether a file that begins so is not text, as git decides it.
+/// Whether a file with these first bytes is binary, by the rule of git.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(BINARY_HEAD)].contains(&0)
 }
@@ -313,14 +315,14 @@ fn compared(bodies: (Body, Body), names: &(String, String), path: &mut PathDiff)
         (Body::Text(before), Body::Text(after)) => {
             let hunks = unified::hunks(&before, &after);
             (path.insertions, path.deletions) = (hunks.insertions, hunks.deletions);
-            match hunks.text.is_empty() {
-                true => String::new(),
-                false => format!("--- {}\n+++ {}\n{}", names.0, names.1, hunks.text),
+            if hunks.text.is_empty() {
+                return String::new();
             }
+            format!("--- {}\n+++ {}\n{}", names.0, names.1, hunks.text)
         }
         (Body::TooLarge, _) | (_, Body::TooLarge) => {
             path.too_large = true;
-            // By the same first words, so that no patch program takes the section for an empty file.
+            // It begins like the line for binary files, so that no patch program takes the section for an empty file.
             format!(
                 "Binary files {} and {} differ {sizes}: too large to compare\n",
                 names.0, names.1
@@ -333,9 +335,9 @@ fn compared(bodies: (Body, Body), names: &(String, String), path: &mut PathDiff)
     }
 }
 
-/// A name as git writes it: in quotes, with escapes, where it holds what could be taken for something else.
-/// A blank is such a thing: GNU `patch` finds no end to a name that has one.
+/// Returns a name as git writes it: in quotes, with escapes, if it contains a character that could be misread.
 fn quoted(prefix: &str, path: &EntryPath) -> String {
+    // A blank is quoted, too: GNU `patch` does not find the end of a name that contains one.
     let is_odd = |c: char| {
         matches!(c, ' ' | '"' | '\\') || garret_core::path::printable(c.encode_utf8(&mut [0; 4])).len() != c.len_utf8()
     };
@@ -359,9 +361,10 @@ fn escape(byte: u8) -> String {
     }
 }
 
-/// Lines for the directories that came, went or got other permissions, and that no file tells of. They stand first, where a patch has
-/// its prose.
+/// Returns a line for each directory that was added, removed or got other permissions, unless a file in it implies
+/// that. The lines come before the first file.
 fn directories(changes: &[PathChange], sides: &Sides<'_>) -> String {
+    // Patch programs ignore text before the first file, so these lines do not disturb them.
     let is_directory = |image: &Option<Image>| image.as_ref().is_some_and(|image| image.kind == EntryKind::Directory);
     let by_path: BTreeMap<&[u8], &PathChange> = changes.iter().map(|change| (change.path.as_bytes(), change)).collect();
     let mut text = String::new();

@@ -1,5 +1,6 @@
-//! What a view may see of a change, and what it may do to a path: policies, applied to the past.
+//! Policies applied to the past: the part of a change that a view may see, and the paths that it may restore.
 
+use std::borrow::Cow;
 use garret_core::{
     Access, Change, EntryKind, EntryPath, Error, ErrorKind, Expected, Image, Making, PathChange, Placed, Put, Puts,
     Result, Review, WsPath,
@@ -9,19 +10,18 @@ use crate::Workspace;
 use crate::quota::Hold;
 
 impl Workspace {
-    /// A change as this view shows it; `None` where it touched nothing that shows here.
+    /// Returns a change as this view shows it; `None` if it touched no path that this view shows.
     pub(crate) async fn seen(&self, change: Change) -> Result<Option<Change>> {
         if !self.is_fenced() {
             return Ok(Some(change));
         }
-        let paths = match change.path_count > change.paths.len() as u64 {
-            // The first paths may all lie elsewhere.
-            true => {
-                let point = garret_core::Point::Change(change.id.clone());
-                let (_, paths) = self.journal()?.change(&point).await?;
-                paths.into_iter().map(|one| one.path).collect()
-            }
-            false => change.paths.clone(),
+        // A change carries only its first paths, and those may all be outside of this view.
+        let paths = if change.path_count > change.paths.len() as u64 {
+            let point = garret_core::Point::Change(change.id.clone());
+            let (_, paths) = self.journal()?.change(&point).await?;
+            paths.into_iter().map(|one| one.path).collect()
+        } else {
+            change.paths.clone()
         };
         let total = paths.len();
         let visible: Vec<EntryPath> = paths.iter().filter(|path| self.is_path_seen(path)).cloned().collect();
@@ -31,10 +31,11 @@ impl Workspace {
         let is_whole = visible.len() == total && self.view.base.is_root();
         let path_count = visible.len() as u64;
         Ok(Some(Change {
-            // The words of the journal may name what does not show here.
-            summary: match is_whole {
-                true => change.summary.clone(),
-                false => self.summary_of(&change, &visible),
+            // The summary in the journal may name paths that this view hides.
+            summary: if is_whole {
+                change.summary.clone()
+            } else {
+                self.summary_of(&change, &visible)
             },
             paths: visible
                 .iter()
@@ -42,17 +43,20 @@ impl Workspace {
                 .map(|path| self.shown_entry(path))
                 .collect(),
             path_count,
-            actor: match is_whole {
-                true => change.actor,
-                false => garret_core::ChangeActor {
+            actor: if is_whole {
+                change.actor
+            } else {
+                // The command may name hidden paths, too.
+                garret_core::ChangeActor {
                     command: None,
                     ..change.actor
-                },
+                }
             },
             ..change
         }))
     }
 
+    /// Returns a summary of a change that names only visible paths.
     fn summary_of(&self, change: &Change, visible: &[EntryPath]) -> String {
         let word = match change.operation.as_str() {
             "" => change.kind.as_str(),
@@ -68,7 +72,7 @@ impl Workspace {
         }
     }
 
-    /// Whether a path of the journal shows in this view.
+    /// Whether this view shows a path of the journal.
     pub(crate) fn is_path_seen(&self, path: &EntryPath) -> bool {
         self.is_entry_within(path) && self.is_entry_visible(path, false)
     }
@@ -79,7 +83,7 @@ impl Workspace {
         base.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
-    /// The path changes that show in this view, with paths as it knows them.
+    /// Returns the path changes that this view shows, with their paths relative to the view.
     pub(crate) fn seen_paths(&self, paths: Vec<PathChange>) -> Vec<PathChange> {
         let visible = paths.into_iter().filter(|one| self.is_path_seen(&one.path));
         visible
@@ -90,8 +94,9 @@ impl Workspace {
             .collect()
     }
 
-    /// How a change of the past is made from this view: by its actor, and refused where it would touch what the view may not.
-    pub(crate) fn making(&self, operation: &'static str) -> Making {
+    /// Returns the origin and the review of a change that the history makes for this view: the review refuses a change
+    /// of a path that the view may not change.
+    pub(crate) fn making(&self, operation: impl Into<Cow<'static, str>>) -> Making {
         let view = self.clone();
         let review: Review = std::sync::Arc::new(move |paths| view.review(paths));
         Making {
@@ -100,23 +105,25 @@ impl Workspace {
         }
     }
 
-    /// The same for a change that quotas may refuse. The turns are kept until it is made.
-    pub(crate) async fn making_in_turn(&self, operation: &'static str) -> Result<(Making, Vec<Hold<'_>>)> {
+    /// Returns the origin and the review of a change that quotas may refuse, and the turns of all quotas. The caller
+    /// holds the turns until the change is made.
+    pub(crate) async fn making_in_turn(&self, operation: impl Into<Cow<'static, str>>) -> Result<(Making, Vec<Hold<'_>>)> {
         let turns = self.quota_turns().await;
         Ok((self.making_with_turns(operation).await?, turns))
     }
 
-    /// Waits for the turn with every quota around this view, the outermost first as everybody does.
+    /// Waits for the turn of every quota of this view.
     pub(crate) async fn quota_turns(&self) -> Vec<Hold<'_>> {
         let mut turns = Vec::new();
+        // The outermost first, as every operation does: in another order, two operations could wait for each other.
         for quota in self.view.layers.iter().filter_map(|layer| layer.quota.as_ref()) {
             turns.push(quota.hold().await);
         }
         turns
     }
 
-    /// How a change is made that quotas may refuse, by whoever has the turns.
-    pub(crate) async fn making_with_turns(&self, operation: &'static str) -> Result<Making> {
+    /// Returns the origin and the review of a change that quotas may refuse, for a caller that holds the turns.
+    pub(crate) async fn making_with_turns(&self, operation: impl Into<Cow<'static, str>>) -> Result<Making> {
         let mut rooms = Vec::new();
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
@@ -124,6 +131,7 @@ impl Workspace {
             }
         }
         let view = self.clone();
+        // The review is called inside a transaction and cannot wait, so counts and denied names are collected before.
         let denied = self.denied_names().await?;
         let review: Review = std::sync::Arc::new(move |paths| {
             view.review(paths)?;
@@ -138,12 +146,12 @@ impl Workspace {
         })
     }
 
-    /// Checks that this view may do to each path what a change of the past would.
+    /// Checks that this view may make each of these changes to paths.
     pub(crate) fn review(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
     }
 
-    /// Checks the same of things that would be put at paths.
+    /// Checks that this view may put these entries at their paths.
     pub(crate) fn review_puts(&self, puts: &Puts) -> Result<()> {
         let change = |put: &Put| PathChange {
             path: put.path.clone(),
@@ -163,7 +171,7 @@ impl Workspace {
         let may_be_directory =
             |image: &Option<Image>| image.as_ref().is_none_or(|image| image.kind == EntryKind::Directory);
         let is_directory = may_be_directory(&one.before) && may_be_directory(&one.after);
-        // A scope's own directory, and those above it, come and go with what is in it.
+        // The directory of a scope, and those above it, are made and removed together with the entries in it.
         if let Some(path) = one.path.as_path()
             && self.view.base.is_within(path)
             && is_directory
@@ -177,7 +185,7 @@ impl Workspace {
             );
         }
         match one.path.as_path() {
-            // The name of what may not be seen is not told either.
+            // The error must not name a path that may not be seen.
             Some(path) if !self.is_visible(path, is_directory) => Err(changes_hidden()),
             Some(path) if is_directory => self.check_directory(path),
             Some(path) => {
@@ -192,10 +200,11 @@ impl Workspace {
         }
     }
 
-    /// Checks the size of a file that comes or grows.
+    /// Checks the size of a file that is added or grows.
     fn review_size(&self, path: &WsPath, one: &PathChange) -> Result<()> {
         let size = |image: &Option<Image>| image.as_ref().map_or(0, |image| image.size);
         let (before, after) = (size(&one.before), size(&one.after));
+        // A file may be larger than a limit that was set later; making it smaller must stay possible.
         if after <= before {
             return Ok(());
         }
@@ -204,7 +213,7 @@ impl Workspace {
         rules.try_for_each(|rules| rules.check_file_size(path, after))
     }
 
-    /// Checks that a directory may come or go with what is in it, as it does where a file is written.
+    /// Checks that a directory may be added or removed with its entries, as a write of a file adds it.
     pub(crate) fn check_directory(&self, path: &WsPath) -> Result<()> {
         self.view.layers.iter().try_for_each(|layer| {
             let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;

@@ -1,4 +1,4 @@
-//! Snapshots, and going back to one.
+//! Snapshots, and restoring the files of one.
 
 use garret_core::{Access, Error, ErrorKind, Point, Restore, Result, Snapshot, SnapshotOptions, SnapshotSize, WsPath};
 use schemars::JsonSchema;
@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::changes::ChangeShown;
 use crate::Workspace;
 
-/// What to put back.
+/// The point and the path to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreRequest {
     /// The point.
     pub point: Point,
-    /// The path, with everything below it; the whole view where none is given.
+    /// The path, with everything below it; `None` for the whole view.
     pub path: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl From<Snapshot> for SnapshotShown {
 }
 
 impl Workspace {
-    /// Names a point of the whole workspace. A label that is taken is `already_exists`.
+    /// Gives a point of the whole workspace a label. A label that is taken is `already_exists`.
     pub async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         let work = async {
             self.check_whole()?;
@@ -57,28 +57,29 @@ impl Workspace {
         self.operate("snapshot", &[], |_| 0, work).await
     }
 
-    /// The snapshots, oldest first.
+    /// Returns the snapshots, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let work = async { self.journal()?.snapshots().await };
         self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
-    /// What each snapshot holds, oldest first; this looks at everything in the home. A view that may not see every file is `denied`, since
-    /// sizes would tell of those that it may not.
+    /// Returns the size of each snapshot, oldest first; its cost grows with everything in the home. A view that may not
+    /// see every file is `denied`.
     pub async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
         let work = async {
-            match self.is_fenced() {
-                false => self.journal()?.snapshot_sizes().await,
-                true => Err(
+            // The sizes would tell of files that the view may not see.
+            if self.is_fenced() {
+                return Err(
                     Error::new(ErrorKind::Denied, "this view does not show every file of the snapshot")
                         .hint("list the sizes in the whole workspace"),
-                ),
+                );
             }
+            self.journal()?.snapshot_sizes().await
         };
         self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
-    /// Forgets a label; the changes stay as long as retention keeps them.
+    /// Deletes the label of a snapshot; the changes stay as long as retention keeps them.
     pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
         let work = async {
             self.check_whole()?;
@@ -87,7 +88,8 @@ impl Workspace {
         self.operate("snapshot", &[], |()| 0, work).await
     }
 
-    /// Makes `path`, and everything below it, what it was at a point, as one change that can be undone; `None` where nothing differs.
+    /// Restores `path`, and everything below it, to its state at a point, as one change that can be undone; `None` if
+    /// nothing differs.
     pub async fn restore(&self, request: RestoreRequest) -> Result<Option<ChangeShown>> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
@@ -100,7 +102,7 @@ impl Workspace {
         self.operate("restore", &[&path], |_| 0, work).await
     }
 
-    /// Refuses what concerns the whole workspace to a view that is a part of it, or that may not write.
+    /// Refuses an operation on the whole workspace in a view that is a part of it, or that may not write.
     pub(crate) fn check_whole(&self) -> Result<()> {
         if !self.view.base.is_root() {
             return Err(Error::new(

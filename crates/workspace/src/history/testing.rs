@@ -10,7 +10,7 @@ use garret_core::{
 
 use super::render::fnv;
 
-/// What a test puts at a path.
+/// A file, link or directory that a test puts at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Thing {
     File(Vec<u8>, u32),

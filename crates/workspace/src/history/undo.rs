@@ -13,13 +13,14 @@ use crate::Workspace;
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRequest {
-    /// The newest so many that are neither undos or redos nor already undone.
+    /// This number of the newest changes that are neither undos or redos nor already undone.
     Last(usize),
-    /// One change, by its id or number, wherever it stands.
+    /// One change, by its id or number, whatever its place in the journal.
     Change(String),
-    /// Everything that one session did.
+    /// All changes of one session.
     Session(String),
-    /// Everything that one tool call did. A call is known by its session and its id: every connection may count its calls from 1.
+    /// All changes of one tool call. A call is identified by its session and its id: every connection may count its
+    /// calls from 1.
     ToolCall {
         /// The id of the call.
         call: String,
@@ -29,8 +30,8 @@ pub enum UndoRequest {
 }
 
 impl Workspace {
-    /// Reverses changes, as one change: bytes, modes and absence come back. Where a path was changed since, it is a `conflict` that names
-    /// each such path, and nothing is touched.
+    /// Reverses changes, as one change: it restores bytes and modes, and removes entries that did not exist. If a path
+    /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
         let work = async {
             let undone = self.reverse(request.clone()).await;
@@ -39,7 +40,7 @@ impl Workspace {
         self.operate("undo", &[], |_| 0, work).await
     }
 
-    /// Reverses the newest undo, unless new work was done since.
+    /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<ChangeShown> {
         let work = async {
             let redone = self.reverse_undo().await;
@@ -49,6 +50,8 @@ impl Workspace {
     }
 
     async fn reverse(&self, request: UndoRequest) -> Result<ChangeShown> {
+        // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
+        // itself.
         let selection = match request {
             UndoRequest::Last(0) => {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
@@ -65,20 +68,20 @@ impl Workspace {
     }
 
     async fn reverse_undo(&self) -> Result<ChangeShown> {
-        // The tool is `undo`, so that is what policies name.
+        // A redo is a call of the tool `undo`, and policies name tools.
         self.approve("undo", &[]).await?;
         let (making, _turns) = self.making_in_turn("redo").await?;
-        let reversed = match self.is_fenced() {
-            true => {
-                let undo = self.newest_undo_here().await?;
-                self.journal()?.undo(Selection::Change(undo), making).await?
-            }
-            false => self.journal()?.redo(making).await?,
+        let reversed = if self.is_fenced() {
+            let undo = self.newest_undo_here().await?;
+            self.journal()?.undo(Selection::Change(undo), making).await?
+        } else {
+            self.journal()?.redo(making).await?
         };
         self.reversed(reversed).await
     }
 
-    /// The work that stands, is asked for, and shows here: what was done elsewhere is not in the way of a view that cannot see it.
+    /// Selects the requested changes that are not undone and that this view shows. Changes outside of this view do not
+    /// count.
     async fn standing_here(&self, request: &UndoRequest) -> Result<Selection> {
         let most = match request {
             UndoRequest::Last(count) => *count,
@@ -103,13 +106,14 @@ impl Workspace {
             Selection::check_one_session(call, &sessions)?;
         }
         ids.truncate(most);
-        match ids.is_empty() {
-            true => Err(nothing_to_reverse()),
-            false => Ok(Selection::Changes(ids)),
+        if ids.is_empty() {
+            return Err(nothing_to_reverse());
         }
+        Ok(Selection::Changes(ids))
     }
 
-    /// The newest undo that shows here and stands; none where new work that shows here came after it.
+    /// Returns the newest undo that this view shows and that is not undone itself; `not_found` if a new change of this
+    /// view came after it.
     async fn newest_undo_here(&self) -> Result<String> {
         let mut before = None;
         loop {
@@ -128,7 +132,7 @@ impl Workspace {
         }
     }
 
-    /// A page of the changes that touched this view's directory.
+    /// Returns a page of the changes that touched this view's directory.
     async fn page_here(&self, before: Option<u64>) -> Result<Vec<Change>> {
         let options = ChangesOptions {
             before,
@@ -184,7 +188,7 @@ impl Workspace {
     }
 }
 
-/// Whether a change is one of those that are to be undone.
+/// Whether a change is one of those that the request names.
 fn is_asked(request: &UndoRequest, change: &Change) -> bool {
     let actor = &change.actor;
     match request {
@@ -196,11 +200,12 @@ fn is_asked(request: &UndoRequest, change: &Change) -> bool {
     }
 }
 
-/// What a history says where it has nothing to reverse.
+/// The message of a history that has nothing to reverse.
 const NOTHING: &str = "there is no change to undo or redo";
 
-/// The error for nothing to reverse, with what was asked for; `None` is a redo. Any other error stays.
+/// Names the request in the error for nothing to reverse; `None` is a redo. Any other error stays.
 fn name_request(error: Error, request: Option<&UndoRequest>) -> Error {
+    // Compared by message: `not_found` alone may also be a change that does not exist.
     if error.kind() != ErrorKind::NotFound || error.message() != NOTHING {
         return error;
     }

@@ -46,13 +46,14 @@ pub struct Versions {
 }
 
 impl Workspace {
-    /// What was at `path` over time, newest first, at most `limit`, across renames. A path that is gone still has its versions.
+    /// Returns at most `limit` versions of the file at `path`, newest first, across renames. A file that was deleted
+    /// still has versions.
     pub async fn versions(&self, path: &str, limit: usize) -> Result<Vec<VersionShown>> {
         let request = VersionsRequest { limit, cursor: None };
         Ok(self.versions_page(path, request).await?.versions)
     }
 
-    /// The same a page at a time.
+    /// Returns a page of the versions of the file at `path`, newest first, across renames.
     pub async fn versions_page(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
         self.operate("history", &[path], |_| 0, self.page_of_versions(path, request))
             .await
@@ -61,9 +62,11 @@ impl Workspace {
     async fn page_of_versions(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
         check_limit(request.limit)?;
         let path = self.recorded_path(path, &[Access::Read]).await?;
-        // One more than asked for tells whether another page follows.
+        // One more than requested shows whether another page follows.
         let wanted = request.limit.saturating_add(1);
         let mut reach = wanted;
+        // The history has no cursor for versions: they are listed from the newest, twice as many each time, until the
+        // page is found.
         let mut found = loop {
             let found = self.journal()?.versions(&path, reach).await?;
             let is_all = found.len() < reach;
@@ -76,7 +79,7 @@ impl Workspace {
         let mut versions = Vec::new();
         while versions.len() < wanted
             && let Some(version) = found.next()
-            // A file that came from where this view may not look has no past here.
+            // Versions end at the rename of a file that came from a path which this view hides.
             && self.is_path_seen(&version.path)
         {
             versions.push(self.version_shown(version).await?);
@@ -87,8 +90,8 @@ impl Workspace {
         Ok(Versions { versions, next_cursor })
     }
 
-    /// Makes the file at `path` what it was in `version`, one of [`Workspace::versions`] by its token or the id of its change; `None`
-    /// where it is so already. One change, which can be undone.
+    /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
+    /// as one change that can be undone; `None` if the file is so already.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
             self.refuse_host_tree(path, &self.parse(path)?).await?;
@@ -103,22 +106,24 @@ impl Workspace {
         self.operate("restore_version", &[path], |_| 0, work).await
     }
 
-    /// Refuses a version that does not show here: content that was under a hidden name is not brought to a name that may be read.
+    /// Refuses a version that this view does not show.
     async fn check_version(&self, path: &WsPath, version: &str) -> Result<()> {
+        // Otherwise content that was under a hidden name could be restored to a name that may be read.
         let is_wanted = |one: &PathVersion| {
             let token = one.image.version.as_ref();
             one.change.id == version || token.is_some_and(|token| token.as_str() == version)
         };
         let found = self.journal()?.versions(path, usize::MAX).await?;
         let mut seen = found.iter().take_while(|one| self.is_path_seen(&one.path));
-        match seen.any(is_wanted) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::NotFound, "the file has no such version here")
-                .at(path)
-                .hint("list the versions of the file")),
+        if seen.any(is_wanted) {
+            return Ok(());
         }
+        Err(Error::new(ErrorKind::NotFound, "the file has no such version here")
+            .at(path)
+            .hint("list the versions of the file"))
     }
 
+    /// Makes the change of a restore, and returns it as this view shows it; `None` if nothing differs.
     pub(crate) async fn restored(&self, restore: Restore, operation: &'static str) -> Result<Option<ChangeShown>> {
         let (making, _turns) = self.making_in_turn(operation).await?;
         match self.journal()?.restore(restore, making).await? {
@@ -134,7 +139,7 @@ impl Workspace {
     async fn version_shown(&self, version: PathVersion) -> Result<VersionShown> {
         let token = version.image.version.as_ref().map(|token| token.as_str().to_owned());
         let change = version.change;
-        // Its command may name what does not show here.
+        // The command of the change may name paths that this view hides.
         let actor = self.seen(change.clone()).await?.map(|seen| seen.actor);
         Ok(VersionShown {
             version: token.unwrap_or_else(|| change.id.clone()),
@@ -148,7 +153,7 @@ impl Workspace {
     }
 }
 
-/// How many versions lie before the page that begins after `cursor`; `None` where it is not among them.
+/// Returns how many versions come before the page that begins after `cursor`; `None` if the cursor is not among them.
 fn skipped(versions: &[PathVersion], cursor: Option<&str>) -> Option<usize> {
     let Some(cursor) = cursor else { return Some(0) };
     let at = versions.iter().position(|version| version.change.id == cursor)?;

@@ -1,7 +1,8 @@
-//! What a search needs of a storage that has no handles: one list, of no more than can hold a match, with the versions of files in it.
+//! Lists the files of a storage that has no handles for a search: one list, of no more than can hold a match, with the
+//! versions of the files.
 //!
-//! Where a pattern names the directories that every match lies in, only what is below them is listed. The files that say what is ignored
-//! lie above as well, so they are looked for one by one.
+//! If a pattern names the directories that every match lies in, only the entries below them are listed. Ignore rules
+//! may lie above as well, so their files are looked up one by one.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{Entry, EntryKind, EntryPath, ErrorKind, Follow, ListAll, Result, StatOptions, WsPath, list_all};
@@ -10,29 +11,29 @@ use super::listed::List;
 use super::pattern::Narrow;
 use crate::Workspace;
 
-/// Names of what says which files are ignored.
+/// The names of entries that hold ignore rules.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git"];
 
-/// What of the files a search is about.
+/// The part of a storage that a search covers.
 #[derive(Debug)]
 pub(super) struct Wanted {
     /// The directory or file that is searched.
     pub(super) start: WsPath,
     pub(super) narrow: Narrow,
-    /// Whether ignore files count.
+    /// Whether ignore rules count.
     pub(super) with_rules: bool,
 }
 
-/// What was listed.
+/// A list, and the end of it if a limit was reached.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) listing: List,
-    /// The last path that was looked at, where a limit left out what comes after it.
+    /// The last path that was listed, if a limit left out the paths after it.
     pub(super) left_out: Option<EntryPath>,
 }
 
 impl Wanted {
-    /// A list of nothing.
+    /// Returns an empty list.
     pub(super) fn nothing(&self) -> Listed {
         Listed {
             listing: List {
@@ -43,11 +44,11 @@ impl Wanted {
         }
     }
 
-    /// The directories from the start down to where every match is.
+    /// Returns the directories from the start down to the one that holds every match.
     fn way(&self) -> Vec<WsPath> {
         let mut way = vec![self.start.clone()];
         for name in &self.narrow.directories {
-            // What no path can spell is nowhere; the walk finds that out.
+            // A name that no path can contain does not exist; the walk finds that out.
             let Some(Ok(next)) = way.last().map(|above| above.child(name)) else {
                 break;
             };
@@ -58,7 +59,7 @@ impl Wanted {
 }
 
 impl Workspace {
-    /// Lists what is wanted.
+    /// Lists the entries that a search covers, and those that hold ignore rules for them.
     pub(super) async fn list_wanted(&self, wanted: &Wanted) -> Result<Listed> {
         let mut above = wanted.way();
         let within = above.pop().unwrap_or_else(WsPath::root);
@@ -70,14 +71,16 @@ impl Workspace {
             limit: reach.max_objects_scanned,
         };
         let rules = async {
-            match wanted.with_rules {
-                true => self.rules_on(&above).await,
-                false => Ok(Vec::new()),
+            if wanted.with_rules {
+                self.rules_on(&above).await
+            } else {
+                Ok(Vec::new())
             }
         };
+        // Both at once, because each waits for the storage.
         let (listed, rules) = futures::join!(list_all(self.storage(), &within, &options), rules);
         let listed = match listed {
-            // The directory that the pattern names is not there, or is none.
+            // The directory that the pattern names does not exist, or is not a directory.
             Err(error) if !above.is_empty() && is_nowhere(error.kind()) => return Ok(wanted.nothing()),
             listed => listed?,
         };
@@ -85,7 +88,7 @@ impl Workspace {
             .is_cut
             .then(|| listed.entries.last().map(|last| last.path.clone()));
         let mut entries = listed.entries;
-        // It was listed, so all that leads there are directories.
+        // The list succeeded, so every path that leads there is a directory.
         entries.extend(within.ancestry().map(directory));
         entries.extend(rules?);
         entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -98,7 +101,7 @@ impl Workspace {
         })
     }
 
-    /// What says in these directories which files are ignored.
+    /// Returns the entries in these directories that hold ignore rules.
     async fn rules_on(&self, directories: &[WsPath]) -> Result<Vec<Entry>> {
         let names = directories
             .iter()

@@ -1,7 +1,8 @@
-//! The first results in the order of the paths, whatever the order in which the threads bring them.
+//! Keeps the first results in the order of the paths, in whatever order the threads find them.
 //!
-//! Everything is searched and counted, so the counts are exact; what is kept is only what can still be among the first. Once enough is
-//! kept, the files behind the last of it are counted and no more. Enough is a number of results, or the room that they take.
+//! Everything is searched and counted, so the counts are exact; only results that can still be among the first are
+//! kept. Once enough results are kept, files after the last of them are only counted. Enough is a number of results, or
+//! the bytes that they take.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,23 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lines::Found;
 
-/// What one file gave.
+/// The matches of one file.
 #[derive(Debug)]
 pub(super) struct FileFound {
     pub(super) found: Vec<Found>,
     pub(super) count: u64,
-    /// What the kept matches take.
+    /// The bytes that the kept matches take.
     pub(super) bytes: usize,
-    /// Whether some are not kept because they would have taken too much: then nothing behind this file is among the first.
+    /// Whether some matches are not kept because they would take too many bytes.
     pub(super) is_full: bool,
 }
 
-/// Collects what the threads find.
+/// Collects the results of all threads.
 #[derive(Debug)]
 pub(super) struct Gather {
     limit: usize,
     max_bytes: usize,
-    /// Whether a file counts as one result; each of its matches does otherwise.
+    /// Whether a file counts as one result; otherwise each of its matches does.
     by_file: bool,
     kept: Mutex<Kept>,
     has_cut: AtomicBool,
@@ -36,12 +37,12 @@ struct Kept {
     files: BTreeMap<Vec<u8>, FileFound>,
     results: usize,
     bytes: usize,
-    /// No file from this path on is among the first.
+    /// The path from which on no file is among the first.
     cut: Option<Vec<u8>>,
 }
 
 impl Gather {
-    /// Keeps the first `limit` results, and of those no more than `max_bytes` hold, but for the first file.
+    /// Keeps the first `limit` results, and of those only as many as fit in `max_bytes`, but always the first file.
     pub(super) fn new(limit: usize, max_bytes: usize, by_file: bool) -> Self {
         Self {
             limit,
@@ -52,8 +53,9 @@ impl Gather {
         }
     }
 
-    /// Whether the results of the file at `path` can be among the first.
+    /// Returns whether the results of the file at `path` can be among the first.
     pub(super) fn wants(&self, path: &[u8]) -> bool {
+        // Most searches never cut anything, and need not take the lock.
         if !self.has_cut.load(Ordering::Relaxed) {
             return true;
         }
@@ -61,7 +63,7 @@ impl Gather {
         kept.cut.as_deref().is_none_or(|cut| path < cut)
     }
 
-    /// Takes what a file gave, and lets go of what is not among the first any more.
+    /// Adds the matches of a file, and drops results that are no longer among the first.
     pub(super) fn add(&self, path: &[u8], file: FileFound) {
         let mut kept = self.kept.lock().expect("no holder panics");
         if kept.cut.as_deref().is_some_and(|cut| path >= cut) {
@@ -71,6 +73,7 @@ impl Gather {
         kept.bytes += file.bytes;
         let is_full = file.is_full;
         kept.files.insert(path.to_vec(), file);
+        // Matches of this file are missing, so results of any later file would not be the next ones.
         if is_full {
             self.cut_at(&mut kept, after(path));
         }
@@ -78,7 +81,7 @@ impl Gather {
         self.shrink(&mut kept);
     }
 
-    /// Lets go of the files from `cut` on, and wants no more of them.
+    /// Drops the files from `cut` on, and takes no more of them.
     fn cut_at(&self, kept: &mut Kept, cut: Vec<u8>) {
         for file in kept.files.split_off(&cut).into_values() {
             kept.results -= self.weight(&file);
@@ -88,7 +91,7 @@ impl Gather {
         self.has_cut.store(true, Ordering::Relaxed);
     }
 
-    /// Lets go of the last files while all of them take too much.
+    /// Drops the last files while all of them together take too many bytes.
     fn shrink(&self, kept: &mut Kept) {
         while kept.bytes > self.max_bytes
             && kept.files.len() > 1
@@ -104,6 +107,7 @@ impl Gather {
             && kept.results >= self.limit
         {
             let rest = kept.results - self.weight(last.get());
+            // Without the last file there are too few results: it stays, and the files after it are not needed.
             if rest < self.limit {
                 kept.cut = Some(after(last.key()));
                 self.has_cut.store(true, Ordering::Relaxed);
@@ -119,13 +123,13 @@ impl Gather {
         if self.by_file { 1 } else { file.found.len() }
     }
 
-    /// The files in the order of their paths.
+    /// Returns the files in the order of their paths.
     pub(super) fn finish(self) -> BTreeMap<Vec<u8>, FileFound> {
         self.kept.into_inner().expect("no holder panics").files
     }
 }
 
-/// The next path in byte order.
+/// Returns the next path in byte order.
 fn after(path: &[u8]) -> Vec<u8> {
     [path, b"\0"].concat()
 }

@@ -13,11 +13,11 @@ use super::{LeftOut, MAX_SKIPPED, Skipped, shown};
 use crate::by_time::{ByTime, FirstByTime, TimePage};
 use crate::{Sort, Workspace};
 
-/// Which files are wanted by name.
+/// A request to find files by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobRequest {
     /// A glob on the path below `path`: `*` stays within a name, `**` crosses directories, `[!a]`, `{a,b}`. One without a slash
-    /// matches in `path` itself only. A leading `/`, `./` or `/workspace/` says nothing.
+    /// matches in `path` itself only. A leading `/`, `./` or `/workspace/` changes nothing.
     pub pattern: String,
     /// The directory to search.
     pub path: String,
@@ -29,11 +29,11 @@ pub struct GlobRequest {
     pub sort: Sort,
     /// Whether names that begin with a dot are found.
     pub hidden: bool,
-    /// Whether what ignore files leave out is found.
+    /// Whether paths that ignore files leave out are found.
     pub include_ignored: bool,
-    /// Whether what is named `.git`, and what is inside, is found.
+    /// Whether everything named `.git`, with its content, is found.
     pub include_git: bool,
-    /// Whether directories are found, besides everything that is none.
+    /// Whether directories are found, besides all other entries.
     pub include_directories: bool,
 }
 
@@ -75,13 +75,14 @@ pub struct GlobFound {
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// By time, the cursor behind each path, for a caller that shows fewer of them.
+    /// If sorted by time, the cursor after each path, for a caller that shows fewer paths.
     #[serde(skip)]
     pub cursors: Vec<String>,
 }
 
 impl Workspace {
-    /// Finds files by a glob on their paths. Links are found and not followed. What the policy hides is left out.
+    /// Finds files by a glob on their paths. Links are found and not followed. Paths that the policy hides are left
+    /// out.
     pub async fn glob(&self, request: GlobRequest) -> Result<GlobFound> {
         let path = request.path.clone();
         self.operate("glob", &[&path], |_| 0, self.find_by_name(request)).await
@@ -108,19 +109,19 @@ impl Workspace {
     }
 }
 
-/// A request made ready.
+/// A prepared request.
 struct Wanted {
     glob: PathGlob,
     coverage: Coverage,
     include_directories: bool,
-    /// How many bytes of a path in the storage lead to the root of the view, their slash included.
+    /// The length of the path from the root of the storage to the root of the view, its slash included.
     base: usize,
-    /// What comes after the page before, by path or by time.
+    /// The end of the page before, by path or by time.
     after: After,
     limit: usize,
 }
 
-/// Where a page begins.
+/// The entry after which a page begins.
 enum After {
     Path(Option<EntryPath>),
     Time(Option<ByTime>),
@@ -152,10 +153,10 @@ impl Wanted {
         }
     }
 
-    /// Whether a path below the directory `path` can come after the page before: the last of them is before `path` and a `0`, the
-    /// character after `/`.
+    /// Returns whether a path below the directory `path` can come after the page before.
     fn may_come_after(&self, path: &[u8]) -> bool {
         match &self.after {
+            // All paths below the directory come before its path and a `0`, the character after `/`.
             After::Path(Some(after)) => after.as_bytes() < [path, b"0"].concat().as_slice(),
             After::Path(None) | After::Time(_) => true,
         }
@@ -182,6 +183,7 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
         all.merge(names.first);
         skipped.extend(names.skipped);
     }
+    // Threads find them in any order; the answer must not depend on it.
     skipped.sort_unstable();
     skipped.truncate(MAX_SKIPPED);
     let TimePage {
@@ -205,7 +207,7 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
     })
 }
 
-/// The first paths: a page and one more, which tells that there are more.
+/// The first paths: a page and one more path, which shows that there are more.
 enum Collector {
     ByPath(BinaryHeap<Vec<u8>>),
     ByTime(FirstByTime<Vec<u8>>),
@@ -220,7 +222,7 @@ impl Collector {
         }
     }
 
-    /// The page; by path, without the cursors behind its entries.
+    /// Returns the page; if sorted by path, without the cursors after its entries.
     fn finish(self, limit: usize) -> TimePage<Vec<u8>> {
         match self {
             Self::ByTime(first) => first.finish(),
@@ -252,6 +254,7 @@ impl Names<'_> {
         match &mut self.first {
             Collector::ByPath(first) => {
                 let is_full = first.len() > self.wanted.limit;
+                // Compared before the glob is tried: in a large tree, most paths come after the page.
                 if is_full && first.peek().is_some_and(|last| path >= last.as_slice()) {
                     return;
                 }
@@ -264,7 +267,7 @@ impl Names<'_> {
             }
             Collector::ByTime(first) => {
                 if self.wanted.glob.is_match(spot.relative()) {
-                    // What is gone by now has no time, and comes last.
+                    // An entry that is gone by now has no time, and comes last.
                     let modified = directory.stat(spot.name()).ok().and_then(|stat| stat.modified);
                     first.consider(ByTime::new(modified, path.to_vec()), || path.to_vec());
                 }

@@ -1,7 +1,8 @@
 //! Finding lines by their content, with ripgrep's searcher and Rust's regular expressions.
 //!
-//! A file that has a NUL byte is binary: what was found before it counts, the search of the file ends there, and the result names it.
-//! Text in UTF-16 with its mark is searched as text. `$` stands before the `\n` of a line, so a line that ends in CRLF ends with `\r$`.
+//! A file that has a NUL byte is binary: matches before that byte count, the search of the file ends there, and the
+//! result names the file. Text in UTF-16 with its mark is searched as text. `$` stands before the `\n` of a line, so a
+//! line that ends in CRLF ends with `\r$`.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,7 +20,7 @@ use super::walk::Coverage;
 use super::{LeftOut, Skipped, shown};
 use crate::Workspace;
 
-/// What a search by content answers with.
+/// The form of the answer to a search by content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrepOutput {
@@ -34,7 +35,7 @@ pub enum GrepOutput {
     Counts,
 }
 
-/// Which lines are wanted.
+/// A request to find lines by their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepRequest {
     /// A Rust regular expression, or the text itself with `literal`.
@@ -43,9 +44,9 @@ pub struct GrepRequest {
     pub path: String,
     /// Whether `pattern` is plain text.
     pub literal: bool,
-    /// Whether upper and lower case are one.
+    /// Whether upper and lower case are not distinguished.
     pub ignore_case: bool,
-    /// Whether they are one as long as the pattern has no upper case.
+    /// Whether upper and lower case are not distinguished as long as the pattern has no upper case.
     pub smart_case: bool,
     /// Whether a match must begin and end at the border of a word.
     pub whole_word: bool,
@@ -53,12 +54,12 @@ pub struct GrepRequest {
     pub invert: bool,
     /// Whether a match may span lines; `.` still does not match a newline unless the pattern says `(?s)`.
     pub multiline: bool,
-    /// How many lines before a match are shown.
+    /// The number of lines to show before a match.
     pub before: usize,
-    /// How many lines after a match are shown.
+    /// The number of lines to show after a match.
     pub after: usize,
-    /// Globs of the files to search; empty for all. One without a slash speaks of names at any depth, one with a slash of paths below
-    /// `path`. They only narrow the search: an ignored file stays out.
+    /// Globs of the files to search; empty for all. A glob without a slash matches names at any depth, one with a slash
+    /// paths below `path`. They only narrow the search: an ignored file stays out.
     pub include: Vec<String>,
     /// Globs, read likewise, of the files and directories not to search; they win over `include`.
     pub exclude: Vec<String>,
@@ -66,22 +67,22 @@ pub struct GrepRequest {
     pub max_matches_per_file: Option<u64>,
     /// The most results: matches, or files.
     pub limit: usize,
-    /// How many results are left out first, for a later page.
+    /// The number of results to leave out first, for a later page.
     pub offset: usize,
-    /// The most bytes of lines, context included, that a search holds for its results, those left out first included. The results end
-    /// there; where that is before `offset`, the search is `too_large`.
+    /// The most bytes of lines that a search holds for its results, including their context and the results before
+    /// `offset`. The results end there; if that is before `offset`, the search fails as `too_large`.
     pub max_bytes: usize,
-    /// Files over this are skipped and named.
+    /// The largest size of a file to search; larger files are skipped and named.
     pub max_file_bytes: u64,
-    /// Whether each line tells where in it the matches are.
+    /// Whether each line carries the ranges of its matches.
     pub with_spans: bool,
-    /// What is answered.
+    /// The form of the answer.
     pub output: GrepOutput,
     /// Whether names that begin with a dot are searched.
     pub hidden: bool,
-    /// Whether what ignore files leave out is searched.
+    /// Whether paths that ignore files leave out are searched.
     pub include_ignored: bool,
-    /// Whether what is named `.git`, and what is inside, is searched.
+    /// Whether everything named `.git`, with its content, is searched.
     pub include_git: bool,
 }
 
@@ -114,7 +115,7 @@ impl Default for GrepRequest {
     }
 }
 
-/// What a search by content found.
+/// The result of a search by content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GrepFound {
     /// The matching lines, by path in byte order, then by line. Empty for the other outputs.
@@ -162,7 +163,7 @@ pub struct GrepMatch {
     /// Set where the text is not UTF-8: what could not be read is `�`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
-    /// Where in `line` the matches are, in bytes, where that was asked for.
+    /// The byte ranges of the matches in `line`, if they were requested.
     #[serde(skip)]
     #[schemars(skip)]
     pub spans: Vec<Range<usize>>,
@@ -178,14 +179,15 @@ pub struct FileCount {
 }
 
 impl Workspace {
-    /// Finds lines by their content. What the policy hides is left out and not named; binary, oversized, special and unreadable files
-    /// are named. The counts are those of everything searched.
+    /// Finds lines by their content. Paths that the policy hides are left out and not named; binary, oversized, special
+    /// and unreadable files are named. The counts cover everything that was searched.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepFound> {
         self.grep_into(request, None).await
     }
 
-    /// The same, and hands the matches of each file to `sink` as soon as the file was searched, in whatever order that happens. What
-    /// comes too late to be among the first `limit` in the order of the paths may not be handed over.
+    /// Finds lines by their content as [`Workspace::grep`] does, and hands the matches of each file to `sink` as soon
+    /// as the file was searched, in no particular order. Matches of a file that cannot be among the first `limit` in
+    /// path order may not be handed over.
     pub async fn grep_with(&self, request: GrepRequest, sink: GrepSink) -> Result<GrepFound> {
         self.grep_into(request, Some(sink)).await
     }
@@ -222,7 +224,8 @@ impl Workspace {
         self.search(place, scope, move |search| {
             let plan = Plan::of(&request, &search.workspace, is_file, sink)?;
             let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
-            // Each visitor hands over what it skipped when it is dropped.
+            // Each visitor hands over its skipped files when it is dropped, so all must be dropped before the answer is
+            // made.
             search.walk(|| plan.visitor()).map(drop)?;
             let found = GrepFound {
                 left_out,
@@ -235,7 +238,7 @@ impl Workspace {
         .await
     }
 
-    /// How many bytes of a path in the storage lead to the root of this view, their slash included.
+    /// Returns the length of the path from the root of the storage to the root of this view, its slash included.
     pub(super) fn base_length(&self) -> usize {
         match self.view.base.as_str().len() {
             0 => 0,
@@ -283,8 +286,9 @@ fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
     found
 }
 
-/// Refuses an `offset` that the room for results does not reach.
+/// Refuses an `offset` beyond the results that `max_bytes` has room for.
 fn check_reached(found: &GrepFound, request: &GrepRequest) -> Result<()> {
+    // An empty page would wrongly mean that there are no results after `offset`.
     let is_missing = found.matches.is_empty() && (request.offset as u64) < found.match_count;
     if request.output != GrepOutput::Content || !is_missing {
         return Ok(());
@@ -305,7 +309,7 @@ fn matches(path: String, file: FileFound) -> impl Iterator<Item = GrepMatch> {
     file.found.into_iter().map(shown_match(path))
 }
 
-/// Shows what was found in the file at `path`.
+/// Returns a function that turns a matching line of the file at `path` into a result.
 pub(super) fn shown_match(path: String) -> impl Fn(Found) -> GrepMatch {
     move |found: Found| GrepMatch {
         path: path.clone(),

@@ -1,8 +1,9 @@
-//! Which files `.gitignore`, `.ignore` and `.git/info/exclude` leave out of a search.
+//! The rules of `.gitignore`, `.ignore` and `.git/info/exclude`, which leave files out of a search.
 //!
-//! The rules of a directory stand on those of the directory above. The innermost file that says anything about a path decides; `.ignore`
-//! wins over `.gitignore`, which wins over `.git/info/exclude`. A directory with its own `.git` is a repository of its own: the git rules
-//! above it say nothing about what is inside. A line that is no glob is passed over, as git does.
+//! The rules of a directory are added to those of the directory above. The innermost file that mentions a path decides;
+//! `.ignore` wins over `.gitignore`, which wins over `.git/info/exclude`. A directory with its own `.git` is a
+//! repository of its own: the git rules above it do not apply inside. A line that is not a glob is passed over, as git
+//! does.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -14,25 +15,25 @@ use garret_core::{Directory, DirectoryEntry, OpenFile};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// More than this is not read of one file of rules.
+/// The most bytes that are read of one file of rules.
 const MAX_RULES_BYTES: u64 = 4 << 20;
 
-/// What the rules say about a path.
+/// The verdict of the rules on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// No rule mentions the path.
     Unmentioned,
-    /// It is left out.
+    /// The path is left out.
     Ignored,
-    /// A `!` line keeps it, even where hidden files are left out.
+    /// A `!` line keeps the path, even if hidden files are left out.
     Kept,
 }
 
-/// The rules of one directory and, by `above`, of all around it.
+/// The rules of one directory and, through `above`, of all directories above it.
 #[derive(Debug)]
 pub(super) struct IgnoreRules {
     above: Option<Arc<IgnoreRules>>,
-    /// How many bytes of a path lead to this directory, its slash included.
+    /// The length of the path of this directory, its slash included.
     prefix: usize,
     ignore: Gitignore,
     gitignore: Gitignore,
@@ -40,7 +41,7 @@ pub(super) struct IgnoreRules {
     is_repository: bool,
 }
 
-/// Which files of rules a directory has.
+/// The files of rules that a directory has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RuleFiles {
     ignore: bool,
@@ -49,7 +50,7 @@ pub(super) struct RuleFiles {
 }
 
 impl RuleFiles {
-    /// To be tried one by one, in a directory whose entries are not known.
+    /// Returns all of them, to be tried one by one in a directory whose entries are not known.
     pub(super) fn unknown() -> Self {
         Self {
             ignore: true,
@@ -58,7 +59,7 @@ impl RuleFiles {
         }
     }
 
-    /// Those among `entries`.
+    /// Returns the files of rules among `entries`.
     pub(super) fn among(entries: &[DirectoryEntry]) -> Self {
         let mut files = Self::default();
         for entry in entries.iter().filter(|entry| entry.name.first() == Some(&b'.')) {
@@ -73,7 +74,7 @@ impl RuleFiles {
     }
 }
 
-/// The rules that hold in `directory`, at `path`: its own on top of those `above`.
+/// Returns the rules that hold in `directory`, at `path`: its own in addition to those `above`.
 pub(super) fn rules_in(
     directory: &dyn Directory,
     path: &[u8],
@@ -83,15 +84,19 @@ pub(super) fn rules_in(
     if files == RuleFiles::default() {
         return above.cloned();
     }
-    let own = |wanted: bool, name: &[u8]| match wanted {
-        true => directory
-            .open_file(name)
-            .map_or_else(|_| Gitignore::empty(), parse_file),
-        false => Gitignore::empty(),
+    let own = |wanted: bool, name: &[u8]| {
+        if wanted {
+            directory
+                .open_file(name)
+                .map_or_else(|_| Gitignore::empty(), parse_file)
+        } else {
+            Gitignore::empty()
+        }
     };
-    let (is_repository, exclude) = match files.git {
-        true => repository(directory),
-        false => (false, Gitignore::empty()),
+    let (is_repository, exclude) = if files.git {
+        repository(directory)
+    } else {
+        (false, Gitignore::empty())
     };
     let rules = IgnoreRules {
         above: above.cloned(),
@@ -101,20 +106,23 @@ pub(super) fn rules_in(
         exclude,
         is_repository,
     };
-    match rules.says_nothing() {
-        true => above.cloned(),
-        false => Some(Arc::new(rules)),
+    // A level without rules would only be one more to ask for every path below.
+    if rules.says_nothing() {
+        above.cloned()
+    } else {
+        Some(Arc::new(rules))
     }
 }
 
-/// Whether the directory is the root of a repository, and what its `.git/info/exclude` says.
+/// Returns whether the directory is the root of a repository, and the rules of its `.git/info/exclude`.
 fn repository(directory: &dyn Directory) -> (bool, Gitignore) {
     match directory.open_directory(b".git") {
         Ok(git) => {
             let exclude = git.open_directory(b"info").and_then(|info| info.open_file(b"exclude"));
             (true, exclude.map_or_else(|_| Gitignore::empty(), parse_file))
         }
-        // A work tree has a file here; where it points may lie outside the workspace.
+        // A linked work tree has a file here; the directory that it names may lie outside the workspace, and is not
+        // read.
         Err(_) => (directory.open_file(b".git").is_ok(), Gitignore::empty()),
     }
 }
@@ -132,7 +140,7 @@ fn parse(bytes: &[u8]) -> Gitignore {
     // With this root the matcher takes paths as they are: relative to the directory of the rules.
     let mut builder = GitignoreBuilder::new(".");
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // What is no glob is passed over.
+        // A line that is not a glob is passed over, as git does.
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
@@ -143,7 +151,8 @@ impl IgnoreRules {
         !self.is_repository && self.ignore.is_empty() && self.gitignore.is_empty() && self.exclude.is_empty()
     }
 
-    /// What these rules and those around them say about `path`, a path from the same root as those given to [`rules_in`].
+    /// Returns the verdict of these rules and those above them on `path`, from the same root as the paths given to
+    /// [`rules_in`].
     pub(super) fn verdict(&self, path: &[u8], is_directory: bool) -> Verdict {
         let mut verdicts = [Verdict::Unmentioned; 3];
         let mut in_repository = true;
@@ -151,11 +160,13 @@ impl IgnoreRules {
         while let Some(rules) = level {
             let relative = Path::new(OsStr::from_bytes(&path[rules.prefix..]));
             let [ignore, gitignore, exclude] = &mut verdicts;
+            // From the innermost level outwards: the first verdict of each kind of file stands.
             settle(ignore, &rules.ignore, relative, is_directory);
             if in_repository {
                 settle(gitignore, &rules.gitignore, relative, is_directory);
                 settle(exclude, &rules.exclude, relative, is_directory);
             }
+            // Git rules end at the root of a repository; `.ignore` files above it still count.
             in_repository &= !rules.is_repository;
             level = rules.above.as_deref();
         }

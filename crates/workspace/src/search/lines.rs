@@ -1,4 +1,4 @@
-//! What a searcher finds in one file, as lines with what is around them.
+//! Collects the matches of one file as lines with their context.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,31 +17,31 @@ pub(super) struct Found {
     pub(super) after: Vec<String>,
     /// Whether bytes that are not UTF-8 were replaced, here or around.
     pub(super) is_lossy: bool,
-    /// Where in the text the matches are, where that is wanted.
+    /// The byte ranges of the matches in the text, if they are wanted.
     pub(super) spans: Vec<Range<usize>>,
 }
 
-/// How much of a file is wanted.
+/// The limits on the matches of one file, and the context of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// How many matches are kept; the others are counted.
+    /// The most matches that are kept; the others are only counted.
     pub(super) keep: usize,
-    /// How many matches a file may have; the search of it ends at the next one.
+    /// The most matches that a file may have; the search of the file ends at the next one.
     pub(super) max: Option<u64>,
     /// Lines of context before a match.
     pub(super) before: usize,
     /// Lines of context after a match.
     pub(super) after: usize,
-    /// The most bytes that the kept matches may take; the first is kept whatever it takes.
+    /// The most bytes that the kept matches may take; the first match is kept whatever its size.
     pub(super) max_bytes: usize,
-    /// Whether each line tells where its matches are.
+    /// Whether each line carries the ranges of its matches.
     pub(super) spans: bool,
 }
 
-/// What a kept line takes besides its text.
+/// The bytes that a kept line takes besides its text.
 const LINE_OVERHEAD: usize = 32;
 
-/// Takes what a searcher finds in one file.
+/// Receives the matches that a searcher finds in one file.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
@@ -54,11 +54,11 @@ pub(super) struct Lines<'a> {
     pub(super) is_binary: bool,
     /// The bytes that the kept matches take, their context included.
     pub(super) bytes: usize,
-    /// Whether matches that were wanted are not kept, because they would have taken too much.
+    /// Whether matches that were wanted are not kept, because they would have taken too many bytes.
     pub(super) is_full: bool,
-    /// The last lines, as far as they may be context of a match to come, and whether bytes were replaced in each.
+    /// The last lines that may be context of the next match, and whether bytes were replaced in each.
     recent: VecDeque<(String, bool)>,
-    /// From here on, what was found may still lack context after it.
+    /// The index in `found` of the first match that may still lack context after it.
     unfinished: usize,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Counts a match and keeps it where it is wanted; `false` where the file has had its share.
+    /// Counts a match and keeps it if it is wanted; returns `false` if the file has its most matches already.
     fn add(&mut self, line_number: u64, bytes: &[u8]) -> bool {
         if self.wanted.max.is_some_and(|max| self.count >= max) {
             self.is_cut = true;
@@ -106,7 +106,7 @@ impl<'a> Lines<'a> {
         true
     }
 
-    /// Where in `text` the pattern matches.
+    /// Returns the ranges of `text` that the pattern matches.
     fn matches_in(&self, text: &str) -> Vec<Range<usize>> {
         let mut spans = Vec::new();
         // A pattern that cannot be searched was refused before.
@@ -117,7 +117,7 @@ impl<'a> Lines<'a> {
         spans
     }
 
-    /// Remembers lines as context of the matches before and after them; a match is context of its neighbours too.
+    /// Remembers lines as context of the matches before and after them; a match is context of its neighbours, too.
     fn surround(&mut self, bytes: &[u8], newest: usize) {
         let has_context = self.wanted.before > 0 || self.wanted.after > 0;
         let is_complete = self.found.len() >= self.wanted.keep && self.unfinished == self.found.len();
@@ -145,11 +145,13 @@ impl<'a> Lines<'a> {
             .count();
     }
 
-    /// Where what is kept takes too much, keeps the matches that are complete, or the first alone, and only counts from here on.
+    /// If the kept matches take too many bytes, keeps only those with complete context, or the first alone, and no
+    /// later ones.
     fn fit(&mut self) {
         if self.is_full || self.bytes <= self.wanted.max_bytes {
             return;
         }
+        // Without context after it, a match is complete as soon as it is found.
         let complete = match self.wanted.after {
             0 => self.found.len(),
             _ => self.unfinished,
@@ -163,13 +165,14 @@ impl<'a> Lines<'a> {
         let earlier = self.found.len();
         let goes_on = self.add(line_number, bytes);
         if goes_on {
+            // The match is context of those before it, but not of itself.
             self.surround(bytes, earlier);
             self.fit();
         }
         goes_on
     }
 
-    /// Takes a block of adjacent matches apart: matches that share a line stay together.
+    /// Splits a block of adjacent matches; matches that share a line stay together.
     fn add_block(&mut self, matched: &SinkMatch<'_>) -> io::Result<bool> {
         let block = matched.bytes_range_in_buffer();
         let mut line_number = matched.line_number().unwrap_or(1);
@@ -184,7 +187,7 @@ impl<'a> Lines<'a> {
         Ok(true)
     }
 
-    /// The ranges of whole lines that the matches in `block` span.
+    /// Returns the ranges of whole lines that the matches in `block` span.
     fn spans(&self, buffer: &[u8], block: Range<usize>) -> io::Result<Vec<Range<usize>>> {
         let mut spans: Vec<Range<usize>> = Vec::new();
         let mut from = block.start;
@@ -199,6 +202,7 @@ impl<'a> Lines<'a> {
                 Some(last) if lines.start < last.end => last.end = last.end.max(lines.end),
                 _ => spans.push(lines),
             }
+            // An empty match must not be found again and again.
             from = found.end().max(found.start() + 1);
         }
         if spans.is_empty() {
@@ -208,7 +212,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The lines within `block` that `found` touches.
+/// Returns the range of the lines within `block` that `found` touches.
 fn whole_lines(buffer: &[u8], block: &Range<usize>, found: Range<usize>) -> Range<usize> {
     let start =
         memchr::memrchr(b'\n', &buffer[block.start..found.start]).map_or(block.start, |at| block.start + at + 1);
@@ -222,7 +226,7 @@ fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The text of a line without its ending, and whether bytes were replaced in it.
+/// Returns the text of a line without its ending, and whether bytes were replaced in it.
 fn text(line: &[u8]) -> (String, bool) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -236,7 +240,7 @@ impl Sink for Lines<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
-        // Lines that do not match come one by one.
+        // An inverted search reports its lines one by one, even with a pattern that spans lines.
         if searcher.multi_line_with_matcher(self.matcher) && !searcher.invert_match() {
             return self.add_block(matched);
         }
@@ -250,6 +254,7 @@ impl Sink for Lines<'_> {
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
+        // Lines are missing here, so the lines on one side are not context of matches on the other.
         self.recent.clear();
         self.unfinished = self.found.len();
         Ok(true)

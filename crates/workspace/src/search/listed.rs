@@ -1,8 +1,9 @@
 //! Directories made from the lists of a storage that has no handles.
 //!
-//! The whole stretch that a search is about is listed first ([`super::far`]), because that is cheap on every storage while a list for each
-//! directory may not be. The walk then runs on its own threads as on any other storage; what it needs to read it asks for through a
-//! channel, and the future of the search answers, so that a storage is driven by the runtime it belongs to.
+//! The whole part of the tree that a search covers is listed first, because that is cheap on every storage while a list
+//! for each directory may not be. The walk then runs on its own threads as on any other storage. It asks for content
+//! through a channel, and the future of the search answers, so that a storage is driven by the runtime that it belongs
+//! to.
 
 use std::io;
 use std::io::Read;
@@ -17,17 +18,17 @@ use garret_core::{
     OpenFile, ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
 };
 
-/// What the walk asks of the storage.
+/// A question of the walk to the storage.
 pub(super) enum Question {
     Read(WsPath, oneshot::Sender<Result<Bytes>>),
     Kind(WsPath, oneshot::Sender<Result<EntryKind>>),
 }
 
-/// Answers questions until nobody can ask any more, some at a time.
+/// Answers questions, up to `concurrency` at a time, until all senders are gone.
 pub(super) async fn answer(storage: &dyn Storage, concurrency: usize, questions: mpsc::UnboundedReceiver<Question>) {
     questions
         .for_each_concurrent(concurrency, |question| async move {
-            // Who asked may be gone: the search was cancelled.
+            // A reply cannot be sent if the search was cancelled; then nobody needs it.
             match question {
                 Question::Read(path, reply) => drop(reply.send(read(storage, &path).await)),
                 Question::Kind(path, reply) => drop(reply.send(kind(storage, &path).await)),
@@ -52,17 +53,17 @@ async fn kind(storage: &dyn Storage, path: &WsPath) -> Result<EntryKind> {
     storage.stat(path, options).await.map(|stat| stat.kind)
 }
 
-/// A list.
+/// A list of entries of a storage.
 #[derive(Debug)]
 pub(super) struct List {
-    /// Below this path the list is complete, as far as it is looked at.
+    /// The path below which the list has every entry that the search looks at.
     pub(super) complete: WsPath,
-    /// In the byte order of the paths.
+    /// The entries, in the byte order of their paths.
     pub(super) entries: Vec<Entry>,
 }
 
 impl List {
-    /// The root of the storage, with what this list has.
+    /// Returns the root directory of the storage, made from this list.
     pub(super) fn rooted(
         self,
         questions: mpsc::UnboundedSender<Question>,
@@ -81,7 +82,7 @@ impl List {
     }
 }
 
-/// The list and the way to ask for more.
+/// The list, and the means to ask the storage for more.
 #[derive(Debug)]
 struct Listing {
     complete: WsPath,
@@ -96,7 +97,7 @@ impl Listing {
         place.ok().map(|place| &self.entries[place])
     }
 
-    /// Where the entries from `path` on begin.
+    /// Returns the index of the first entry at or after `path`.
     fn place(&self, path: &[u8]) -> usize {
         self.entries.partition_point(|entry| entry.path.as_bytes() < path)
     }
@@ -105,10 +106,12 @@ impl Listing {
         let (reply, answer) = oneshot::channel();
         let gone = || Error::new(ErrorKind::Unavailable, "the search was cancelled");
         self.questions.unbounded_send(question(reply)).map_err(|_| gone())?;
+        // This is a thread of the walk; the future of the search answers on another one.
         block_on(answer).map_err(|_| gone())?
     }
 
-    /// The content of a file: from this machine, where the version that the list names lies there, and else from the storage.
+    /// Returns the content of a file: from this machine if it has the version that the list names, and else from the
+    /// storage.
     fn read(&self, path: &WsPath) -> Result<Bytes> {
         if let Some(near) = &self.near
             && let Some(entry) = self.find(&path.clone().into())
@@ -137,11 +140,12 @@ impl ListedDirectory {
         prefix
     }
 
-    /// What is at `path`, from the list where that tells.
+    /// Returns the kind of the entry at `path`, from the list if it has or rules out the entry.
     fn kind(&self, path: &EntryPath) -> Result<EntryKind> {
         let valid = usable(path)?;
         match self.listing.find(path) {
             Some(entry) => Ok(entry.kind),
+            // The list is complete here, so the entry does not exist.
             None if valid != &self.listing.complete && valid.is_within(&self.listing.complete) => {
                 Err(Error::not_found(valid))
             }
@@ -177,7 +181,7 @@ impl Directory for ListedDirectory {
 
     fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
         let path = self.path.child(name);
-        // A name that is not UTF-8 cannot be asked for, but what is below it is in the list.
+        // A storage cannot be asked for a name that is not UTF-8, but the entries below it are in the list.
         if !path.is_escaped() && self.kind(&path)? != EntryKind::Directory {
             return Err(Error::not_a_directory(usable(&path)?));
         }
@@ -239,7 +243,7 @@ fn unsupported() -> Error {
     Error::new(ErrorKind::Unsupported, "this is not a plain file that can be opened")
 }
 
-/// The content of a file, asked for when the first byte is wanted.
+/// The content of a file, which is fetched when its first byte is read.
 enum LazyContent {
     Unread(Arc<Listing>, WsPath),
     Read(Bytes),

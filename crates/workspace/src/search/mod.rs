@@ -1,14 +1,16 @@
 //! Finding files by name and by content, with one meaning on every storage.
 //!
-//! There is one walk ([`walk`]), over [`garret_core::Directory`] handles: a local storage opens real ones, and [`listed`] makes them from
-//! the lists of any other. What is ignored, hidden or out of bounds is decided once, on the way down ([`ignore`]); `glob` and `grep` are
-//! visitors of that walk. Nothing is indexed, so a search sees every write that returned before it: of files that are far away, a list tells
-//! which version each has now ([`far`]), and only the content of versions that lie at hand is not fetched.
+//! There is one walk ([`walk`]), over [`garret_core::Directory`] handles: a local storage opens real ones, and for any
+//! other storage they are made from its lists. Ignored, hidden and denied entries are left out once, on the way down
+//! ([`ignore`]); `glob` and `grep` are visitors of that walk. Nothing is indexed, so a search sees every write that
+//! returned before it. For remote files, a list tells the current version of each; content is fetched unless this
+//! machine has that very version.
 //!
-//! What both leave out unless asked: everything named `.git`, and what `.gitignore`, `.ignore` and `.git/info/exclude` exclude, as
-//! ripgrep reads them with `--no-require-git`. Those files count from the root of the workspace (or scope) down, whether or not policy
-//! lets them be read: they can only take results away. Links are named by `glob` and skipped by `grep`, and never followed, except where
-//! the path to search is itself a link that stays inside; results then carry the real path.
+//! Unless the request says otherwise, both leave out everything named `.git` and all paths that `.gitignore`, `.ignore`
+//! and `.git/info/exclude` exclude, as ripgrep reads these files with `--no-require-git`. They count from the root of
+//! the workspace (or scope) down, whether or not the policy lets them be read: they can only take results away. Links
+//! are named by `glob` and skipped by `grep`, and never followed. Only the path to search may itself be a link that
+//! stays inside; results then carry the real path.
 
 mod far;
 mod gather;
@@ -30,7 +32,7 @@ pub use glob::{GlobFound, GlobRequest};
 pub use grep::{FileCount, GrepFound, GrepMatch, GrepOutput, GrepRequest};
 pub use plan::GrepSink;
 
-/// The most skipped files that a result names; `skipped_count` tells how many there were.
+/// The most skipped files that a result names; `skipped_count` is the number of all.
 pub const MAX_SKIPPED: usize = 1_000;
 
 /// A file or directory that a search left out although it was asked for.
@@ -42,7 +44,7 @@ pub struct Skipped {
     pub reason: &'static str,
 }
 
-/// What a search did not look at, because a limit of the storage says so.
+/// The paths that a search did not look at because of a limit of the storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
     /// Everything that comes after this path in byte order.

@@ -13,14 +13,14 @@ use globset::{GlobMatcher, GlobSet, GlobSetBuilder};
 #[derive(Debug)]
 pub(super) struct PathGlob {
     whole: GlobSet,
-    /// A matcher a component, `None` for `**`; they tell which directories can hold a match.
+    /// One matcher for each component, `None` for `**`; they decide which directories can hold a match.
     components: Vec<Option<GlobMatcher>>,
     /// The directories that every match lies below, by name.
     literal: Vec<String>,
 }
 
 impl PathGlob {
-    /// Reads a pattern; one that is no glob, or would lead above its directory, is `invalid`.
+    /// Reads a pattern; one that is not a glob, or would lead above its directory, is `invalid`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let pattern = tidy(text)?;
         let wrong = |why: String| wrong_glob("pattern", text, &why);
@@ -30,7 +30,7 @@ impl PathGlob {
             "**" => Ok(None),
             part => matcher(part).map(Some),
         };
-        // A brace or a class may hold a slash, and then the parts are no globs of their own: a match may be anywhere.
+        // A brace or a class may hold a slash, and then the parts are not globs by themselves: a match may be anywhere.
         let parts = pattern.split('/').map(component).collect::<Result<_, _>>();
         let components = parts.unwrap_or_else(|_| vec![None]);
         // A set of one, because sets have shortcuts for common shapes such as `**/*.rs`.
@@ -43,8 +43,9 @@ impl PathGlob {
         })
     }
 
-    /// Where every match lies: below these directories, and whether it may be deeper than right there.
+    /// Returns the part of the tree that holds every match.
     pub(super) fn narrow(&self) -> Narrow {
+        // One component names the entry itself; more of them, or a `**`, lead into further directories.
         let rest = &self.components[self.literal.len().min(self.components.len())..];
         Narrow {
             directories: self.literal.clone(),
@@ -56,7 +57,7 @@ impl PathGlob {
         self.whole.is_match(as_path(path))
     }
 
-    /// Whether something below the directory `path` can match.
+    /// Returns whether a path below the directory `path` can match.
     pub(super) fn reaches_below(&self, path: &[u8]) -> bool {
         let mut components = self.components.iter();
         for name in path.split(|byte| *byte == b'/') {
@@ -70,17 +71,17 @@ impl PathGlob {
     }
 }
 
-/// The part below its start that a search can find something in.
+/// The part of the tree, below the start of a search, that can hold a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Narrow {
-    /// The names of the directories that lead there.
+    /// The names of the directories that lead to the directory that holds every match.
     pub(super) directories: Vec<String>,
-    /// Whether what lies below the directories there counts too.
+    /// Whether matches may also lie in directories below that one.
     pub(super) is_deep: bool,
 }
 
 impl Narrow {
-    /// Everything below the start.
+    /// Returns the whole tree below the start.
     pub(super) fn nothing() -> Self {
         Self {
             directories: Vec::new(),
@@ -89,7 +90,7 @@ impl Narrow {
     }
 }
 
-/// The leading directories of a glob that are plain names.
+/// Returns the leading directories of a glob that are plain names.
 fn literal_directories(pattern: &str) -> Vec<String> {
     let is_plain =
         |part: &&str| !part.is_empty() && *part != "." && !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
@@ -100,8 +101,8 @@ fn literal_directories(pattern: &str) -> Vec<String> {
     directories.split('/').take_while(is_plain).map(str::to_owned).collect()
 }
 
-/// Which files a search by content is about. A glob without a slash speaks of names at any depth, one with a slash of paths below the
-/// directory that is searched; an excluded directory takes with it what is inside.
+/// The globs that select the files of a search by content. A glob without a slash matches names at any depth, one with
+/// a slash paths below the directory that is searched; an excluded directory excludes everything inside it.
 #[derive(Debug)]
 pub(super) struct Selection {
     include: Option<Globs>,
@@ -117,17 +118,19 @@ impl Selection {
         })
     }
 
-    /// Where everything lies that this selects.
+    /// Returns the part of the tree that holds all files which the globs of `include` select.
     pub(super) fn narrow(include: &[String]) -> Narrow {
         let mut narrow = Narrow::nothing();
-        let mut patterns = include
-            .iter()
-            .map(|text| match text.trim_end_matches('/').contains('/') {
-                true => literal_directories(from_root(text)),
-                // It speaks of names at any depth.
-                false => Vec::new(),
-            });
+        let mut patterns = include.iter().map(|text| {
+            if text.trim_end_matches('/').contains('/') {
+                literal_directories(from_root(text))
+            } else {
+                // A glob without a slash matches names at any depth.
+                Vec::new()
+            }
+        });
         narrow.directories = patterns.next().unwrap_or_default();
+        // One list has to hold the matches of all globs, so only the directories that they have in common count.
         for directories in patterns {
             let common = narrow
                 .directories
@@ -187,7 +190,8 @@ impl Globs {
     }
 }
 
-/// The pattern without the ways to say "from the root" and without a trailing slash.
+/// Returns the pattern without a prefix that means the root and without a trailing slash; refuses `..` and an empty
+/// pattern.
 fn tidy(text: &str) -> Result<&str> {
     let pattern = from_root(text);
     if pattern.split('/').any(|part| part == "..") {

@@ -1,4 +1,4 @@
-//! A search by content made ready: the compiled pattern, and one searcher a thread.
+//! A prepared search by content: the compiled pattern, and one searcher for each thread.
 
 use std::fmt;
 use std::io;
@@ -18,8 +18,9 @@ use super::walk::{Spot, Visitor, is_gone};
 use super::{GrepOutput, GrepRequest, MAX_SKIPPED, Skipped, shown};
 use crate::Workspace;
 
-/// Patterns come from a model: what they compile to is bounded, and so is what a thread caches while it searches.
+/// The most bytes of a compiled pattern. It is bounded because patterns come from a model.
 const MAX_REGEX_BYTES: usize = 16 << 20;
+/// The most bytes that a thread caches for the pattern while it searches.
 const MAX_REGEX_CACHE_BYTES: usize = 64 << 20;
 const MAX_PATH_BYTES: usize = 4096;
 
@@ -28,7 +29,7 @@ const MAX_PATH_BYTES: usize = 4096;
 pub struct GrepSink(Arc<dyn Fn(Vec<GrepMatch>) + Send + Sync>);
 
 impl GrepSink {
-    /// Has `take` called with the matches of one file at a time.
+    /// Creates a sink that calls `take` with the matches of one file at a time.
     pub fn new(take: impl Fn(Vec<GrepMatch>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(take))
     }
@@ -40,25 +41,25 @@ impl fmt::Debug for GrepSink {
     }
 }
 
-/// What every thread of a search shares.
+/// The parts of a search that all threads share.
 pub(super) struct Plan {
     matcher: RegexMatcher,
-    /// `None` where the one file to search was named.
+    /// The files to search; `None` if the request names one file.
     selection: Option<Selection>,
     wanted: Wanted,
     is_multi_line: bool,
     is_inverted: bool,
     max_file_bytes: u64,
-    /// How many bytes of a path in the storage lead to the root of the view, their slash included.
+    /// The length of the path from the root of the storage to the root of the view, its slash included.
     base: usize,
-    /// Whose rules deny files that have several names.
+    /// The workspace whose policy may deny files that have several names.
     workspace: Workspace,
     sink: Option<GrepSink>,
     pub(super) gather: Gather,
     pub(super) totals: Totals,
 }
 
-/// What was counted on all threads.
+/// The counts of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) matches: AtomicU64,
@@ -88,6 +89,7 @@ impl Plan {
                 before: request.before,
                 after: request.after,
                 max_bytes: request.max_bytes,
+                // Lines of an inverted search have no match to mark.
                 spans: request.with_spans && !request.invert,
             },
             is_multi_line: request.multiline,
@@ -101,12 +103,13 @@ impl Plan {
         })
     }
 
-    /// Whether the opened file may not be read, because another name of it is denied.
+    /// Returns whether the opened file may not be read, because another name of it is denied.
     fn is_denied(&self, path: &[u8], file: Option<HardLinkedFile>) -> Result<bool> {
         let path = || EntryPath::from_bytes(path.to_vec());
-        match self.workspace.may_be_denied(file) {
-            true => self.workspace.is_denied_file(&path(), file),
-            false => Ok(false),
+        if self.workspace.may_be_denied(file) {
+            self.workspace.is_denied_file(&path(), file)
+        } else {
+            Ok(false)
         }
     }
 
@@ -141,6 +144,7 @@ fn matcher(request: &GrepRequest) -> Result<RegexMatcher> {
         .word(request.whole_word)
         .size_limit(MAX_REGEX_BYTES)
         .dfa_size_limit(MAX_REGEX_CACHE_BYTES);
+    // A pattern with a newline in it is then refused, with the hint to set `multiline`.
     if !request.multiline {
         builder.line_terminator(Some(b'\n'));
     }
@@ -148,7 +152,7 @@ fn matcher(request: &GrepRequest) -> Result<RegexMatcher> {
 }
 
 fn wrong_pattern(error: &grep_regex::Error) -> Error {
-    // The text shows the pattern, in several lines; whatever the pattern has in it must not reach a terminal.
+    // The text shows the pattern, in several lines; control characters of the pattern must not reach a terminal.
     let text = error.to_string();
     let text = text.lines().map(printable).collect::<Vec<_>>().join("\n");
     let hint = match error.kind() {
@@ -173,6 +177,7 @@ impl Contents<'_> {
     fn skip(&mut self, path: &[u8], reason: &'static str) {
         self.skipped_count += 1;
         self.skipped.push(Skipped::new(&path[self.plan.base..], reason));
+        // Sorted only now and then: that bounds the list at little cost for each file.
         if self.skipped.len() >= 2 * MAX_SKIPPED {
             keep_first(&mut self.skipped);
         }
@@ -180,6 +185,7 @@ impl Contents<'_> {
 
     fn skip_for(&mut self, path: &[u8], error: &Error) {
         match error.kind() {
+            // As if the walk had come after the file was deleted.
             _ if is_gone(error) => {}
             ErrorKind::Unsupported => self.skip(path, "special_file"),
             kind => self.skip(path, kind.as_str()),
@@ -191,9 +197,10 @@ impl Contents<'_> {
         self.plan.selection.as_ref().is_none_or(takes)
     }
 
-    /// Searches one file, and counts and keeps what is found.
+    /// Searches one file, and counts and keeps its matches.
     fn search(&mut self, path: &[u8], name: &[u8], directory: &dyn Directory) -> Result<()> {
         let file = directory.open_file(name)?;
+        // Asked of the opened file: another file may have got this name since the directory was listed.
         if self.plan.is_denied(path, file.hard_linked)? {
             return Ok(());
         }
@@ -203,6 +210,7 @@ impl Contents<'_> {
         }
         let plan = self.plan;
         let mut wanted = plan.wanted;
+        // A file that is not among the first results is still searched, because the counts are of all files.
         if !plan.gather.wants(path) {
             wanted.keep = 0;
         }
@@ -241,7 +249,7 @@ impl Contents<'_> {
     }
 }
 
-/// The error behind what a reader gave: a storage's own where it came through one.
+/// Returns the error of the storage that an I/O error carries, or else one made from its kind.
 fn cause(error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::PermissionDenied => ErrorKind::Denied,
@@ -275,7 +283,7 @@ impl Visitor for Contents<'_> {
     }
 
     fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
-        // A link is another name of something that is searched where it is, or lies outside.
+        // The target of a link is searched under its own path, or lies outside.
         if spot.kind == EntryKind::Symlink || !self.is_selected(spot) {
             return;
         }
@@ -292,7 +300,7 @@ impl Visitor for Contents<'_> {
     }
 }
 
-/// Why an entry cannot be searched whatever is in it.
+/// Returns the reason for which an entry cannot be searched, whatever its content is.
 fn unusable(spot: Spot<'_>) -> Option<&'static str> {
     if spot.kind == EntryKind::Other {
         return Some("special_file");
@@ -304,7 +312,7 @@ fn unusable(spot: Spot<'_>) -> Option<&'static str> {
 }
 
 impl Drop for Contents<'_> {
-    /// Hands over what was skipped on this thread.
+    /// Hands over the files that were skipped on this thread.
     fn drop(&mut self) {
         let totals = &self.plan.totals;
         totals.skipped_count.fetch_add(self.skipped_count, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Running a search away from the threads that drive futures, and ending it when nobody waits for it any more.
+//! Runs a search away from the threads that drive futures, and ends it when its future is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use super::walk::{Coverage, Start, Visitor, Walk, broken, threads};
 use crate::Workspace;
 use crate::admit::Names;
 
-/// What is searched: a directory, or one file.
+/// The directory or the file to search.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     /// Its path in the storage, links resolved.
@@ -24,7 +24,7 @@ pub(super) struct Place {
 }
 
 impl Workspace {
-    /// Finds what `path` names and checks that it may be searched. A link is followed where it stays inside.
+    /// Resolves `path` and checks that it may be searched. A link is followed if it stays inside.
     pub(super) async fn place(&self, path: &str) -> Result<Place> {
         if !self.has_search() {
             return Err(not_searched());
@@ -36,6 +36,7 @@ impl Workspace {
             with_version: false,
         };
         let stat = self.storage().stat(&real, options).await?;
+        // A file that is named as the path is read, not only walked over: it must be readable under all its names.
         if stat.kind != EntryKind::Directory {
             self.admit_path(target.shown, Names::Content, &[Access::Read]).await?;
             self.check_file(&real, stat.hard_linked).await?;
@@ -43,7 +44,8 @@ impl Workspace {
         Ok(Place { real, kind: stat.kind })
     }
 
-    /// Runs `search` on a thread of its own, over the files at `place` that `scope` leaves. Dropping the future ends it at the next file.
+    /// Runs `search` on a thread of its own, over the files at `place` that `scope` selects. Dropping the future ends
+    /// the search at the next file.
     pub(super) async fn search<T: Send + 'static>(
         &self,
         place: Place,
@@ -55,6 +57,7 @@ impl Workspace {
             Some(root) => (root, None),
             None => self.listed_root(&place, &scope, questions.clone()).await?,
         };
+        // The loop that answers below ends when every sender is gone; only directories that ask may keep one.
         drop(questions);
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let _cancel_on_drop = CancelOnDrop(Arc::clone(&is_cancelled));
@@ -64,10 +67,11 @@ impl Workspace {
             place,
             coverage: scope.coverage,
             left_out,
-            threads: match self.is_far() {
-                // Most of them wait for an answer most of the time.
-                true => self.shared.reach.search_concurrency.max(threads()),
-                false => threads(),
+            threads: if self.is_far() {
+                // Most of the threads wait for an answer most of the time.
+                self.shared.reach.search_concurrency.max(threads())
+            } else {
+                threads()
             },
             is_cancelled,
         };
@@ -93,7 +97,7 @@ impl Workspace {
             with_rules: !scope.coverage.include_ignored,
         };
         let near = self.shared.near.clone();
-        // Where one file is searched nothing is listed, and the list is complete below that file alone.
+        // To search one file nothing is listed, and the list is complete below that file alone.
         let found = match place.kind {
             EntryKind::Directory => self.list_wanted(&wanted).await?,
             _ => wanted.nothing(),
@@ -106,7 +110,7 @@ impl Workspace {
     }
 }
 
-/// What of a place a search is about.
+/// The part of a directory that a search covers.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     pub(super) coverage: Coverage,
@@ -116,7 +120,7 @@ pub(super) struct Scope {
 /// A search on its thread.
 pub(super) struct Search {
     pub(super) workspace: Workspace,
-    /// What the storage has, and a limit left out.
+    /// The paths of the storage that a limit left out.
     pub(super) left_out: Option<LeftOut>,
     root: Box<dyn Directory>,
     place: Place,
@@ -126,13 +130,13 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Whether files may be missing from what is searched, because the view of the past does not have them. A file that is searched
-    /// alone is there.
+    /// Returns whether files may be missing from the search, because the view of the past does not have all of them. A
+    /// file that is searched alone is there.
     pub(super) fn is_incomplete(&self) -> bool {
         self.workspace.shared.is_partial && self.place.kind == EntryKind::Directory
     }
 
-    /// Shows the visitors everything that the search covers, and returns them.
+    /// Shows every entry that the search covers to a visitor, and returns the visitors.
     pub(super) fn walk<V: Visitor>(self, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let base = &self.workspace.view.base;
         let walk = Walk {

@@ -1,8 +1,8 @@
 //! The walk: every directory below a start, by handle, on several threads.
 //!
-//! Work is a stack that the threads share: directories to open, and stretches of the files of large ones. A directory is opened when its
-//! turn comes, through the handle of the one above, so that few handles are open at a time and no path is ever resolved twice. Order is
-//! whatever the threads make of it; visitors collect, and sort at the end.
+//! The threads share a stack of jobs: directories to open, and stretches of the files of large directories. A directory
+//! is opened when its turn comes, through the handle of its parent, so that few handles are open at a time and no path
+//! is ever resolved twice. Entries come in no particular order; visitors collect them, and sort at the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -17,7 +17,7 @@ const MAX_THREADS: usize = 12;
 /// The most files of one directory that one thread takes at once.
 const STRETCH: usize = 32;
 
-/// What a walk leaves out before a visitor is asked.
+/// The kinds of entries that a walk covers; all others are left out before a visitor sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Coverage {
     pub(super) hidden: bool,
@@ -25,12 +25,12 @@ pub(super) struct Coverage {
     pub(super) include_git: bool,
 }
 
-/// An entry that the walk has come to.
+/// An entry that the walk shows to a visitor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot<'a> {
     /// Its path below the root of the storage.
     pub(super) path: &'a [u8],
-    /// How many bytes of `path` lead to the start of the walk, their slash included.
+    /// The length of the part of `path` that leads to the start of the walk, its slash included.
     pub(super) start: usize,
     pub(super) kind: EntryKind,
 }
@@ -41,23 +41,23 @@ impl<'a> Spot<'a> {
         &self.path[slash..]
     }
 
-    /// The path below the start of the walk.
+    /// Returns the path below the start of the walk.
     pub(super) fn relative(&self) -> &'a [u8] {
         &self.path[self.start..]
     }
 }
 
-/// What is done on one thread of a walk.
+/// Receives the entries of a walk on one thread.
 pub(super) trait Visitor: Send {
-    /// Sees a directory, and says whether the walk goes into it; `directory` is the one that holds it.
+    /// Receives a directory, and returns whether the walk goes into it; `directory` is its parent.
     fn enter(&mut self, spot: Spot<'_>, directory: &dyn Directory) -> bool;
-    /// Sees anything else; `directory` holds it.
+    /// Receives any other entry; `directory` is its parent.
     fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory);
-    /// Sees a directory that cannot be read.
+    /// Receives a directory that cannot be read.
     fn fail(&mut self, path: &[u8], error: &Error);
 }
 
-/// Where a walk begins.
+/// The directory at which a walk begins.
 pub(super) struct Start {
     directory: Box<dyn Directory>,
     path: WsPath,
@@ -65,7 +65,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Goes down from the root of the storage to `path`, by names alone, and picks up the rules from `base` on.
+    /// Opens the directory at `path`, name by name from the root of the storage, and collects the ignore rules from
+    /// `base` on.
     pub(super) fn at(root: Box<dyn Directory>, base: &WsPath, path: &WsPath) -> Result<Self> {
         let mut start = Self {
             directory: root,
@@ -100,18 +101,18 @@ impl Start {
     }
 }
 
-/// A walk that is set up.
+/// The settings of a walk.
 pub(super) struct Walk<'a> {
     pub(super) coverage: Coverage,
-    /// Whose rules hide paths.
+    /// The workspace whose policy hides paths.
     pub(super) workspace: &'a Workspace,
     pub(super) threads: usize,
-    /// Whether a visit mostly waits, so that every thread should have one.
+    /// Whether the files are remote, so that a visit mostly waits.
     pub(super) is_far: bool,
     pub(super) is_cancelled: &'a AtomicBool,
 }
 
-/// A directory under way.
+/// A directory that was opened.
 struct Node {
     handle: Box<dyn Directory>,
     path: Vec<u8>,
@@ -129,7 +130,7 @@ enum Job {
     },
 }
 
-/// The stack of work and who is at it.
+/// The jobs to do, and the number of threads that work on one.
 #[derive(Default)]
 struct Stack {
     jobs: Vec<Job>,
@@ -142,7 +143,8 @@ struct Shared {
 }
 
 impl Walk<'_> {
-    /// Walks everything below `start` with a visitor a thread, and returns the visitors. A start that cannot be read is an error.
+    /// Walks everything below `start` with one visitor for each thread, and returns the visitors. A start that cannot
+    /// be read is an error.
     pub(super) fn run<V: Visitor>(&self, start: Start, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let start_length = if start.path.is_root() {
             0
@@ -157,6 +159,7 @@ impl Walk<'_> {
         let entries = start.directory.entries()?;
         let path = start.path.as_str().as_bytes().to_vec();
         first.expand(start.directory, path, start.rules.as_ref(), entries);
+        // A small directory is done by now, without the cost of starting threads.
         if first.found.is_empty() {
             return Ok(vec![first.visitor]);
         }
@@ -167,6 +170,7 @@ impl Walk<'_> {
             .jobs
             .append(&mut first.found);
         thread::scope(|scope| {
+            // If the system refuses a thread, the walk goes on with those it has.
             let others: Vec<_> = (1..self.threads)
                 .map_while(|_| {
                     let mut worker = self.worker(start_length, visitor());
@@ -196,13 +200,14 @@ impl Walk<'_> {
     }
 }
 
-/// How many threads a walk uses; asked once, because the answer may cost several reads of system files.
+/// Returns the number of threads that a walk uses.
 pub(super) fn threads() -> usize {
+    // Asked once, because the answer may cost several reads of system files.
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
 }
 
-/// A thread of a search panicked.
+/// Returns the error for a thread of a search that panicked.
 pub(super) fn broken() -> Error {
     Error::new(ErrorKind::Internal, "a thread of the search failed")
 }
@@ -213,9 +218,9 @@ struct Worker<'a, V> {
     has_path_rules: bool,
     start: usize,
     visitor: V,
-    /// The path of the entry under way, in a buffer that is used again.
+    /// The path of the current entry, in a buffer that is reused.
     path: Vec<u8>,
-    /// Work found and not yet on the stack.
+    /// Jobs that were found and are not yet on the stack.
     found: Vec<Job>,
 }
 
@@ -232,10 +237,11 @@ impl<V: Visitor> Worker<'_, V> {
         }
     }
 
-    /// Hands over what was found and takes the next job; `None` when there is no more work and none can come.
+    /// Puts the jobs that were found on the stack and takes the next one; `None` if there is none and none can come.
     fn next(&mut self, shared: &Shared, was_busy: bool) -> Option<Job> {
         let mut stack = shared.stack.lock().expect("no holder panics");
         stack.busy -= usize::from(was_busy);
+        // This thread takes one of the jobs itself; only for more are others woken.
         if self.found.len() > 1 {
             shared.changed.notify_all();
         }
@@ -247,6 +253,7 @@ impl<V: Visitor> Worker<'_, V> {
                 stack.busy += 1;
                 return Some(job);
             }
+            // A busy thread may still find jobs, so an empty stack alone is not the end.
             if stack.busy == 0 {
                 return None;
             }
@@ -262,7 +269,7 @@ impl<V: Visitor> Worker<'_, V> {
         self.set_path(&parent.path, name);
         let opened = parent.handle.open_directory(name);
         let rules = parent.rules.clone();
-        // The handle above is not needed any more, unless by a directory beside this one.
+        // The handle of the parent is closed here, unless a sibling of this directory still needs it.
         drop(parent);
         let read = opened.and_then(|directory| Ok((directory.entries()?, directory)));
         match read {
@@ -272,7 +279,7 @@ impl<V: Visitor> Worker<'_, V> {
         }
     }
 
-    /// Takes a directory apart: what lies in it becomes work, but for a first stretch of files, which is done at once.
+    /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at once.
     fn expand(
         &mut self,
         handle: Box<dyn Directory>,
@@ -280,9 +287,10 @@ impl<V: Visitor> Worker<'_, V> {
         above: Option<&Arc<IgnoreRules>>,
         entries: Vec<DirectoryEntry>,
     ) {
-        let rules = match self.walk.coverage.include_ignored {
-            true => None,
-            false => rules_in(&*handle, &path, RuleFiles::among(&entries), above),
+        let rules = if self.walk.coverage.include_ignored {
+            None
+        } else {
+            rules_in(&*handle, &path, RuleFiles::among(&entries), above)
         };
         let node = Arc::new(Node { handle, path, rules });
         let mut files = Vec::with_capacity(entries.len());
@@ -300,6 +308,7 @@ impl<V: Visitor> Worker<'_, V> {
                 });
             }
         }
+        // A visit of a remote file mostly waits, so each one is a job of its own, for as many threads as there are.
         let (stretch, own) = if self.walk.is_far { (1, 0) } else { (STRETCH, STRETCH) };
         while files.len() > own {
             let files = files.split_off(files.len() - stretch);
@@ -324,7 +333,7 @@ impl<V: Visitor> Worker<'_, V> {
         }
     }
 
-    /// Whether the entry is part of the walk; leaves its path in the buffer.
+    /// Returns whether the entry is part of the walk; leaves its path in the buffer.
     fn covers(&mut self, node: &Node, entry: &DirectoryEntry) -> bool {
         let coverage = self.walk.coverage;
         if !coverage.include_git && entry.name == b".git" {
@@ -346,6 +355,7 @@ impl<V: Visitor> Worker<'_, V> {
 
     fn is_visible(&self, is_directory: bool) -> bool {
         let entry = || EntryPath::from_bytes(self.path.clone());
+        // Without rules on paths nothing is hidden, and the path need not be copied.
         !self.has_path_rules || self.walk.workspace.is_entry_visible(&entry(), is_directory)
     }
 
@@ -358,7 +368,7 @@ impl<V: Visitor> Worker<'_, V> {
         self.path.extend_from_slice(name);
     }
 
-    /// Asks the visitor about the directory whose path is in the buffer.
+    /// Asks the visitor whether to go into the directory whose path is in the buffer.
     fn enters(&mut self, directory: &dyn Directory) -> bool {
         let spot = Spot {
             path: &self.path,
@@ -369,12 +379,13 @@ impl<V: Visitor> Worker<'_, V> {
     }
 }
 
-/// Wakes the others when a thread ends, so that none waits for work that nobody will bring.
+/// Wakes the other threads when one ends, so that none waits for jobs that nobody will add.
 struct WakeOthers<'a>(&'a Shared);
 
 impl Drop for WakeOthers<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
+            // The thread was at work and cannot take itself off the count; the others would wait for it forever.
             let mut stack = self.0.stack.lock().expect("a visitor panicked, not a holder");
             stack.busy -= 1;
             stack.jobs.clear();
@@ -383,7 +394,8 @@ impl Drop for WakeOthers<'_> {
     }
 }
 
-/// A file or directory that vanished or changed its kind under the walk: it is as if the walk had come later.
+/// Returns whether the error means that a file or directory vanished or changed its kind during the walk. It is then
+/// left out, as if the walk had come later.
 pub(super) fn is_gone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -1,4 +1,4 @@
-//! Commands and effects that somebody must agree to first.
+//! Approval of commands and of effects by a person.
 
 use garret_core::path::quote;
 use garret_core::{EffectsMode, Network, Origin, PathChange, Program, Result, Secrets, Stdin};
@@ -11,11 +11,11 @@ use super::{CommandLine, label};
 use crate::Workspace;
 use crate::approval::Question;
 
-/// The most characters of a variable, or of what a command reads, that an approver is shown.
+/// The most characters of a variable, or of standard input, that an approver is shown.
 const SHOWN: usize = 1_000;
 
 impl Workspace {
-    /// Asks for a command where the policy of the shell, or that of the view, says so.
+    /// Asks for approval of a command if the policy of the shell, or that of the view, demands it.
     pub(super) async fn approve_command(&self, prepared: &Prepared) -> Result<()> {
         let program = &prepared.command.program;
         let question = |shop: &Workshop| Question {
@@ -26,19 +26,19 @@ impl Workspace {
         self.approve_program(prepared.operation, program, question).await
     }
 
-    /// Asks for a program that Garret drives, where somebody needs to be asked: about the code that it runs, of which all is shown.
+    /// Asks for approval of the code that an interpreter runs, if a policy demands it. All of the code is shown.
     pub(super) async fn approve_driven(&self, driven: &Driven, prepared: &Prepared) -> Result<()> {
         let Some(judged) = &driven.judged else { return Ok(()) };
         let question = |shop: &Workshop| Question {
             command: Some(prepared.hidden.mask(&driven.label)),
-            // What it reads is the code.
+            // Its standard input is the code, which `command` shows already.
             notes: notes(shop, prepared, judged, None),
             ..self.question_of(prepared)
         };
         self.approve_program(prepared.operation, judged, question).await
     }
 
-    /// Asks for a piece of code in a program that runs already; `text` is all of it.
+    /// Asks for approval of a piece of code for an interpreter that runs already; `text` is all of the code.
     pub(super) async fn approve_piece(&self, operation: &'static str, judged: &Program, text: String) -> Result<()> {
         let question = |shop: &Workshop| Question {
             notes: surroundings(shop),
@@ -69,7 +69,7 @@ impl Workspace {
         }
     }
 
-    /// Asks whether what a command did is to be kept.
+    /// Asks for approval of the effects of a command.
     pub(super) async fn approve_effects(&self, origin: &Origin, paths: &[PathChange]) -> Result<()> {
         let shown = self.seen_paths(paths.to_vec());
         let lines = shown.iter().take(Changed::SHOWN_PATHS).map(|one| {
@@ -87,13 +87,13 @@ impl Workspace {
         let question = Question {
             command: origin.command.clone(),
             effects,
-            ..Question::of(origin.operation, &[])
+            ..Question::of(origin.operation.clone(), &[])
         };
         self.ask(question, "effects = ask").await
     }
 }
 
-/// What is unusual about a command: whatever is not so for the plainest one.
+/// Returns notes for the approver on everything about a command that differs from the defaults.
 fn notes(shop: &Workshop, prepared: &Prepared, program: &Program, reads: Option<&Stdin>) -> Vec<String> {
     let secrets = &prepared.hidden;
     let mut notes = surroundings(shop);
@@ -114,7 +114,7 @@ fn notes(shop: &Workshop, prepared: &Prepared, program: &Program, reads: Option<
     notes
 }
 
-/// What holds for every command here and need not hold elsewhere.
+/// Returns notes for the approver on the sandbox, which are the same for every command of this workspace.
 fn surroundings(shop: &Workshop) -> Vec<String> {
     let mut notes = Vec::new();
     if shop.is_on_host() {

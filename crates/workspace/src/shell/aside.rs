@@ -1,12 +1,13 @@
-//! The names of the branches on which the work of commands is put where others were at the same files. By its name such a branch is known
-//! for what it is, whatever the ids of a workspace look like: made and recognised here, and given to no other branch.
+//! Names of conflict branches. The effects of a command go on such a branch if others changed the same files meanwhile.
+//! These names are made and recognised here, whatever the ids of a workspace look like, and no other branch may have
+//! one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use garret_core::path::quote;
 use garret_core::{Error, Result};
 
-/// The operations whose work may go on a branch.
+/// The operations whose effects may go on a conflict branch.
 const OPERATIONS: [&str; 6] = [
     "run",
     "start",
@@ -17,15 +18,17 @@ const OPERATIONS: [&str; 6] = [
 ];
 const DIGITS: usize = 12;
 
-/// The name of the branch for the work of `operation`; `id` tells it from others.
+/// Returns the name of a conflict branch for the effects of `operation`; `id` makes it unique.
 pub(super) fn name_aside(operation: &str, id: &str) -> String {
     const BITS: u64 = (1 << (4 * DIGITS)) - 1;
+    // Ids have any form that an embedder chooses, so a hash gives the fixed form by which the name is recognised.
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     format!("{operation}-{:0DIGITS$x}", hasher.finish() & BITS)
 }
 
-/// Whether this is the name of a branch on which the work of a command was put: those are open to whoever may run commands.
+/// Whether this is the name of a conflict branch with the effects of a command. Everybody who may run commands may open
+/// such a branch.
 pub fn is_branch_of_command(name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(operation, id)| {
         let is_id = id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -33,15 +36,13 @@ pub fn is_branch_of_command(name: &str) -> bool {
     })
 }
 
-/// Refuses such a name for any other branch.
+/// Refuses the name of a conflict branch for any other branch.
 pub(crate) fn check_branch_name(name: &str) -> Result<()> {
-    match is_branch_of_command(name) {
-        false => Ok(()),
-        true => {
-            let message = format!("{} is reserved for branches with the effects of a command", quote(name));
-            Err(Error::invalid(message).hint("choose another name"))
-        }
+    if !is_branch_of_command(name) {
+        return Ok(());
     }
+    let message = format!("{} is reserved for branches with the effects of a command", quote(name));
+    Err(Error::invalid(message).hint("choose another name"))
 }
 
 #[cfg(test)]

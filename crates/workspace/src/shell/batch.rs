@@ -1,4 +1,4 @@
-//! Effects on files without a history: the same review, and one batch.
+//! Commits effects to files without a history: they pass the same review as a change, and are applied as one batch.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::images::{image_of, image_of_stat};
 use super::keep::{Keeping, Kept, Maker};
 use crate::Workspace;
 
-/// An effect that differs from what is there.
+/// An effect that differs from the present entry at its path.
 struct Step {
     path: WsPath,
     before: Option<Image>,
@@ -20,7 +20,8 @@ struct Step {
 }
 
 impl Workspace {
-    /// Puts effects into the files as one batch. What no path can name is left out, and told as dropped.
+    /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
+    /// dropped.
     pub(super) async fn keep_without_history(&self, effects: &[Effect], maker: Maker) -> Result<Keeping> {
         let (mut steps, mut left_out) = (Vec::new(), Vec::new());
         for effect in effects {
@@ -53,17 +54,19 @@ impl Workspace {
             EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
             EffectsMode::Commit => {}
         }
-        let (operation, mutations) = (maker.origin.operation, mutations(steps));
-        match maker.has_quota_turns {
-            true => self.commit_with_turns(operation, mutations, Follow::Never).await?,
-            false => self.commit(operation, mutations, Follow::Never).await?,
-        };
+        let (operation, mutations) = (maker.origin.operation.clone(), mutations(steps));
+        if maker.has_quota_turns {
+            self.commit_with_turns(operation, mutations, Follow::Never).await?;
+        } else {
+            self.commit(operation, mutations, Follow::Never).await?;
+        }
         Ok(Kept::Applied)
     }
 
     async fn step(&self, path: &WsPath, placed: &Placed) -> Result<Option<Step>> {
         let before = self.image_at(path).await?;
-        // What cannot be told counts as different.
+        // A file that cannot be compared counts as different: to write it once more does no harm, to skip it loses an
+        // effect.
         let is_same = unless_closed(is_as(self.storage(), path, before.as_ref(), placed).await)?.unwrap_or(false);
         Ok((!is_same).then(|| Step {
             path: path.clone(),
@@ -77,19 +80,20 @@ impl Workspace {
     }
 }
 
-/// Whether a storage has at `path` just what an effect says.
+/// Whether a storage has at `path` exactly the entry that an effect makes.
 pub(super) async fn has(storage: &dyn Storage, path: &WsPath, placed: &Placed) -> Result<bool> {
     let there = image_in(storage, path).await?;
     is_as(storage, path, there.as_ref(), placed).await
 }
 
-/// Whether two storages have the same at `path`: the same kind, mode and bytes, or both nothing.
+/// Whether two storages have the same entry at `path`: the same kind, mode and bytes, or none on both sides.
 pub(super) async fn have_same(one: &dyn Storage, other: &dyn Storage, path: &WsPath) -> Result<bool> {
     let (first, second) = (image_in(one, path).await?, image_in(other, path).await?);
     let (Some(first), Some(second)) = (&first, &second) else {
         return Ok(first.is_none() && second.is_none());
     };
     let is_like = (first.kind, first.size, &first.target) == (second.kind, second.size, &second.target);
+    // The image of an entry in a storage without modes has a default mode, which says nothing about the file.
     let has_modes = one.info().has_modes && other.info().has_modes;
     if !is_like || (has_modes && first.mode != second.mode) {
         return Ok(false);
@@ -105,6 +109,8 @@ async fn have_same_bytes(one: &dyn Storage, other: &dyn Storage, path: &WsPath, 
     while at < size {
         let first = read_piece(one, path, at, Precondition::Any).await?;
         let second = read_piece(other, path, at, Precondition::Any).await?;
+        // An empty piece before the end means that the file was shortened meanwhile; without this check the loop would
+        // not end.
         if first.bytes != second.bytes || first.bytes.is_empty() {
             return Ok(false);
         }
@@ -150,7 +156,7 @@ async fn has_file(
     has_content(storage, path, content).await
 }
 
-/// Whether the file at `path` has these very bytes, compared a piece at a time.
+/// Whether the file at `path` has exactly the bytes of `content`. They are compared a piece at a time.
 async fn has_content(storage: &dyn Storage, path: &WsPath, content: &Content) -> Result<bool> {
     let mut reader = content.open()?;
     let (mut piece, mut at) = (Vec::new(), 0);
@@ -165,20 +171,21 @@ async fn has_content(storage: &dyn Storage, path: &WsPath, content: &Content) ->
     Ok(true)
 }
 
-/// Whether an error of a look says that nothing is there.
+/// Whether the error of a `stat` or a read means that there is no entry at the path.
 pub(super) fn is_absence(kind: ErrorKind) -> bool {
-    // A link where a directory was is a way that no path goes any more.
+    // Somebody may have replaced a directory above the path with a file or a link; then the path leads nowhere.
     matches!(
         kind,
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
     )
 }
 
-/// What a look gave; `None` where the path cannot be looked at, because of its mode, of what it is, or of what happens there all the time.
-/// What may work a moment later is an error still: what others did there must not be passed over.
+/// Turns the error of a path that cannot be read into `None`: its mode forbids it, its kind has no content, or it
+/// changes all the time. An error that may pass, as of a storage out of reach, stays an error.
 pub(super) fn unless_closed<T>(looked: Result<T>) -> Result<Option<T>> {
     match looked {
         Ok(found) => Ok(Some(found)),
+        // To skip the path now would lose a change that others made there.
         Err(error) if is_passing(error.kind()) => Err(error),
         Err(_) => Ok(None),
     }
@@ -201,16 +208,18 @@ impl Step {
         }
     }
 
-    /// Whether what is there must go before something of another kind can come.
+    /// Whether the present entry must be removed before the new one is made, because the two differ in kind.
     fn replaces(&self) -> bool {
         let after = image_of(&self.placed).map(|image| image.kind);
+        // A link to another target is of the same kind, but no mutation changes the target of a link in place.
         self.before
             .as_ref()
             .is_some_and(|before| Some(before.kind) != after || before.kind == EntryKind::Symlink)
     }
 }
 
-/// Has each file that becomes another name of one that is there by then say which.
+/// Marks each file that is a further hard link of another file in the batch, or of one that exists already, with the
+/// path of that file.
 fn tell_names(steps: &mut [Step], effects: &[Effect]) {
     let name = |effect: &'_ Effect| match (&effect.placed, effect.path.as_path()) {
         (Placed::File { content, .. }, Some(path)) => Some((path.clone(), content.other_name()?.clone())),
@@ -232,7 +241,7 @@ fn mutations(steps: &[Step]) -> Vec<Mutation> {
     let mut mutations = Vec::new();
     let mut gone: BTreeSet<WsPath> = BTreeSet::new();
     for step in steps.iter().filter(|step| step.replaces()) {
-        // What was in a directory goes with it.
+        // The removal of a directory is recursive, and one for an entry inside it would fail.
         if !step.path.ancestry().any(|above| gone.contains(&above)) {
             gone.insert(step.path.clone());
             mutations.push(Mutation::Remove {

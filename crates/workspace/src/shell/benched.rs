@@ -1,5 +1,5 @@
-//! Files and history as they are while processes live in the background: whatever changes them does so while the processes stand still,
-//! and they see it at once.
+//! Wrappers of the storage and the history of a workspace with a shell: a change of the files is made while the
+//! background processes are paused, and the processes see it as soon as they go on.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use garret_core::{
 
 use super::workshop::Workshop;
 
-/// A storage or a history, and what lives on its files.
+/// A storage or a history, with the runtime of the commands that run on its files.
 #[derive(Debug)]
 pub(crate) struct Benched<T: ?Sized> {
     pub(crate) shop: Arc<Workshop>,
@@ -54,12 +54,12 @@ impl Storage for Benched<dyn Storage> {
     }
 }
 
-/// What a change is about to do, as far as it matters to processes that live on the same files.
+/// The paths that a change is about to touch. The live layer is prepared for them before the change is made.
 #[derive(Debug, Default)]
 pub(super) struct Foreseen {
-    /// What will go.
+    /// Paths that the change removes.
     pub(super) gone: Vec<EntryPath>,
-    /// What will be there, new or changed.
+    /// Paths that the change creates or rewrites.
     pub(super) come: Vec<EntryPath>,
 }
 
@@ -90,13 +90,15 @@ impl Foreseen {
 }
 
 impl Benched<dyn History> {
-    /// What a change of the past would do; it is asked for with a review that refuses it.
+    /// Returns the paths that an operation on the history would touch, found by a dry run of `work`.
     async fn foreseen<T, W: Future<Output = Result<T>>>(&self, work: impl FnOnce(Making) -> W) -> Foreseen {
         if !self.shop.must_foresee() {
             return Foreseen::default();
         }
         let seen: Arc<Mutex<Foreseen>> = Arc::default();
         let told = seen.clone();
+        // The contract has no dry run. A review sees all paths before anything is written, and its refusal rolls the
+        // change back.
         let making = Making {
             review: Some(Arc::new(move |paths: &[PathChange]| {
                 *told.lock().expect("no holder panics") = Foreseen::of_paths(paths);
@@ -104,7 +106,7 @@ impl Benched<dyn History> {
             })),
             ..Making::default()
         };
-        // Whatever it gives, it is asked again for good.
+        // An error of the dry run is not reported: the caller makes the change next, and gets the same error from that.
         let _ = work(making).await;
         std::mem::take(&mut *seen.lock().expect("no holder panics"))
     }

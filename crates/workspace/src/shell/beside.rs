@@ -1,9 +1,11 @@
-//! A command beside the processes in the background: on a layer of its own that begins as the live one stands.
+//! Runs a command on a side layer: a layer of its own, beside the live layer of the background processes, that begins
+//! with the same files.
 //!
-//! On the live layer, what a command does cannot be told from what the processes do meanwhile, and it sees what they see. So a command
-//! whose work may have to be forgotten, and a command of a view with other rules, has a second layer over the same bench. Everything that the
-//! live layer has is put there first, while its processes stand still; then they go on, and neither side sees the other until the command has
-//! ended and what it did is a change like any other.
+//! On the live layer, the effects of a command cannot be told from those of the processes, and the command sees the
+//! files that they see. So a command whose effects may have to be discarded, and a command of a view with other rules,
+//! gets a second layer over the same bench. The entries of the live layer are copied to it first, while the processes
+//! are paused. Then both sides go on apart, until the command has ended and its effects are committed as any other
+//! change.
 
 use std::time::Duration;
 
@@ -18,11 +20,12 @@ use super::workshop::{Workshop, is_over_limit};
 use super::{OutputSink, note};
 use crate::Workspace;
 
-/// Longer than what a file system takes for one moment: what was put on a layer before it is not taken for the command's work.
+/// Longer than one tick of the clock that dates files. Entries that were placed on a layer this long ago are older than
+/// all effects of the command.
 const MOMENT: Duration = Duration::from_millis(60);
 
 impl Workspace {
-    /// Runs a command on a layer of its own while processes live on theirs.
+    /// Runs a command on a layer of its own while background processes run on the live layer.
     pub(super) async fn run_beside(
         &self,
         seat: Seat,
@@ -34,6 +37,7 @@ impl Workspace {
         let under = shop.under(self);
         let fence = under.fence_in(shop).await?;
         let state = seat.state().clone();
+        // The time is taken before the layer is laid: a file that others change in between must count as changed since.
         let at = shop.file_time().await?;
         let laid = shop.lay(&fence, &state).await?;
         let cover = Cover::new(shop, &laid, state, (seat, turn));
@@ -56,7 +60,8 @@ impl Workspace {
             Err(error) => return Err(cover.leave_behind(&error)),
         };
         let corrupt = self.shown_corrupt(&cover.state);
-        // What became of the command does not depend on whether anybody else needs the live layer.
+        // The result of the command does not depend on the effects of the processes, so an error from them is only
+        // noted.
         if let Some((seat, _turn)) = cover.off().await? {
             seat.leave_untold(None).await;
         }
@@ -66,7 +71,7 @@ impl Workspace {
         })
     }
 
-    /// Keeps what the command did, and shows it to the processes.
+    /// Commits the effects of the command, and shows them to the background processes.
     async fn keep_beside(
         &self,
         shop: &Workshop,
@@ -81,15 +86,16 @@ impl Workspace {
             mode: prepared.effects,
             has_quota_turns: false,
         };
-        // Whoever only looks need not have the processes stand still.
+        // A preview changes no file, so it goes past the wrappers and does not pause the processes.
         let keeping = match prepared.effects {
             EffectsMode::Discard => shop.under(self).keep(&split, basis, maker).await?,
             EffectsMode::Commit | EffectsMode::Ask => self.keep(&split, basis, maker).await?,
         };
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
-        let excluded = match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
-            true => split.excluded,
-            false => Vec::new(),
+        let excluded = if is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+            split.excluded
+        } else {
+            Vec::new()
         };
         let hidden = shop.show_excluded(excluded.clone()).await?;
         if let Kept::Change(change) = &keeping.kept {
@@ -100,7 +106,7 @@ impl Workspace {
     }
 }
 
-/// Where a layer stands on which nothing runs yet.
+/// Returns the mark of the present state of a layer on which nothing runs yet.
 pub(super) async fn mark(layer: &dyn Layer) -> Result<Mark> {
     tokio::time::sleep(MOMENT).await;
     layer.pause().await?;
@@ -109,7 +115,8 @@ pub(super) async fn mark(layer: &dyn Layer) -> Result<Mark> {
     Ok(effects.mark)
 }
 
-/// What is in no history, and nowhere where the processes that hold the bench may see it.
+/// Reports an effect as dropped: its path is excluded from history, and hidden from the processes whose layer holds the
+/// bench.
 fn unseen(effect: &Effect) -> Dropped {
     Dropped {
         path: effect.path.clone(),

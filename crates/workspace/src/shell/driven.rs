@@ -1,5 +1,6 @@
-//! Programs that Garret drives itself: the interpreters behind code. They run as commands do, in the foreground on a layer of their own or
-//! on the live one; but their command lines are Garret's, and who drives them tells their output from what they report.
+//! Interpreters that Garret drives to run code. They run as commands do, in the foreground on a layer of their own or
+//! on the live layer; but Garret writes their command lines, and their caller separates the output of the code from the
+//! reports of the driver.
 
 use std::time::Duration;
 
@@ -12,27 +13,27 @@ use super::workshop::{Workshop, is_isolated};
 use super::{Changed, CommandLine, OutputSink, RunRequest, RunResult, label};
 use crate::Workspace;
 
-/// A program to drive.
+/// An interpreter to run, with the code that the policy judges.
 pub(crate) struct Driven {
     /// The operation that it is part of.
     pub(crate) operation: &'static str,
-    /// What runs.
+    /// The command that starts the interpreter.
     pub(crate) request: RunRequest,
-    /// What the policy and the approver look at; none where nobody needs to.
+    /// The program that the policy and the approver judge; `None` if no code of the caller runs.
     pub(crate) judged: Option<Program>,
-    /// How the journal names it: the first line of this, without secrets.
+    /// The code. The journal shows its first line, without secrets.
     pub(crate) label: String,
 }
 
-/// What whoever listens to a driven program needs to know.
+/// The settings for a listener to the output of an interpreter.
 pub(crate) struct Hearing {
-    /// What must be taken out of whatever is shown.
+    /// The secrets that must be masked in all output that is shown.
     pub(crate) secrets: Secrets,
-    /// How many bytes of output are kept.
+    /// The most bytes of output that are stored.
     pub(crate) most: u64,
 }
 
-/// A driven program that lives on.
+/// An interpreter that runs in the background.
 #[derive(Debug)]
 pub(crate) struct DrivenProcess {
     live: LiveProcess,
@@ -40,7 +41,7 @@ pub(crate) struct DrivenProcess {
     most: u64,
 }
 
-/// Where a driven program lives.
+/// The sandbox of an interpreter: the isolation that it gives, and the leftovers that it was opened with.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     pub(crate) isolated: bool,
@@ -49,8 +50,8 @@ pub(crate) struct Surroundings {
 }
 
 impl Workspace {
-    /// Runs a driven program in the foreground. The listener gets every byte as it was written, secrets included: it is the one who
-    /// knows what is output. Nothing of the output in the result is fit to be shown.
+    /// Runs an interpreter in the foreground. The listener gets every byte as it was written, with secrets, and must
+    /// mask them itself. The output in the result is not masked, and must not be shown.
     pub(crate) async fn run_driven<S: OutputSink>(
         &self,
         driven: Driven,
@@ -60,6 +61,8 @@ impl Workspace {
         let mut prepared = self.prepare_driven(shop, &driven)?;
         self.approve_driven(&driven, &prepared).await?;
         let mut listener = listener(Hearing {
+            // Taken out of the command, so that its output reaches the listener unmasked. Only the listener can tell
+            // output of the code from reports of the driver, and it masks the output itself.
             secrets: std::mem::take(&mut prepared.secrets),
             most: prepared.command.limits.output,
         });
@@ -67,7 +70,7 @@ impl Workspace {
         Ok((result, listener))
     }
 
-    /// Starts a driven program that lives on, on the live layer; it reads what it is written.
+    /// Starts an interpreter in the background, on the live layer, with a pipe as its standard input.
     pub(crate) async fn start_driven(&self, driven: Driven) -> Result<DrivenProcess> {
         let shop = self.workshop()?;
         let room = shop.take_room()?;
@@ -77,7 +80,7 @@ impl Workspace {
         prepared.command.stdin = Stdin::Piped;
         let (secrets, most) = (prepared.secrets.clone(), prepared.command.limits.output);
         let limits = Limits {
-            // Time is given to each call.
+            // Each call to the interpreter has its own time limit.
             wall: None,
             ..prepared.command.limits.clone()
         };
@@ -94,7 +97,8 @@ impl Workspace {
         Ok(Prepared { label, ..prepared })
     }
 
-    /// Checks and approves what a driven program that already lives is to do, of which `text` is all; gives how long it may take.
+    /// Checks and approves a piece of code for an interpreter that runs already. `text` is all of the code, for the
+    /// approver. Returns the time limit of the piece.
     pub(crate) async fn admit_driven(
         &self,
         operation: &'static str,
@@ -110,7 +114,8 @@ impl Workspace {
         Ok(timeout)
     }
 
-    /// Takes over what everything on the live layer did so far, as a change by `origin`, for whoever waits for that.
+    /// Commits the effects of all processes on the live layer so far as a change by `origin`, and returns the result
+    /// for the caller.
     pub(crate) async fn checkpoint(&self, origin: Origin) -> Result<Changed> {
         let shop = self.workshop()?;
         let taking = Taking {
@@ -121,23 +126,24 @@ impl Workspace {
         Ok(settled.map_or_else(Changed::default, |settled| settled.changed(self, shop)))
     }
 
-    /// Where a change by a driven program comes from.
+    /// Returns the origin of a change by code.
     pub(crate) fn driven_origin(&self, operation: &'static str, label: &str, ended: &str, took: Duration) -> Origin {
         let (short, took) = (label::printed(&label::short(label)), seconds(took));
         self.origin(operation, format!("{operation} `{short}`: {ended} after {took}"))
     }
 }
 
-/// How a journal names code: its first line, without secrets.
+/// Returns the label of code in the journal: its first line, without secrets.
 pub(crate) fn driven_label(text: &str, secrets: &Secrets) -> String {
-    // In this order: half a secret would not be known for one.
+    // Masked before it is cut: a secret that is cut in half would no longer be recognised.
     label::head(&secrets.mask(text))
 }
 
-/// Only a text for a shell is a command line of the caller's; an interpreter is there because its language is.
+/// Checks a program against the rules for commands, if the caller wrote it.
 fn check_judged(shop: &Workshop, judged: &Program) -> Result<()> {
     match judged {
         Program::Shell(_) => shop.rules.check(&CommandLine::of(judged)),
+        // The caller named a language, not this command line; the policy on languages has allowed it already.
         Program::Arguments(_) => Ok(()),
     }
 }
@@ -151,7 +157,7 @@ impl DrivenProcess {
         &self.secrets
     }
 
-    /// How many bytes of output are kept.
+    /// Returns the most bytes of output that are stored.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }
@@ -166,7 +172,8 @@ impl DrivenProcess {
         }
     }
 
-    /// Ends it with its whole tree, and takes over what was done as a change by `origin`; whoever called in `view` is told what that was.
+    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`.
+    /// Returns the result as `view` may see it.
     pub(crate) async fn end(self, origin: Origin, view: &Workspace) -> Result<Changed> {
         let taking = Taking {
             origin: Some(origin),
@@ -178,7 +185,9 @@ impl DrivenProcess {
         }
     }
 
-    /// The same where nobody waits for it.
+    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`. For a
+    /// caller that does not wait for the result: effects that cannot be kept are noted for the next listing of the
+    /// processes.
     pub(crate) async fn end_untold(self, origin: Origin) {
         self.live.end_untold(Some(origin)).await;
     }

@@ -1,11 +1,11 @@
-//! What a command finds in its environment: a few fixed things, and what somebody said it should. Never what Garret itself was started
-//! with.
+//! The environment of a command: a few fixed variables, and those that the policy, the workspace and the request give
+//! it. A command never has the whole environment that Garret itself was started with.
 
 use std::collections::BTreeMap;
 
 use garret_core::{Error, Result, Secrets, ShellPolicy};
 
-/// Where every command starts from. `/tmp` is private to what runs in the sandbox.
+/// The variables that every command has at least. `/tmp` is private to the commands in the sandbox.
 const BASE: [(&str, &str); 6] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", "/tmp"),
@@ -15,7 +15,7 @@ const BASE: [(&str, &str); 6] = [
     ("USER", "agent"),
 ];
 
-/// The environment of a command and what of it is secret.
+/// The variables of a command, and the secrets among their values.
 #[derive(Debug, Clone)]
 pub(super) struct Environment {
     pub(super) variables: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Each of `parts` adds to, or takes the place of, what is before it.
+    /// Builds the environment from the fixed variables and from `parts`; a later part overrides the parts before it.
     pub(super) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
         let base = BASE
             .into_iter()
@@ -44,15 +44,15 @@ impl Environment {
 
 fn check(name: &str, value: &str) -> Result<()> {
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
-    match is_name && !value.contains('\0') {
-        true => Ok(()),
-        // The value is not shown: it may be a secret.
-        false => Err(Error::invalid(format!(
-            "{} is not valid as an environment variable",
-            garret_core::path::quote(name)
-        ))
-        .hint("a name cannot have `=`, and neither name nor value can have a NUL byte")),
+    if is_name && !value.contains('\0') {
+        return Ok(());
     }
+    // The value is not shown: it may be a secret.
+    let message = format!(
+        "{} is not valid as an environment variable",
+        garret_core::path::quote(name)
+    );
+    Err(Error::invalid(message).hint("a name cannot have `=`, and neither name nor value can have a NUL byte"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What a view keeps from its commands: paths that do not exist for them, and paths that they may not change.
+//! The restrictions of a view on its commands: paths that they do not see, and paths that they may not change.
 //!
-//! What they see is decided by a filter, which the sandbox asks about the very state of the bench that it lays a layer over. So no path that
-//! comes to the files before, while or after a layer is laid can be missing from a list.
+//! A filter decides which paths they see. The sandbox asks it about the very state of the bench that it lays a layer
+//! over. A list would miss the paths that come to the files before, while or after a layer is laid.
 //!
-//! What they may not change is a list of paths. Where a rule on writing depends on paths, the tree is looked through, as far as a rule could
-//! tell apart what is there. A path that comes later is judged when the command ends, as what it makes anew.
+//! The paths that they may not change are a list. If a rule on writing depends on paths, the tree is walked as deep as
+//! the rules differ between entries. A path that comes later is judged when the command has ended, as a new file of the
+//! command is.
 
 use std::sync::Arc;
 
@@ -17,10 +18,10 @@ use super::workshop::Workshop;
 use crate::Workspace;
 use crate::workspace::View;
 
-/// What a sandbox is asked to keep from commands.
+/// The restrictions that a sandbox is asked to enforce for the commands of a view.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fence {
-    /// What they see; without one, everything.
+    /// Decides which paths they see; `None` for all paths.
     pub(super) filter: Option<Arc<ViewFilter>>,
     pub(super) read_only: Vec<WsPath>,
 }
@@ -36,7 +37,7 @@ impl PartialEq for Fence {
     }
 }
 
-/// Shows what a view may read, and the way to its directory.
+/// Shows the paths that a view may read, and the directories above the view's own.
 #[derive(Debug)]
 pub(super) struct ViewFilter {
     view: Arc<View>,
@@ -48,7 +49,7 @@ impl ReadFilter for ViewFilter {
     }
 }
 
-/// What was found for a view when the journal was at a change.
+/// The read-only paths that were found for a view when the journal was at the change `head`.
 #[derive(Debug, Clone)]
 pub(super) struct KnownFence {
     view: Arc<View>,
@@ -56,7 +57,7 @@ pub(super) struct KnownFence {
     read_only: Vec<WsPath>,
 }
 
-/// Whether nothing came, went or became something else between two changes.
+/// Whether no path was created, removed or changed in kind between two changes.
 async fn is_same_shape(history: &dyn History, from: u64, to: u64) -> Result<bool> {
     if from == to {
         return Ok(true);
@@ -65,14 +66,14 @@ async fn is_same_shape(history: &dyn History, from: u64, to: u64) -> Result<bool
     let (from, to) = (Point::Number(from), Point::Number(to));
     match history.diff(&from, &to, &WsPath::root()).await {
         Ok(changes) => Ok(changes.iter().all(|change| kind(&change.before) == kind(&change.after))),
-        // The journal no longer knows.
+        // The journal no longer holds one of the changes, so it cannot compare them.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 impl Workspace {
-    /// What this view keeps from its commands, with the paths that the tree has now.
+    /// Returns the restrictions of this view, with the read-only paths that the tree has now.
     pub(super) async fn fence(&self) -> Result<Fence> {
         Ok(Fence {
             filter: self.read_filter(),
@@ -80,7 +81,7 @@ impl Workspace {
         })
     }
 
-    /// What commands of this view see, where that is not everything.
+    /// Returns the filter on the paths that commands of this view see; `None` if they see all paths.
     fn read_filter(&self) -> Option<Arc<ViewFilter>> {
         let view = self.view.clone();
         self.view.hides_paths().then(|| Arc::new(ViewFilter { view }))
@@ -91,7 +92,7 @@ impl Workspace {
         layers.any(|layer| layer.rules.depends_on_path_to_write())
     }
 
-    /// What of the tree, as it is now, commands of this view may not change.
+    /// Returns the paths of the present tree that commands of this view may not change.
     async fn read_only_paths(&self) -> Result<Vec<WsPath>> {
         if self.view.layers.iter().any(|layer| layer.rules.policy().read_only) {
             return Ok(vec![WsPath::root()]);
@@ -109,7 +110,7 @@ impl Workspace {
         Ok(read_only)
     }
 
-    /// Whether no rule tells apart what is below a directory.
+    /// Whether every rule treats all paths below a directory alike.
     fn is_uniform_below(&self, directory: &WsPath) -> bool {
         self.view.layers.iter().all(|layer| {
             let relative = directory.relative_to(&layer.base);
@@ -117,8 +118,8 @@ impl Workspace {
         })
     }
 
-    /// What this view keeps from its commands. Where the files change by the journal alone, the paths that were found before hold as long as
-    /// the journal says that nothing came or went.
+    /// Returns the restrictions of this view. If all changes of the files go through the journal, the read-only paths
+    /// that were found before are used again until the journal shows that a path came, went or changed in kind.
     pub(super) async fn fence_in(&self, shop: &Workshop) -> Result<Fence> {
         let Some(history) = self
             .shared
@@ -128,6 +129,7 @@ impl Workspace {
         else {
             return self.fence().await;
         };
+        // The head is read before the tree is walked: a change during the walk is then found by the next comparison.
         let head = history.head().await?;
         let mut known = shop.fence.lock().await;
         let of_view = known.as_ref().filter(|known| self.has_rules_of(&known.view));
@@ -159,7 +161,7 @@ impl Workspace {
         let mut entries = Vec::new();
         loop {
             let page = match self.storage().list(path, options.clone()).await {
-                // Somebody else took it away meanwhile.
+                // Somebody else removed the directory during the walk.
                 Err(error) if error.kind() == garret_core::ErrorKind::NotFound => return Ok(entries),
                 page => page?,
             };
@@ -171,11 +173,12 @@ impl Workspace {
         }
     }
 
-    /// Notes an entry that may not be changed; gives back a directory in which some entries may be and others not.
+    /// Adds an entry that may not be changed to `read_only`. Returns the path of a directory if some entries in it may
+    /// be changed and others may not.
     fn fence_entry(&self, entry: &Entry, read_only: &mut Vec<WsPath>) -> Option<WsPath> {
         let base = &self.view.base;
         let is_directory = entry.kind == EntryKind::Directory;
-        // A name that no rule can judge is judged when somebody changed it.
+        // No rule can name a path that is not UTF-8. The review judges it if a command changes it.
         let path = entry.path.as_path()?;
         if base.is_within(path) && path != base {
             return is_directory.then(|| path.clone());
@@ -184,9 +187,10 @@ impl Workspace {
         if is_hidden {
             return None;
         }
-        let may_write = match is_directory {
-            true => self.check_directory(path).is_ok(),
-            false => self.check_rules(path, &[Access::Write]).is_ok(),
+        let may_write = if is_directory {
+            self.check_directory(path).is_ok()
+        } else {
+            self.check_rules(path, &[Access::Write]).is_ok()
         };
         if !may_write {
             read_only.push(path.clone());

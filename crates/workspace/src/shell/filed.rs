@@ -1,5 +1,5 @@
-//! What the files have at paths, as effects to be placed on a layer: names that no path can spell included, and large content read as it
-//! is placed.
+//! Reads entries of the files as effects that can be placed on a layer, with names that are not UTF-8. The content of
+//! large files is read only when it is placed.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -20,7 +20,8 @@ use crate::Workspace;
 pub(super) const PIECE_BYTES: u64 = 1024 * 1024;
 
 impl Workspace {
-    /// What the files have at each path, in the order of paths. What cannot be looked at is left out.
+    /// Returns the entry of the files at each path as an effect, in the order of paths. Paths that cannot be read are
+    /// left out.
     pub(super) async fn as_in_files(&self, paths: impl Iterator<Item = &EntryPath>) -> Result<Vec<Effect>> {
         let paths: BTreeSet<&EntryPath> = paths.collect();
         let mut root: Option<Arc<dyn Directory>> = None;
@@ -34,7 +35,7 @@ impl Workspace {
                     }
                     match &root {
                         Some(root) => raw_placed(root, path.as_bytes()),
-                        // The storage holds no such name.
+                        // Neither the storage nor a history can hold such a name, so there is nothing to place.
                         None => continue,
                     }
                 }
@@ -49,7 +50,7 @@ impl Workspace {
         Ok(effects)
     }
 
-    /// The root, for names that no path can spell.
+    /// Opens the root directory of the files, through which names that are not UTF-8 can be reached.
     async fn root_of_files(&self) -> Result<Option<Arc<dyn Directory>>> {
         if let Some(root) = self.storage().open_directory(&WsPath::root())? {
             return Ok(Some(root.into()));
@@ -60,7 +61,7 @@ impl Workspace {
         }
     }
 
-    /// What the files have at `path`.
+    /// Returns the entry of the files at `path`.
     pub(super) async fn placed_at(&self, path: &WsPath) -> Result<Placed> {
         let Some(image) = self.image_at(path).await? else {
             return Ok(Placed::Nothing);
@@ -73,12 +74,13 @@ impl Workspace {
                 content,
                 mode: image.mode,
             }),
+            // Somebody removed the file between the two calls.
             Err(error) if is_absence(error.kind()) => Ok(Placed::Nothing),
             Err(error) => Err(error),
         }
     }
 
-    /// What the files have at `paths` and below.
+    /// Returns the entries of the files at `paths` and below them, with the directories above them.
     pub(super) async fn below_in_files(&self, paths: &[EntryPath]) -> Result<Vec<Effect>> {
         let mut all: BTreeSet<EntryPath> = BTreeSet::new();
         for path in paths {
@@ -101,7 +103,7 @@ impl Workspace {
     }
 }
 
-/// A path and the directories above it, without the root.
+/// Returns a path and the directories above it, without the root.
 pub(super) fn ancestry(path: &EntryPath) -> Vec<EntryPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -112,7 +114,7 @@ pub(super) fn ancestry(path: &EntryPath) -> Vec<EntryPath> {
         .collect()
 }
 
-/// What an image without content is.
+/// Returns the entry that an image without content stands for.
 fn placed(image: &Image) -> Placed {
     match image.kind {
         EntryKind::Directory => Placed::Directory { mode: image.mode },
@@ -123,7 +125,7 @@ fn placed(image: &Image) -> Placed {
     }
 }
 
-/// The content of a file: at hand where it is small.
+/// Returns the content of a file: small content in memory, large content as a source that reads it later.
 async fn content_at(storage: &Arc<dyn Storage>, path: &WsPath) -> Result<Content> {
     let first = read_piece(&**storage, path, 0, Precondition::Any).await?;
     if first.size <= PIECE_BYTES {
@@ -153,7 +155,7 @@ pub(super) async fn read_piece(
     storage.read(path, options).await
 }
 
-/// A file of a storage, read a piece at a time for as long as it is the same.
+/// The content of a file in a storage, read a piece at a time. Reading fails if the file changes between two pieces.
 #[derive(Debug, Clone)]
 struct FiledSource {
     storage: Arc<dyn Storage>,
@@ -167,6 +169,8 @@ impl FiledSource {
     fn piece(&self, at: u64) -> Result<Bytes> {
         let same = Precondition::Version(self.version.clone());
         let read = read_piece(&*self.storage, &self.path, at, same);
+        // A storage may wait on timers and sockets of the runtime that its caller runs on, so that runtime drives the
+        // read.
         let read = match &self.runtime {
             Some(runtime) => runtime.block_on(read),
             None => futures::executor::block_on(read),
@@ -198,7 +202,8 @@ struct FiledReader {
 impl Read for FiledReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.piece.is_empty() && self.at < self.source.size {
-            // On a thread of its own: the caller's may be one that drives futures.
+            // On a thread of its own: the caller's may drive futures, and Tokio panics if such a thread blocks on
+            // another future.
             let read = std::thread::scope(|scope| scope.spawn(|| self.source.piece(self.at)).join());
             self.piece = read.map_err(|_| io::ErrorKind::Other)?.map_err(io::Error::other)?;
             self.at += self.piece.len() as u64;
@@ -209,7 +214,7 @@ impl Read for FiledReader {
     }
 }
 
-/// What is at a path that no text can spell.
+/// Returns the entry at a path that is not UTF-8.
 fn raw_placed(root: &Arc<dyn Directory>, path: &[u8]) -> Result<Placed> {
     match raw_found(root, path) {
         Err(error) if is_absence(error.kind()) => Ok(Placed::Nothing),
@@ -236,7 +241,7 @@ fn raw_found(root: &Arc<dyn Directory>, path: &[u8]) -> Result<Placed> {
     })
 }
 
-/// A file reached by handle.
+/// The content of a file that is reached through a handle on its directory.
 struct RawSource {
     directory: Arc<dyn Directory>,
     name: Vec<u8>,
@@ -257,9 +262,10 @@ impl ContentSource for RawSource {
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
         let opened = self.directory.open_file(&self.name)?;
-        match opened.size == self.size {
-            true => Ok(opened.content),
-            false => Err(Error::new(ErrorKind::Unavailable, "a file changed while it was read")),
+        if opened.size == self.size {
+            Ok(opened.content)
+        } else {
+            Err(Error::new(ErrorKind::Unavailable, "a file changed while it was read"))
         }
     }
 }

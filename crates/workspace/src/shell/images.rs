@@ -1,8 +1,8 @@
-//! What effects are in the words of history.
+//! Images of entries, as changes in the history show them.
 
 use garret_core::{EntryKind, Image, Placed, Stat};
 
-/// What will be there; `None` for nothing.
+/// Returns the image of an entry that is to be placed; `None` for a removal.
 pub(super) fn image_of(placed: &Placed) -> Option<Image> {
     let bare = |kind, mode, size| Image {
         kind,
@@ -24,8 +24,9 @@ pub(super) fn image_of(placed: &Placed) -> Option<Image> {
     }
 }
 
-/// What is there, by what its storage tells.
+/// Returns the image of an entry from the `stat` of its storage.
 pub(super) fn image_of_stat(stat: &Stat) -> Image {
+    // Not every storage has modes; these are the usual ones of new entries.
     let mode = match stat.kind {
         EntryKind::Directory => 0o755,
         EntryKind::Symlink => 0o777,
@@ -41,7 +42,7 @@ pub(super) fn image_of_stat(stat: &Stat) -> Image {
     }
 }
 
-/// Something, of which nobody knows what it was.
+/// Returns the image of an entry of which nothing is known.
 pub(super) fn unknown() -> Image {
     Image {
         kind: EntryKind::Other,

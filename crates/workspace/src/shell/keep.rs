@@ -1,4 +1,5 @@
-//! From what a command did to a change: reviewed by policy and quota, and put into the history if nobody touched the same paths meanwhile.
+//! Commits the effects of a command as a change: policy and quota review them, and the history takes them if nobody
+//! touched the same paths meanwhile. Otherwise they go on a branch.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -16,17 +17,18 @@ use super::workshop::{Workshop, is_over_limit};
 use crate::Workspace;
 use crate::quota::Hold;
 
-/// What the files were when a command began.
+/// The state of the files when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Basis {
-    /// The newest change then.
+    /// The number of the newest change at that time.
     pub(super) head: u64,
-    /// The time then, by the clock that dates the files: what others change later is not what the command began with.
+    /// The time by the clock that dates the files. An entry that others changed later is not the one that the command
+    /// began with.
     pub(super) at: Timestamp,
 }
 
 impl Basis {
-    /// What must hold of a path for work that began here.
+    /// Returns the condition on a path for effects that are based on this state.
     fn expected(&self) -> Expected {
         Expected::UnchangedSince {
             change: self.head,
@@ -34,7 +36,7 @@ impl Basis {
         }
     }
 
-    /// Before everything.
+    /// Returns the state before the first change: any change of a path since then is a conflict.
     pub(super) fn beginning() -> Self {
         Self {
             head: 0,
@@ -43,40 +45,41 @@ impl Basis {
     }
 }
 
-/// How effects are to be kept.
+/// How effects are to be committed.
 #[derive(Debug, Clone)]
 pub(super) struct Maker {
-    /// What the change says.
+    /// The operation, the summary and the actor that the change carries.
     pub(super) origin: Origin,
-    /// Whether there is to be one.
+    /// Whether the effects are committed, discarded, or committed after an approval.
     pub(super) mode: EffectsMode,
-    /// Whether whoever calls has the turns with the quotas already.
+    /// Whether the caller holds the turns with the quotas already.
     pub(super) has_quota_turns: bool,
 }
 
-/// What became of effects.
+/// The report on effects that were to be committed.
 #[derive(Debug, Clone)]
 pub(super) struct Keeping {
-    /// What differs.
+    /// The paths that the effects change.
     pub(super) paths: Vec<PathChange>,
     pub(super) kept: Kept,
-    /// What the files cannot hold.
+    /// Effects that the files cannot hold.
     pub(super) left_out: Vec<Dropped>,
 }
 
+/// The outcome of effects that were to be committed.
 #[derive(Debug, Clone)]
 pub(super) enum Kept {
-    /// Nothing differs.
+    /// The effects change nothing.
     Nothing,
-    /// It is this change.
+    /// The effects are recorded as this change.
     Change(Box<Change>),
-    /// It is in the files, which have no history.
+    /// The effects are in the files, which have no history.
     Applied,
-    /// It is on the branch of this name.
+    /// The effects are on the branch of this name.
     Branch(String),
-    /// It was looked at and forgotten.
+    /// The effects were reviewed and discarded.
     Discarded,
-    /// A policy, a quota or the approver refused it.
+    /// A policy, a quota or the approver refused the effects.
     Refused(Error),
 }
 
@@ -90,25 +93,26 @@ impl Keeping {
         Self { paths, kept, left_out }
     }
 
-    /// Nothing of the effects is kept.
+    /// Returns the report on effects of which none is kept, because of `refusal`.
     fn refused(effects: &[Effect], refusal: Error) -> Self {
         Self::of(effects.iter().map(bare_change).collect(), Kept::Refused(refusal))
     }
 
-    /// Whether the files are now what the layer has.
+    /// Whether the files now hold the same entries as the layer.
     pub(super) fn is_in_files(&self) -> bool {
         matches!(self.kept, Kept::Nothing | Kept::Change(_) | Kept::Applied)
     }
 }
 
-/// Effects apart by whether history has them.
+/// Effects, divided into those that history records and those that are excluded from it.
 #[derive(Debug, Default)]
 pub(super) struct Split {
     pub(super) kept: Vec<Effect>,
     pub(super) excluded: Vec<Effect>,
 }
 
-/// Looks at what a change would do, and notes it and why it was refused.
+/// Records the paths that a change touches, and the refusal of the inner review, for use after the change was made or
+/// refused.
 #[derive(Debug, Clone, Default)]
 struct Witness {
     paths: Arc<Mutex<Vec<PathChange>>>,
@@ -124,9 +128,12 @@ impl Witness {
                 *witness.refusal.lock().expect("no holder panics") = Some(refusal.clone());
                 return Err(refusal);
             }
-            match only_looks {
-                true => Err(Error::new(ErrorKind::Denied, "this was a dry run")),
-                false => Ok(()),
+            // The refusal rolls the change back: that is how a dry run is made, since the contract of a history has
+            // none.
+            if only_looks {
+                Err(Error::new(ErrorKind::Denied, "this was a dry run"))
+            } else {
+                Ok(())
             }
         })
     }
@@ -141,7 +148,7 @@ impl Witness {
 }
 
 impl Workspace {
-    /// Tells what history leaves out from the rest.
+    /// Divides effects into those that history records and those that are excluded from it.
     pub(super) async fn split(&self, shop: &Workshop, effects: Vec<Effect>) -> Result<Split> {
         let mut split = Split::default();
         if shop.exclusions.is_empty() {
@@ -149,9 +156,10 @@ impl Workspace {
             return Ok(split);
         }
         for effect in effects {
-            match self.is_excluded(shop, &effect).await? {
-                true => split.excluded.push(effect),
-                false => split.kept.push(effect),
+            if self.is_excluded(shop, &effect).await? {
+                split.excluded.push(effect);
+            } else {
+                split.kept.push(effect);
             }
         }
         Ok(split)
@@ -161,7 +169,8 @@ impl Workspace {
         let covers = |is_directory| shop.exclusions.covers(&effect.path, is_directory);
         match &effect.placed {
             Placed::Directory { .. } => Ok(covers(true)),
-            // What went was a directory unless history knows better.
+            // The rule excludes directories only, and an effect does not tell the kind of a removed entry. A path that
+            // is not in the files was an excluded directory: a file would be in history.
             Placed::Nothing if covers(true) && !covers(false) => {
                 let Some(path) = effect.path.as_path() else {
                     return Ok(true);
@@ -177,8 +186,9 @@ impl Workspace {
         }
     }
 
-    /// Makes effects a change of this view; where others changed the same paths since `basis`, a branch. What history leaves out is no
-    /// part of it, and is judged all the same: where that may not be done, nothing is kept.
+    /// Commits effects as a change of this view, or on a branch if others changed the same paths since `basis`.
+    /// Excluded effects are no part of the change, but they are reviewed as well: if the policy forbids one of them,
+    /// nothing is kept.
     pub(super) async fn keep(&self, split: &Split, basis: &Basis, maker: Maker) -> Result<Keeping> {
         let effects = &split.kept[..];
         if let Err(refusal) = self.review_effects(&split.excluded) {
@@ -206,13 +216,13 @@ impl Workspace {
         }
     }
 
-    /// Checks that this view may do what each effect says.
+    /// Checks that the rules of this view allow each effect.
     pub(super) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
         let changes: Vec<_> = effects.iter().map(bare_change).collect();
         self.review(&changes)
     }
 
-    /// What would differ, without touching anything.
+    /// Reports the paths that the effects would change, without a change of anything.
     async fn look(&self, history: &dyn History, effects: &[Effect], basis: &Basis, maker: &Maker) -> Result<Keeping> {
         let witness = Witness::default();
         let (making, _turns) = self.making_of(maker, &witness, true).await?;
@@ -226,7 +236,7 @@ impl Workspace {
             Ok(_) => Ok(Keeping::nothing()),
             Err(_) if !paths.is_empty() => Ok(Keeping::of(paths, Kept::Discarded)),
             Err(error) if is_over_limit(&error) => Ok(Keeping::refused(effects, error)),
-            // Others were quicker; what it would have done is still worth telling.
+            // Others changed the same paths first. The paths of the effects are still of use to the caller.
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 let paths = effects.iter().map(bare_change).collect();
                 Ok(Keeping::of(paths, Kept::Discarded))
@@ -235,9 +245,9 @@ impl Workspace {
         }
     }
 
-    /// Puts effects into the history. Where others worked on the same paths, effects that leave a path as it was at the basis, or as it is
-    /// now, are left out, and a path that others left with the bytes that it had at the basis counts as unchanged. What was at the basis is
-    /// known of paths that nobody touched past the history. If the rest still collides, it goes on a branch.
+    /// Puts effects into the history, in three attempts. First all of them. If others worked on the same paths, then
+    /// only the effects that differ both from the state at the basis and from the present one; a path that others left
+    /// with the bytes that it had at the basis counts as unchanged. If these still conflict, they go on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -252,6 +262,8 @@ impl Workspace {
         {
             return Ok(kept);
         }
+        // All paths are asked about, not only those in conflict: another process may have recorded meanwhile that
+        // others changed a path.
         let paths: Vec<_> = effects.iter().map(|effect| effect.path.clone()).collect();
         let mut touched = history.touched_since(&paths, basis.head, basis.at).await?;
         touched.extend(lost);
@@ -262,6 +274,7 @@ impl Workspace {
         if differing.iter().any(|effect| touched.contains(&effect.path)) {
             return self.put_aside(history, &differing, basis, &maker).await;
         }
+        // The head is read before the files are compared, so that every change since the comparison is a conflict.
         let now = Basis {
             head: history.head().await?,
             at: basis.at,
@@ -279,7 +292,8 @@ impl Workspace {
         self.put_aside(history, &differing, basis, &maker).await
     }
 
-    /// The paths of effects that hold the same now as at the basis: others rewrote them with what was there, or not at all.
+    /// Returns the paths of effects whose entry is the same now as at the basis: others did not touch it, or rewrote it
+    /// unchanged.
     async fn rewritten_paths(&self, history: &dyn History, effects: &[Effect], basis: &Basis) -> BTreeSet<EntryPath> {
         let Ok(then) = history.at(&Point::Number(basis.head)).await else {
             return BTreeSet::new();
@@ -294,8 +308,8 @@ impl Workspace {
         rewritten
     }
 
-    /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts: of a path
-    /// that was touched past the history, nobody knows what it was at the basis.
+    /// Returns the effects that differ both from the entry at the basis and from the present one. An effect that cannot
+    /// be compared counts as different.
     async fn differing(
         &self,
         history: &dyn History,
@@ -306,6 +320,8 @@ impl Workspace {
         let then = history.at(&Point::Number(basis.head)).await.ok();
         let mut differing = Vec::new();
         for effect in effects {
+            // Other programs may have written a touched path past the history, so that the history does not hold its
+            // state at the basis.
             let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
             let sides: Vec<&dyn Storage> = known.into_iter().chain([self.storage()]).collect();
             if !is_on_any(&sides, effect).await {
@@ -315,7 +331,8 @@ impl Workspace {
         differing
     }
 
-    /// Puts `puts`, which were made from `effects`, into the history; `None` where others changed the same paths since.
+    /// Puts `puts`, which were made from `effects`, into the history; `None` if others changed the same paths since the
+    /// basis.
     async fn try_puts(
         &self,
         history: &dyn History,
@@ -340,12 +357,15 @@ impl Workspace {
         Ok(Some(Keeping::of(paths, kept)))
     }
 
-    /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
+    /// Returns the request for the change, with a review by the rules of this view, and the turns with the quotas. The
+    /// caller holds the turns until the change is made.
     async fn making_of(&self, maker: &Maker, witness: &Witness, only_looks: bool) -> Result<(Making, Vec<Hold<'_>>)> {
-        let operation = maker.origin.operation;
-        let (making, turns) = match maker.has_quota_turns {
-            true => (self.making_with_turns(operation).await?, Vec::new()),
-            false => self.making_in_turn(operation).await?,
+        let operation = maker.origin.operation.clone();
+        // To wait for a turn that the caller holds would never end.
+        let (making, turns) = if maker.has_quota_turns {
+            (self.making_with_turns(operation).await?, Vec::new())
+        } else {
+            self.making_in_turn(operation).await?
         };
         let making = Making {
             origin: maker.origin.clone(),
@@ -354,7 +374,7 @@ impl Workspace {
         Ok((making, turns))
     }
 
-    /// Keeps effects on a branch that begins where the command began.
+    /// Commits effects on a new branch that begins at the basis of the command.
     async fn put_aside(
         &self,
         history: &dyn History,
@@ -366,7 +386,7 @@ impl Workspace {
         if let Err(refusal) = self.review_puts(&puts) {
             return Ok(Keeping::refused(effects, refusal));
         }
-        let name = name_aside(maker.origin.operation, &self.shared.ids.next());
+        let name = name_aside(&maker.origin.operation, &self.shared.ids.next());
         let new = NewBranch {
             name: name.clone(),
             config: self.shared.branch_config.clone(),
@@ -374,7 +394,7 @@ impl Workspace {
         let branch = history.branch(new, &Point::Number(basis.head)).await?;
         let aside = history.of_branch(&branch.id).await?;
         for put in &mut puts.puts {
-            // Nobody else is there.
+            // Nobody else knows the branch yet, so there is nothing to be in conflict with.
             put.expected = Expected::UnchangedSince {
                 change: u64::MAX,
                 at: basis.at,
@@ -390,7 +410,7 @@ impl Workspace {
         Ok(Keeping::of(witness.paths(), Kept::Branch(name)))
     }
 
-    /// What became of effects, as this view shows it.
+    /// Returns the result of a commit of effects, with the paths that this view may see.
     pub(super) fn changed(
         &self,
         keeping: &Keeping,
@@ -433,7 +453,7 @@ impl Workspace {
         changed
     }
 
-    /// The files that a command does not see because they are damaged, as far as this view may know of them.
+    /// Returns the damaged files, which a command does not see, as far as this view may know of them.
     pub(super) fn shown_corrupt(&self, state: &BenchState) -> Vec<String> {
         let seen = state.corrupt.iter().filter(|path| self.is_path_seen(path));
         seen.map(|path| self.shown_entry(path).shown()).collect()
@@ -462,6 +482,7 @@ impl Workspace {
             let top = shop.exclusions.top(effect.path.as_bytes(), true);
             let place = top.map(|top| EntryPath::from_bytes(top.to_vec()));
             let place = place.map(|place| self.shown_entry(&place).shown());
+            // Effects come in the order of paths, so those in one excluded directory follow each other.
             match place.filter(|place| excluded.places.last() != Some(place)) {
                 Some(place) if excluded.places.len() < Changed::SHOWN_PATHS => excluded.places.push(place),
                 _ => {}
@@ -483,7 +504,7 @@ async fn is_on_any(sides: &[&dyn Storage], effect: &Effect) -> bool {
     false
 }
 
-/// What is to be where; what is inside a directory goes before it, and comes after it.
+/// Returns the puts for effects. Entries inside a directory are removed before it, and created after it.
 fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
     let put = |effect: &Effect| Put {
         path: effect.path.clone(),
@@ -497,7 +518,7 @@ fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
     }
 }
 
-/// Adds the directories above what is put that the branch does not know: a journal of files that live elsewhere knows only what it met.
+/// Adds puts for the directories above the given paths that the branch lacks.
 async fn add_directories(branch: &dyn History, puts: &mut Puts, basis: &Basis) -> Result<()> {
     let files = branch.at(&Point::Now).await?;
     let placed = puts.puts.iter().filter(|put| put.placed != Placed::Nothing);
@@ -507,6 +528,8 @@ async fn add_directories(branch: &dyn History, puts: &mut Puts, basis: &Basis) -
         .flat_map(|path| path.ancestry().filter(|above| above != path).collect::<Vec<_>>())
         .filter(|above| !above.is_root() && !named.contains(&EntryPath::Valid(above.clone())))
         .collect();
+    // The journal of files that other programs write, too, has only the entries that it met, so a branch may lack a
+    // parent directory.
     let mut missing = Vec::new();
     for path in above {
         if files.stat(&path, StatOptions::default()).await.is_err() {
@@ -524,7 +547,7 @@ async fn add_directories(branch: &dyn History, puts: &mut Puts, basis: &Basis) -
     Ok(())
 }
 
-/// What an effect does, where nobody knows what was there before.
+/// Returns the change of a path by an effect whose entry before it is not known.
 fn bare_change(effect: &Effect) -> PathChange {
     let image = super::images::image_of(&effect.placed);
     PathChange {

@@ -1,5 +1,6 @@
-//! What commands did to paths that history leaves out, noted beside the bench under the number of their change: an undo takes the change
-//! back, leaves those paths, and says so. The notes go with the bench, as those paths do.
+//! Notes on the effects of commands on paths that are excluded from history. They are stored beside the bench under the
+//! number of the change: an undo of the change leaves those paths as they are, and reports them. The notes are deleted
+//! with the bench, as those paths are.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,12 +18,12 @@ use super::note::{make_private_directory, write_private};
 use super::workshop::Workshop;
 use crate::Workspace;
 
-/// Notes that are kept; older ones go.
+/// The number of notes that are stored; older ones are deleted.
 const MOST_NOTES: usize = 1_000;
-/// How often old notes are looked for, in changes.
+/// The number of changes between two removals of old notes.
 const LOOK_EVERY: u64 = 64;
 
-/// Paths that history leaves out, and that an undo therefore left as they are.
+/// Paths that are excluded from history, and that an undo therefore left as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftAlone {
     /// The first excluded paths that the undone changes had written.
@@ -51,7 +52,7 @@ impl LeftAlone {
     }
 }
 
-/// What one change did to such paths, in tokens.
+/// The excluded paths that one change touched, each written as a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     places: Vec<String>,
@@ -60,7 +61,7 @@ struct Note {
     more_deleted: u64,
 }
 
-/// The first of some paths, and how many more there are.
+/// Returns the first paths as tokens, and the number of further ones.
 fn bounded(paths: BTreeSet<EntryPath>) -> (Vec<String>, u64) {
     let more = paths.len().saturating_sub(LeftAlone::SHOWN_PATHS) as u64;
     let first = paths.iter().take(LeftAlone::SHOWN_PATHS);
@@ -68,7 +69,8 @@ fn bounded(paths: BTreeSet<EntryPath>) -> (Vec<String>, u64) {
 }
 
 impl Workshop {
-    /// Notes what the change of this number did to paths that history leaves out. Where that cannot be written, an undo tells less.
+    /// Stores which excluded paths the change of this number touched. A note that cannot be written is not an error: an
+    /// undo of the change then reports less.
     pub(super) fn note_kept_out(&self, number: u64, excluded: &[Effect]) {
         if excluded.is_empty() {
             return;
@@ -94,6 +96,7 @@ impl Workshop {
         {
             let _ = write_private(&place(&directory, number), &text);
         }
+        // The directory is listed only now and then: a listing of a thousand notes would slow down every command.
         if number.is_multiple_of(LOOK_EVERY) {
             forget_old(&directory);
         }
@@ -110,6 +113,7 @@ impl Workshop {
 }
 
 fn place(directory: &Path, number: u64) -> PathBuf {
+    // Padded, so that names sort by number and the oldest notes come first.
     directory.join(format!("{number:020}.json"))
 }
 
@@ -126,7 +130,7 @@ fn forget_old(directory: &Path) {
 }
 
 impl Workspace {
-    /// What the changes of these numbers did to paths that history leaves out, as far as this view sees it.
+    /// Returns the excluded paths that the changes of these numbers touched, as far as this view may see them.
     pub(crate) fn left_alone(&self, numbers: &[u64]) -> Option<LeftAlone> {
         let shop = &self.shared.workshop.as_ref()?.0;
         if shop.exclusions.is_empty() {

@@ -1,21 +1,21 @@
-//! A command as journals and people see it: on one line, bounded, without secrets.
+//! Labels of commands for the journal and for people: bounded in length, and without secrets.
 
 use garret_core::path::printable;
 use garret_core::{Program, Secrets};
 
-/// The most characters of a command that a journal keeps.
+/// The most characters of a command in the journal.
 const LONGEST: usize = 1_000;
 /// The most characters of a command in a summary.
 const SHORT: usize = 60;
-/// The most characters of the first line of code.
+/// The most characters of the first line of code in a label.
 const HEAD: usize = 200;
 
-/// The command for the journal.
+/// Returns the label of a command for the journal.
 pub(super) fn of(program: &Program, secrets: &Secrets) -> String {
     bounded(&whole(program, secrets), LONGEST)
 }
 
-/// All of the command.
+/// Returns the whole command as text, without secrets.
 pub(super) fn whole(program: &Program, secrets: &Secrets) -> String {
     let text = match program {
         Program::Shell(text) => text.clone(),
@@ -24,18 +24,18 @@ pub(super) fn whole(program: &Program, secrets: &Secrets) -> String {
     secrets.mask(&text)
 }
 
-/// The command in a few words.
+/// Returns the beginning of a label, for a summary.
 pub(super) fn short(label: &str) -> String {
     bounded(label.lines().next().unwrap_or_default(), SHORT)
 }
 
-/// The first line of a text that has one.
+/// Returns the first line of a text that is not blank.
 pub(super) fn head(text: &str) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty());
     bounded(first.unwrap_or_default().trim_end(), HEAD)
 }
 
-/// Several commands as one.
+/// Joins the labels of several commands into one, each once.
 pub(super) fn joined(labels: &[String]) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for label in labels {
@@ -53,16 +53,17 @@ pub(super) fn bounded(text: &str, most: usize) -> String {
     }
 }
 
-/// An argument as a shell would take it.
+/// Quotes an argument for a shell.
 fn quoted(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !argument.is_empty() && argument.chars().all(is_plain) {
-        true => argument.to_owned(),
-        false => format!("'{}'", argument.replace('\'', r"'\''")),
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
     }
 }
 
-/// A command on one line, for texts.
+/// Escapes control characters in a label, so that it stays on one line of a message.
 pub(super) fn printed(label: &str) -> String {
     printable(label).into_owned()
 }

@@ -1,4 +1,5 @@
-//! Layers whose work is in no change: their owner died before it could keep it, or it could not be saved.
+//! Leftovers: layers whose effects are in no change, because their process died before it could commit them, or because
+//! they could not be saved.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use super::workshop::{Held, Workshop};
 use super::{label, note};
 use crate::Workspace;
 
-/// A layer with work that is in no change: Garret ended in the middle of the command, or the work could not be saved.
+/// A layer with effects that are in no change: Garret ended in the middle of the command, or the effects could not be
+/// saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Leftover {
     /// Its id.
@@ -25,11 +27,11 @@ pub struct Leftover {
     pub changed: Changed,
 }
 
-/// The bench that layers were left on.
+/// The bench under the leftovers of a workspace.
 #[derive(Debug)]
 struct Left {
     state: BenchState,
-    /// `None` while something lives on it: then it stays as it is.
+    /// `None` while a live layer lies over the bench: then the live layer holds it.
     held: Option<Held>,
 }
 
@@ -55,7 +57,7 @@ impl Left {
 }
 
 impl Workspace {
-    /// What crashes left behind, with what keeping it would do.
+    /// Returns the leftovers, each with the changes that a commit of it would make.
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
         let work = async {
             let shop = self.workshop()?;
@@ -71,7 +73,7 @@ impl Workspace {
         self.observe("leftovers", None, |_| 0, work).await
     }
 
-    /// Keeps what a crash left as a change; as a branch where others changed the same paths since.
+    /// Commits a leftover as a change, or on a branch if others changed the same paths since.
     pub async fn commit_leftover(&self, id: &str) -> Result<Changed> {
         let work = async {
             let shop = self.workshop()?;
@@ -90,7 +92,7 @@ impl Workspace {
         self.observe("commit_leftover", None, |_| 0, work).await
     }
 
-    /// Forgets what a crash left.
+    /// Discards a leftover.
     pub async fn discard_leftover(&self, id: &str) -> Result<()> {
         let work = async {
             let shop = self.workshop()?;
@@ -108,7 +110,7 @@ impl Workspace {
         }
         let under = shop.under(self);
         let fence = under.fence().await?;
-        // While something lives, its bench stays as it is.
+        // The bench must not change under a live layer, so it is not brought up to date then.
         let left = match shop.live.state().await {
             Some(state) => Left { state, held: None },
             None => {
@@ -133,14 +135,15 @@ impl Workspace {
         Ok((left, layer))
     }
 
-    /// What keeping a leftover would do; that it cannot be told, as where a disk is full, keeps nobody from discarding it.
+    /// Returns a leftover with the changes that a commit of it would make. If they cannot be read, as on a full disk,
+    /// the leftover is still returned, with the reason, so that it can be discarded.
     async fn look_at_leftover(&self, shop: &Arc<Workshop>, left: &Left, layer: &dyn Layer) -> Leftover {
         let id = layer.id().to_owned();
         match self.keep_leftover(shop, left, layer, EffectsMode::Discard).await {
             Ok((command, changed, _)) => Leftover {
                 id,
                 command,
-                // It was only looked at.
+                // The preview discards nothing.
                 changed: Changed {
                     discarded: false,
                     ..changed
@@ -169,7 +172,8 @@ impl Workspace {
         let effects = shop.effects_of(layer, &left.state, None).await?;
         let known = note::read(&left.state, layer.id());
         let command = known.as_ref().map(|note| note.command.clone());
-        // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.
+        // Without a note the state under the layer is not known, so every change since the first one counts as one by
+        // others.
         let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
         let split = under.split(shop, effects.effects).await?;
         let words = command.as_deref().map_or_else(String::new, |command| {

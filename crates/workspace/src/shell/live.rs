@@ -1,8 +1,9 @@
-//! What lives on: one layer for all processes in the background, and the way between it and the files.
+//! The live layer: one layer for all background processes, and the exchange of changes between it and the files.
 //!
-//! File operations, undo and merges go to the files underneath, whatever lives; so there is one way for them. While a layer is live, what
-//! its processes did is taken over before an operation looks (`settle`), and what an operation did is put where the processes see it
-//! (`follow`). All that happens while the processes stand still, so that nothing is seen half.
+//! File operations, undo and merges always go to the files under the layer. While a layer is live, the effects of its
+//! processes are committed before an operation reads the files; this is called settling. The changes of an operation
+//! are placed on the layer afterwards, so that the processes see them. Both happen while the processes are paused, so
+//! that neither side sees half of a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,44 +29,46 @@ use super::workshop::{Held, Laid, Workshop, in_background, is_over_limit};
 use crate::Workspace;
 use crate::workspace::View;
 
-/// The live layer, where there is one.
+/// The place of the live layer, which may be empty.
 #[derive(Debug, Default)]
 pub(super) struct LiveSlot {
-    /// Seen without a lock by operations that need do nothing where nothing lives.
+    /// Whether there is a live layer. Read without a lock, so that operations cost nothing more while there is none.
     is_live: AtomicBool,
-    /// The view that the layer was laid for: its quotas are waited for before the layer is.
+    /// The view that the layer was laid for. The turns with its quotas are taken before the lock on the layer.
     view: std::sync::Mutex<Option<Workspace>>,
     live: Arc<Mutex<Option<Live>>>,
-    /// Of commands that a pause ended, and the view of those who started them: told by the next answer to a tool call.
+    /// Notices on commands that a pause ended, each with the view that started them. The next answer to a tool call
+    /// returns them.
     pause_notices: std::sync::Mutex<Vec<(Arc<View>, String)>>,
-    /// What could not be kept, and the view of those who did it.
+    /// Notices on effects that could not be kept, each with the view of the processes.
     notices: std::sync::Mutex<Vec<(Arc<View>, String)>>,
 }
 
-/// A layer with processes that live on.
+/// A layer with background processes.
 #[derive(Debug)]
 struct Live {
     laid: Laid,
     state: BenchState,
     held: Option<Held>,
-    /// The turn between processes, where the bench must not change as long as the layer lives.
+    /// The turn between processes, if the bench must not change as long as the layer lives.
     _turn: Option<Arc<TurnGuard>>,
     basis: Basis,
     mark: Option<Mark>,
-    /// What the layer has of the files.
+    /// The index of the entries on the layer.
     shadow: Shadow,
-    /// Where it is still to have what the files have.
+    /// Paths at which the layer still differs from the files; the entries of the files are to be placed there.
     owed: BTreeSet<EntryPath>,
-    /// The view that it was laid for: what that may not see is not shown to its processes.
+    /// The view that it was laid for. Its processes do not see paths that this view may not see.
     view: Workspace,
-    /// Who sits there, by name; without one where somebody only needs the layer to stay.
+    /// The seats that are taken, each with the label of its command; `None` for a holder that only needs the layer to
+    /// stay.
     seats: BTreeMap<u64, Option<String>>,
     next_seat: u64,
-    /// Whoever sat there since the last change: any of them may have written.
+    /// The labels of all commands that had a seat since the last change: any of them may have written.
     writers: Vec<String>,
 }
 
-/// A place on the live layer. The layer stays as long as somebody has one.
+/// A seat on the live layer. The layer stays as long as somebody has one.
 #[derive(Debug)]
 pub(crate) struct Seat {
     shop: Arc<Workshop>,
@@ -77,18 +80,18 @@ pub(crate) struct Seat {
     is_taken: bool,
 }
 
-/// Where a command in the foreground runs.
+/// The layer that a foreground command runs on.
 #[derive(Debug)]
 pub(super) enum RunsOn {
-    /// On a layer of its own: nothing lives.
+    /// A layer of its own: there is no live layer.
     OwnLayer,
-    /// With the processes in the background.
+    /// The live layer, together with the background processes.
     LiveLayer(Seat),
-    /// On a layer of its own that begins as the live one stands; the seat keeps that.
+    /// A layer of its own that begins with the entries of the live layer; the seat keeps the live layer.
     LayerBeside(Seat),
 }
 
-/// What was taken over from a layer.
+/// The report on effects that were committed from the live layer.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) keeping: Keeping,
@@ -96,22 +99,22 @@ pub(super) struct Settled {
     pub(super) dropped: Vec<Dropped>,
 }
 
-/// Who takes over what the processes did, and says so in the journal.
+/// A request to commit the effects of the processes on the live layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Taking {
-    /// The operation, its summary and its actor; those of the first process where none is given.
+    /// The operation, its summary and its actor; `None` for those of the processes themselves.
     pub(super) origin: Option<Origin>,
-    /// Who learns at once what it came to.
+    /// Who gets the report.
     pub(super) told: Told,
 }
 
-/// Who learns what became of the work of processes.
+/// Who gets the report on effects of background processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Nobody: what could not be kept is noted for whoever asks after the processes.
+    /// Nobody at once: effects that could not be kept are noted for the next listing of the processes.
     #[default]
     Nobody,
-    /// Whoever called has it in the answer.
+    /// The caller gets it in the answer, so that no notice is needed.
     Caller,
 }
 
@@ -120,27 +123,29 @@ impl LiveSlot {
         self.is_live.load(Ordering::Acquire)
     }
 
-    /// The sandbox in which the layer lives.
+    /// Returns the sandbox of the live layer.
     pub(super) async fn sandbox(&self) -> Option<Arc<dyn OpenSandbox>> {
         let live = self.live.lock().await;
         live.as_ref().map(|live| live.laid.sandbox.clone())
     }
 
-    /// The bench under the layer.
+    /// Returns the bench under the live layer.
     pub(super) async fn state(&self) -> Option<BenchState> {
         let live = self.live.lock().await;
         live.as_ref().map(|live| live.state.clone())
     }
 
-    /// What could not be kept since somebody last asked, of what `view` may know of. Each is told once.
+    /// Takes the notices on effects that could not be kept, as far as `view` may know of them. Each notice is returned
+    /// once.
     pub(super) fn notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.notices.lock().expect("no holder panics");
         let told = notices.extract_if(.., |(of, _)| view.encloses(of));
         told.map(|(_, text)| text).collect()
     }
 
-    /// Notes for whoever asks after the processes of `view`.
+    /// Adds a notice for the next listing of the processes of `view`.
     pub(super) fn notice(&self, view: &Arc<View>, text: String) {
+        // Nobody may ever ask for them, and a process that is refused again and again makes the same one each time.
         const MOST: usize = 20;
         let mut notices = self.notices.lock().expect("no holder panics");
         if notices.len() < MOST && !notices.iter().any(|(_, known)| *known == text) {
@@ -148,16 +153,18 @@ impl LiveSlot {
         }
     }
 
-    /// Takes what is to be said of commands that a pause ended, of what `view` may know of.
+    /// Takes the notices on commands that a pause ended, as far as `view` may know of them.
     pub(super) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.pause_notices.lock().expect("no holder panics");
         let told = notices.extract_if(.., |(of, _)| view.encloses(of));
         told.map(|(_, text)| text).collect()
     }
 
-    /// Has the processes of a layer stand still. What is ended because it does not is told by the next answer to a tool call.
+    /// Pauses the processes of a layer. The next answer to a tool call names the commands that were ended because they
+    /// did not stop.
     async fn pause(&self, live: &Live) -> Result<Paused> {
-        // Made first: whoever stops waiting for the pause drops it, and the processes go on.
+        // Made before the call: if the caller stops waiting in the middle of it, the drop of this guard lets the
+        // processes go on.
         let mut paused = Paused {
             layer: live.laid.layer.clone(),
             slot: self.live.clone(),
@@ -175,11 +182,12 @@ impl LiveSlot {
         Ok(paused)
     }
 
-    /// The view that the layer was laid for, where there is one.
+    /// Returns the view that the live layer was laid for.
     fn view(&self) -> Option<Workspace> {
-        match self.is_live() {
-            true => self.view.lock().expect("no holder panics").clone(),
-            false => None,
+        if self.is_live() {
+            self.view.lock().expect("no holder panics").clone()
+        } else {
+            None
         }
     }
 
@@ -191,7 +199,8 @@ impl LiveSlot {
 }
 
 impl Workshop {
-    /// Where a command runs: with the processes in the background, if it may see what they see and do what they do.
+    /// Chooses the layer for a command: the live one, if the command has the same rules as the processes there and its
+    /// effects are to be committed.
     pub(super) async fn place_for(self: &Arc<Self>, view: &Workspace, prepared: &Prepared) -> RunsOn {
         match self.live.live.lock().await.as_mut() {
             None => RunsOn::OwnLayer,
@@ -202,7 +211,7 @@ impl Workshop {
         }
     }
 
-    /// A seat on the live layer, which is laid where there is none, in `turn`.
+    /// Takes a seat on the live layer. If there is none, lays one, in the turn `turn`.
     pub(super) async fn seat_or_lay(
         self: &Arc<Self>,
         view: &Workspace,
@@ -227,10 +236,11 @@ impl Workshop {
         }
         let basis = Basis { head: state.head, at };
         super::note::write(&state, laid.layer.id(), &basis, name)?;
-        // What lies on a copy from the beginning is told from what is done there by where it stands now.
-        let mark = match laid.is_copy() {
-            true => Some(mark(&*laid.layer).await?),
-            false => None,
+        // A copy of the bench has all files from the beginning. The mark tells the effects of the processes from them.
+        let mark = if laid.is_copy() {
+            Some(mark(&*laid.layer).await?)
+        } else {
+            None
         };
         let mut live = Live {
             laid,
@@ -267,18 +277,20 @@ impl Workshop {
         }
     }
 
-    /// Has whatever is done next beside the processes begin on the files as they are: with what others did to them until now.
+    /// Brings the live layer and the files to the same state, with the changes that others made to the files so far.
     pub(super) async fn catch_up(&self) -> Result<()> {
         if !self.live.is_live() {
             return Ok(());
         }
+        // First the journal learns of changes by other programs, then settling places them on the layer.
         self.bench.look().await?;
         self.settle(Taking::default()).await.map(drop)
     }
 
-    /// Takes over what the processes did, where something lives.
+    /// Commits the effects of the background processes; `None` if there is no live layer.
     pub(super) async fn settle(&self, taking: Taking) -> Result<Option<Settled>> {
         let Some(view) = self.live.view() else { return Ok(None) };
+        // Quotas before the layer, in the order of every other change of the files: the other order could deadlock.
         let _turns = view.quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
@@ -292,17 +304,19 @@ impl Workshop {
     async fn settle_pausing(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let paused = self.live.pause(live).await?;
         let settled = self.settle_paused(live, taking).await;
+        // The processes go on even if their effects could not be committed.
         let resumed = paused.resume().await;
         settled.and_then(|settled| resumed.map(|()| settled))
     }
 
-    /// Whether a change must be known before it is made: where the files lie right under the layer, the kernel does not notice that
-    /// something went there, so it must go on the layer first.
+    /// Whether the paths of a change must be known before it is made.
     pub(super) fn must_foresee(&self) -> bool {
+        // If the files lie directly under the layer, the kernel does not notice that an entry below it is removed. So
+        // the entry must be removed on the layer first.
         self.is_direct && self.live.is_live()
     }
 
-    /// Does `work`, which changes the files, while the processes stand still, and shows them what it did.
+    /// Runs `work`, which changes the files, while the processes are paused, and places its changes on the layer.
     pub(super) async fn mutating<T>(&self, foreseen: &Foreseen, work: impl Future<Output = Result<T>>) -> Result<T> {
         if !self.live.is_live() {
             return work.await;
@@ -329,7 +343,7 @@ impl Workshop {
         if let Err(error) = followed.and(resumed) {
             let view = live.view.view.clone();
             if let Err(error) = self.unless_ended(&mut slot, error, Told::Nobody).await {
-                // It is done all the same.
+                // The change itself is made, so it must not fail for the caller.
                 let words = format!(
                     "the background processes do not see the last change yet: {}",
                     error.message()
@@ -340,18 +354,19 @@ impl Workshop {
         done
     }
 
-    /// Takes over what the processes did before `foreseen` happens, and makes the layer ready for it.
+    /// Commits the effects of the processes before the change `foreseen` is made, and prepares the layer for it.
     async fn prepare(&self, live: &mut Live, foreseen: &Foreseen) -> Result<()> {
         self.settle_paused(live, Taking::default()).await?;
-        match self.is_direct {
-            true => live.prepare(foreseen).await,
-            false => Ok(()),
+        if self.is_direct {
+            live.prepare(foreseen).await
+        } else {
+            Ok(())
         }
     }
 
-    /// A layer that cannot go on holds nothing up. One that has more on it than can be read is ended, and nothing of what was done since the
-    /// last time is kept. One whose sandbox died has dead processes, and what is on it is found again; whether it died the sandbox is asked:
-    /// files and history may be out of reach for a moment, and the processes run on.
+    /// Handles an error of the live layer, so that a layer that cannot go on does not block later operations. A layer
+    /// whose effects are over the limits is ended, and its effects since the last commit are discarded. A layer whose
+    /// sandbox died is given up; its effects are a leftover. Any other error is returned, and the processes go on.
     async fn unless_ended(
         &self,
         slot: &mut MutexGuard<'_, Option<Live>>,
@@ -364,6 +379,8 @@ impl Workshop {
             return self.discard(&mut live, error, told).await.map(Some);
         }
         let Some(live) = slot.as_ref() else { return Err(error) };
+        // The storage may be unavailable for a moment, while the processes run on. So the sandbox itself is
+        // asked if it is alive.
         if error.kind() != ErrorKind::Unavailable || live.laid.layer.resume().await.is_ok() {
             return Err(error);
         }
@@ -376,7 +393,8 @@ impl Workshop {
         Ok(None)
     }
 
-    /// Ends the processes on a layer that has more on it than can be read, and forgets what they did since the last time.
+    /// Ends the processes on a layer whose effects are over the limits, and discards their effects since the last
+    /// commit.
     async fn discard(&self, live: &mut Live, refusal: Error, told: Told) -> Result<Settled> {
         let layer = live.laid.layer.clone();
         layer.lift().await?;
@@ -403,10 +421,12 @@ impl Workshop {
     }
 
     async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
+        // Taken first: a file that others change while this runs must count as changed the next time.
         let at = self.file_time().await?;
-        let unseen = match self.is_direct {
-            true => live.laid.layer.look_below().await?,
-            false => Vec::new(),
+        let unseen = if self.is_direct {
+            live.laid.layer.look_below().await?
+        } else {
+            Vec::new()
         };
         let layer = live.laid.layer.clone();
         let effects = self.effects_of(&*layer, &live.state, live.mark.as_ref()).await?;
@@ -418,6 +438,8 @@ impl Workshop {
         live.mark = Some(effects.mark);
         live.shadow.remember(&kept)?;
         self.note(live, &keeping, &excluded, told);
+        // Effects that were refused, or went on a branch, are not in the files. The layer must not show them any
+        // longer.
         if !keeping.is_in_files() {
             live.owed.extend(kept.into_iter().map(|effect| effect.path));
         }
@@ -428,7 +450,7 @@ impl Workshop {
             let unseen = live.view.as_in_files(unseen.iter()).await?;
             strays.extend(live.shadow.fresh(unseen)?);
             live.place(strays).await?;
-            // Whatever others did until then is on the layer.
+            // All changes by others until this time are on the layer now.
             live.basis.at = at;
         }
         Ok(Settled {
@@ -438,7 +460,7 @@ impl Workshop {
         })
     }
 
-    /// Remembers what a taking came to. Whoever is told of it at once needs no notice.
+    /// Notes the outcome of a commit of effects. A caller that gets the report needs no notice.
     fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], told: Told) {
         match &keeping.kept {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
@@ -463,13 +485,14 @@ impl Workshop {
         }
     }
 
-    /// Shows the processes what others did to the files.
+    /// Places the changes that others made to the files on the layer.
     async fn follow(&self, live: &mut Live, foreseen: &Foreseen, has_failed: bool) -> Result<()> {
         live.meet_news(&Keeping::default(), self.is_direct).await?;
         live.place_owed().await?;
         let mut places = Vec::new();
         let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
-        // What went ahead of a change that was not made comes back.
+        // The layer was prepared for a change that was not made: the removed entries come back. Without a history,
+        // nothing but the foreseen paths tells which entries changed.
         if has_failed && self.is_direct {
             places.extend(live.view.below_in_files(&foreseen.gone).await?);
         } else if live.view.shared.history.is_none() {
@@ -478,7 +501,7 @@ impl Workshop {
         live.place(places).await
     }
 
-    /// Gives up a seat: what was done is taken over, and the layer goes with the last one.
+    /// Gives up a seat: the effects on the layer are committed, and with the last seat the layer is removed.
     async fn leave(&self, number: u64, taking: Taking) -> Result<Option<Settled>> {
         let Some(view) = self.live.view() else { return Ok(None) };
         let _turns = view.quota_turns().await;
@@ -493,7 +516,7 @@ impl Workshop {
                 Err(error) => self.unless_ended(&mut slot, error, told).await,
             };
         }
-        // From here on it is nobody's: what cannot be kept now is found when the workspace is opened again.
+        // From here on the layer belongs to nobody: effects that cannot be committed now are a leftover.
         let Some(mut live) = slot.take() else { return Ok(None) };
         self.live.set(&mut slot, None);
         self.finish(&mut live, taking).await.map(Some)
@@ -509,7 +532,7 @@ impl Workshop {
         }
     }
 
-    /// Takes the layer off, and takes over everything.
+    /// Lifts the layer off the bench, commits its effects, and removes it.
     async fn finish(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let layer = live.laid.layer.clone();
         layer.lift().await?;
@@ -522,7 +545,8 @@ impl Workshop {
         let split = live.view.split(self, fresh).await?;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         self.note(live, &keeping, &split.excluded, told);
-        // What is kept out of history came over all the time that the layer lived.
+        // Excluded effects were made all the time that the layer lived, and the bench has none of them yet. So the
+        // whole layer is read.
         let mut excluded = Vec::new();
         if !self.exclusions.is_empty() {
             let whole = layer.effects(None).await?;
@@ -546,8 +570,8 @@ impl Workshop {
         })
     }
 
-    /// Has `layer`, which is laid over the same bench, begin as the live one stands: what that has and `view` may see is put on it.
-    /// Gives the state of the files that this is; the layer was laid at the time `at` or later.
+    /// Copies the entries of the live layer that `view` may see to `layer`, which lies over the same bench. Returns the
+    /// state of the files that `layer` now begins with; it was laid at the time `at` or later.
     pub(super) async fn begin_as_live(&self, view: &Workspace, layer: &dyn Layer, at: Timestamp) -> Result<Basis> {
         let owner = self.live.view().ok_or_else(just_ended)?;
         let _turns = owner.quota_turns().await;
@@ -565,7 +589,8 @@ impl Workshop {
         Ok(basis)
     }
 
-    /// Puts what history leaves out where the processes see it, and so where the bench takes it from; gives back what they may not see.
+    /// Places excluded effects on the live layer, from which the bench takes them over at the end. Returns the effects
+    /// that the processes may not see.
     pub(super) async fn show_excluded(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut().filter(|_| !effects.is_empty()) else {
@@ -589,11 +614,12 @@ impl Workshop {
         self.finish(&mut live, Taking::default()).await.map(|_| ())
     }
 
-    /// Ends everything that lives, and gives everything back.
+    /// Ends all processes and contexts, removes the live layer, and closes the sandboxes.
     pub(super) async fn close(&self) -> Result<()> {
         self.processes.end_all().await;
         self.contexts.end_all().await;
         self.close_live().await?;
+        // Waits for the layers of cancelled commands, which are removed in the background and need their sandboxes.
         drop(self.clearing.write().await);
         self.close_sandboxes().await
     }
@@ -601,17 +627,17 @@ impl Workshop {
 
 impl Live {
     fn check_view(&self, view: &Workspace) -> Result<()> {
-        match self.view.has_same_rules(view) {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Unavailable,
-                "background processes of another view of this workspace are running, and all background processes share one view of the files",
-            )
-            .hint("end them first, start this process from the same view, or run it in the foreground")),
+        if self.view.has_same_rules(view) {
+            return Ok(());
         }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "background processes of another view of this workspace are running, and all background processes share one view of the files",
+        )
+        .hint("end them first, start this process from the same view, or run it in the foreground"))
     }
 
-    /// What a change of theirs says.
+    /// Returns the settings for a commit of the effects on the layer.
     fn maker(&self, taking: Taking) -> Maker {
         let command = label::joined(&self.writers);
         let shown = label::printed(&label::short(&command));
@@ -627,8 +653,8 @@ impl Live {
         }
     }
 
-    /// Owes the layer what others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer
-    /// already; what other programs did to the bench itself shows through it.
+    /// Marks the paths that others changed since the last commit as owed to the layer, and moves the basis to the
+    /// newest change. The change that `kept` reports is left out: the layer has it already.
     async fn meet_news(&mut self, kept: &Keeping, is_direct: bool) -> Result<()> {
         let Some(history) = self.view.shared.history.clone() else {
             return Ok(());
@@ -641,6 +667,7 @@ impl Live {
         let mut news = Vec::new();
         for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
             let (change, touched) = history.change(&Point::Number(number)).await?;
+            // Changes that other programs made to the bench itself show through the layer.
             let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
             if !(is_direct && is_by_others) {
                 news.extend(touched.into_iter().map(|one: PathChange| one.path));
@@ -659,15 +686,16 @@ impl Live {
         Ok(())
     }
 
-    /// Puts on the layer what it is owed.
+    /// Places the entries of the files on the layer at all owed paths.
     async fn place_owed(&mut self) -> Result<()> {
         let places = self.view.as_in_files(self.owed.iter()).await?;
-        // What the layer itself does not take is tried once: it would refuse every later operation, too.
+        // Cleared before the attempt: an entry that the layer does not take would make every later operation fail, too.
         self.owed.clear();
         self.place(places).await
     }
 
-    /// Lets go on the layer what is about to go below it, and takes the directories of what comes onto it.
+    /// Prepares the layer for a change of the files under it: removes the entries that are about to be removed, and
+    /// places the directories above those that are about to be made.
     async fn prepare(&mut self, foreseen: &Foreseen) -> Result<()> {
         let above: BTreeSet<EntryPath> = foreseen.come.iter().flat_map(filed::ancestry).collect();
         let mut places = self.view.as_in_files(above.iter()).await?;
@@ -681,7 +709,8 @@ impl Live {
         self.place(places).await
     }
 
-    /// Puts things on the layer, so that the next taking does not find them as new.
+    /// Places effects on the layer, and updates the mark and the index, so that they are not taken for effects of the
+    /// processes.
     async fn place(&mut self, effects: Vec<Effect>) -> Result<()> {
         let placed = self.view.place_shown(&*self.laid.layer, effects).await?;
         if !placed.is_empty() {
@@ -693,25 +722,27 @@ impl Live {
 }
 
 impl Workspace {
-    /// Whether both look at the same directory under the same policies.
+    /// Whether both views have the same directory and the same policies.
     fn has_same_rules(&self, other: &Self) -> bool {
         self.has_rules_of(&other.view)
     }
 
-    /// Whether this looks at the same directory under the same policies as a view.
+    /// Whether this workspace has the same directory and the same policies as `view`.
     pub(crate) fn has_rules_of(&self, view: &View) -> bool {
         self.view.has_rules_of(view)
     }
 
-    /// Whether a view is this one, or was made by narrowing this one.
+    /// Whether `view` is the view of this workspace, or was made by narrowing it.
     pub(crate) fn encloses(&self, view: &View) -> bool {
         let own = &self.view.layers;
         let mut layers = own.iter().zip(&view.layers);
         own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
     }
 
-    /// Puts the effects on a layer that its processes may see, and gives those back. A second name of a denied file is not among them.
+    /// Places the effects that the processes of this view may see on a layer, and returns those. Further names of a
+    /// denied file are left out.
     async fn place_shown(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+        // To find the further names costs a look at the whole tree, so it is done only if it can matter.
         let has_file = effects
             .iter()
             .any(|effect| matches!(effect.placed, Placed::File { .. }));
@@ -722,6 +753,7 @@ impl Workspace {
         };
         let is_shown = |effect: &Effect| self.is_effect_shown(effect) && !denied.contains(&effect.path);
         let shown = effects.into_iter().filter(is_shown);
+        // Entries inside a directory are removed before it, and created after it.
         let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == Placed::Nothing);
         let ordered: Vec<_> = gone.into_iter().rev().chain(come).collect();
         if !ordered.is_empty() {
@@ -730,7 +762,8 @@ impl Workspace {
         Ok(ordered)
     }
 
-    /// Whether a process of this view may see an effect; the way to its directory included.
+    /// Whether a process of this view may see the path of an effect. The directories above the view's own are visible,
+    /// too.
     fn is_effect_shown(&self, effect: &Effect) -> bool {
         let is_above = |path: &WsPath| self.view.base.is_within(path);
         let is_directory = !matches!(effect.placed, Placed::File { .. } | Placed::Symlink { .. });
@@ -739,7 +772,7 @@ impl Workspace {
 }
 
 impl Settled {
-    /// What it came to, as `view` shows it.
+    /// Returns the result of the commit, with the paths that `view` may see.
     pub(super) fn changed(&self, view: &Workspace, shop: &Workshop) -> Changed {
         view.changed(&self.keeping, &self.excluded, &self.dropped, shop)
     }
@@ -756,23 +789,24 @@ impl Default for Keeping {
 }
 
 impl Seat {
-    /// The layer, and the sandbox it is in.
+    /// Returns the live layer, and the sandbox that it belongs to.
     pub(super) fn laid(&self) -> &Laid {
         &self.laid
     }
 
-    /// The bench under the layer.
+    /// Returns the bench under the live layer.
     pub(super) fn state(&self) -> &BenchState {
         &self.state
     }
 
-    /// Gives it up; what was done on the layer is taken over.
+    /// Gives up the seat, and commits the effects on the layer.
     pub(super) async fn leave(mut self, taking: Taking) -> Result<Option<Settled>> {
         self.is_taken = false;
         self.shop.leave(self.number, taking).await
     }
 
-    /// The same where nobody waits for what it comes to: what cannot be kept is noted for whoever asks after the processes.
+    /// Gives up the seat, and commits the effects on the layer. For a caller that does not wait for the result: effects
+    /// that cannot be kept are noted for the next listing of the processes.
     pub(super) async fn leave_untold(mut self, origin: Option<Origin>) {
         self.is_taken = false;
         self.shop.leave_untold(self.number, &self.view, origin).await;
@@ -805,7 +839,7 @@ fn just_ended() -> Error {
     .hint("run it again")
 }
 
-/// Processes that stand still. They go on whatever happens to whoever stopped them.
+/// A pause of the processes on a layer. They go on when it is dropped, too.
 struct Paused {
     layer: Arc<dyn Layer>,
     slot: Arc<Mutex<Option<Live>>>,
@@ -825,9 +859,9 @@ impl Drop for Paused {
         if self.is_paused {
             let (layer, slot) = (self.layer.clone(), self.slot.clone());
             in_background(async move {
-                // Whoever has the slot may have paused the layer again.
+                // The holder of the lock may have paused the layer again, and its pause must not be ended here.
                 let _slot = slot.lock().await;
-                // A sandbox that is dead has nothing to go on.
+                // In a dead sandbox there is nothing to resume.
                 let _ = layer.resume().await;
             });
         }

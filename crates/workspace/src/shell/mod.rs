@@ -1,4 +1,4 @@
-//! Commands in a workspace: what they may do, where they run, and what becomes of what they did.
+//! Commands in a workspace: the policy on them, the layers they run on, and the changes that their effects become.
 
 mod approve;
 pub(crate) mod aside;

@@ -1,4 +1,5 @@
-//! What is written down beside a layer, so that its work can still be judged after a crash: which state of the files it was laid over.
+//! Layer notes. A note is stored beside each layer, and holds the state of the files that the layer was laid over.
+//! After a crash it is needed to find conflicts before the effects on the layer are committed.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::keep::Basis;
 
-/// What is known of a layer.
+/// The note on one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     head: u64,
     at: Timestamp,
-    /// Who worked on it; without secrets.
+    /// The commands that ran on the layer, without secrets.
     pub(super) command: String,
 }
 
@@ -32,10 +33,12 @@ impl Note {
     }
 }
 
-/// Writes the first note of the layer `id`. One that is torn says nothing, and nothing was done on its layer yet.
+/// Writes the first note of the layer `id`. It is not atomic: a crash may tear it, but then no command has run on the
+/// layer yet.
 pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
     let (place, text) = (place(state, id), text(basis, command)?);
-    // Where there is none, or another process was quicker, one is made.
+    // To reuse a file is cheaper than to create one. If there is no spare file, or another process took it, a new one
+    // is created below.
     let _ = std::fs::rename(spare(&place), &place);
     let written = match write_over(&place, &text) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -46,19 +49,21 @@ pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) 
     written.map_err(|_| failed())
 }
 
-/// Leaves the end of what was there, where that was longer: a file system may write a file that was emptied first to the disk at once.
+/// Writes `text` over the beginning of a file. If the file was longer, its old end stays, and readers stop after the
+/// first JSON value.
 fn write_over(place: &Path, text: &[u8]) -> io::Result<()> {
+    // Not truncated: some file systems flush a file that was truncated and written to the disk at once, which is slow.
     let mut options = private_file();
     let mut file = options.create(true).truncate(false).open(place)?;
     file.write_all(text)
 }
 
-/// Makes a directory that nobody but its owner may look into, whatever the umask.
+/// Makes a directory that only its owner may open, whatever the umask.
 pub(super) fn make_private_directory(place: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place)
 }
 
-/// Writes a file that nobody but its owner may open, whatever the umask.
+/// Writes a file that only its owner may open, whatever the umask.
 pub(super) fn write_private(place: &Path, text: &[u8]) -> io::Result<()> {
     private_file().create(true).truncate(true).open(place)?.write_all(text)
 }
@@ -69,7 +74,7 @@ fn private_file() -> std::fs::OpenOptions {
     options
 }
 
-/// Writes another note of the layer `id`: it takes the place of the one before whole or not at all.
+/// Replaces the note of the layer `id`. The new note takes the place of the old one whole or not at all.
 pub(super) fn replace(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
     let (place, text) = (place(state, id), text(basis, command)?);
     let beside = place.with_extension("new");
@@ -86,17 +91,18 @@ fn text(basis: &Basis, command: &str) -> Result<Vec<u8>> {
     serde_json::to_vec(&note).map_err(|_| failed())
 }
 
-/// The note of the layer `id`, where there is one that can be read.
+/// Returns the note of the layer `id`; `None` if there is none that can be read.
 pub(super) fn read(state: &BenchState, id: &str) -> Option<Note> {
     let text = std::fs::read(place(state, id)).ok()?;
+    // Only the first value counts: behind it may be the end of a longer note that the file held before.
     serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
 
-/// Takes the note of the layer `id` away. The file serves the next one: to make and remove one each time costs a good part of a short
-/// command.
+/// Removes the note of the layer `id`.
 pub(super) fn remove(state: &BenchState, id: &str) {
     let place = place(state, id);
-    // One that stays tells of a layer that no longer is, and nobody asks for it.
+    // Renamed and not deleted: to create and delete a file for each command takes a good part of the time of a short
+    // one. A note that stays is harmless, since its layer is gone and nobody asks for it.
     let _ = std::fs::rename(&place, spare(&place));
 }
 
@@ -105,7 +111,7 @@ fn spare(place: &Path) -> PathBuf {
 }
 
 fn place(state: &BenchState, id: &str) -> PathBuf {
-    // An id is the sandbox's own; whatever it has in it, it names one file here.
+    // The sandbox chooses the ids. Whatever characters an id has, it must name a file in this directory.
     let name: String = id
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })

@@ -1,4 +1,5 @@
-//! Processes in the background: started, looked at, ended. They outlive the call that started them, and end with the workspace.
+//! Processes in the background: starting them, reading their output, ending them. They outlive the call that started
+//! them, and end with the workspace.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,12 +22,12 @@ use super::{RunRequest, label};
 use crate::Workspace;
 use crate::workspace::View;
 
-/// How many processes that ended are remembered.
+/// The number of ended processes that stay in the list.
 const REMEMBERED: usize = 32;
-/// The longest that a look waits for something new.
+/// The longest wait for new output.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A process in the background, as it is shown.
+/// A background process, as results show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessShown {
     /// Its id in this workspace.
@@ -48,7 +49,7 @@ pub struct ProcessShown {
     pub duration_ms: Option<u64>,
 }
 
-/// All processes of a workspace that are known.
+/// The background processes of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessList {
     /// Those that run, and the last of those that ended.
@@ -58,22 +59,22 @@ pub struct ProcessList {
     pub notices: Vec<String>,
 }
 
-/// What to look at.
+/// A request for the output of a background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputRequest {
     /// The process.
     pub id: String,
-    /// `cursor` of the last look; 0 for everything that is still there.
+    /// The `cursor` of the last answer; 0 for all output that is still stored.
     pub cursor: u64,
-    /// How long to wait for something new; at most a minute.
+    /// The longest wait for new output; at most a minute.
     pub wait: Duration,
-    /// The most bytes.
+    /// The most bytes in the answer.
     pub max_bytes: usize,
-    /// Whether half of `max_bytes` goes to the newest output, where not all of it fits.
+    /// Whether half of `max_bytes` goes to the newest output if not all of it fits.
     pub with_tail: bool,
 }
 
-/// What is new of a process.
+/// The new output of a background process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessOutput {
     /// The process.
@@ -108,6 +109,7 @@ struct Table {
     entries: BTreeMap<u64, Arc<Entry>>,
 }
 
+/// A background process in the table.
 #[derive(Debug)]
 struct Entry {
     number: u64,
@@ -116,20 +118,20 @@ struct Entry {
     /// The view that started it.
     view: Arc<View>,
     record: Mutex<Record>,
-    /// Told whenever the record changes.
+    /// Notified whenever the record changes.
     changes: watch::Sender<()>,
     signals: mpsc::UnboundedSender<Signal>,
     task: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
-/// What is known of a process.
+/// The stored output of a process, and its exit.
 #[derive(Debug, Default)]
 struct Record {
     kept: VecDeque<Bytes>,
     kept_bytes: u64,
-    /// Everything it ever wrote.
+    /// The number of bytes that it ever wrote.
     written: u64,
-    /// How it ended, once what it did was taken over.
+    /// The exit of the process, once its effects were committed.
     exit: Option<Outcome>,
 }
 
@@ -140,7 +142,7 @@ struct Outcome {
     duration: Duration,
 }
 
-/// Both streams of a process, without secrets.
+/// The maskers for both streams of a process, which take secrets out of its output.
 #[derive(Debug)]
 pub(crate) struct Streams {
     stdout: Masker,
@@ -155,7 +157,7 @@ impl Streams {
         }
     }
 
-    /// What may be shown after the next chunk.
+    /// Takes the next chunk, and returns the masked output that may be shown now.
     pub(crate) fn push(&mut self, chunk: &Chunk) -> Vec<u8> {
         match chunk.stream {
             Stream::Stdout => self.stdout.push(&chunk.bytes),
@@ -163,45 +165,47 @@ impl Streams {
         }
     }
 
-    /// What was held back, at the end.
+    /// Returns the output that was held back, when no more chunks come.
     fn finish(&mut self) -> Vec<u8> {
         [self.stdout.finish(), self.stderr.finish()].concat()
     }
 }
 
-/// A process on the live layer, with its seat there: whoever drives it by itself has one of these.
+/// A process on the live layer, with its seat there.
 #[derive(Debug)]
 pub(crate) struct LiveProcess {
     /// The process.
     pub(crate) process: Box<dyn Process>,
-    /// Takes the secrets of its environment out of what it writes.
+    /// The maskers that take the secrets of its environment out of its output.
     pub(crate) streams: Streams,
     seat: Seat,
-    /// Given back when it is gone.
+    /// Its place among the processes that may run at once.
     _room: OwnedSemaphorePermit,
 }
 
 impl LiveProcess {
-    /// Ends it with its whole tree, and takes over what was done.
+    /// Ends the process and all processes that it started, and commits their effects.
     pub(super) async fn end(self, taking: Taking) -> Result<Option<Settled>> {
+        // Dropping the handle kills the process tree. It must be dead before its effects are read for the last time.
         drop(self.process);
         self.seat.leave(taking).await
     }
 
-    /// The same where nobody waits for what it comes to: what cannot be kept is noted for whoever asks after the processes.
+    /// Ends the process and all processes that it started, and commits their effects. For a caller that does not wait
+    /// for the result: effects that cannot be kept are noted for the next listing of the processes.
     pub(super) async fn end_untold(self, origin: Option<Origin>) {
         drop(self.process);
         self.seat.leave_untold(origin).await;
     }
 
-    /// The layer that it is on.
+    /// Returns the layer that the process runs on.
     pub(super) fn laid(&self) -> &Laid {
         self.seat.laid()
     }
 }
 
 impl Prepared {
-    /// Refuses what cannot be promised to a process that lives on.
+    /// Refuses an effects mode that a background process cannot have.
     pub(super) fn check_background(&self) -> Result<()> {
         match self.effects {
             EffectsMode::Commit => Ok(()),
@@ -215,7 +219,7 @@ impl Prepared {
 }
 
 impl Workspace {
-    /// Starts a command in the background; its id comes back at once.
+    /// Starts a command in the background, and returns its id at once.
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
             let shop = self.workshop()?;
@@ -233,12 +237,13 @@ impl Workspace {
         self.observe("start", None, |_| 0, work).await
     }
 
-    /// What is new of a process since the cursor of the last look. Waits for it, where asked.
+    /// Returns the output of a process since the cursor of the last answer. Waits for new output if the request says
+    /// so.
     pub async fn output(&self, request: OutputRequest) -> Result<ProcessOutput> {
         let work = async {
             let shop = self.workshop()?;
             let entry = shop.processes.find(self, &request.id)?;
-            // What it wrote is told, whatever becomes of its files.
+            // The output is returned even if the effects on the files cannot be committed.
             let _ = shop.settle(Taking::default()).await;
             entry
                 .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
@@ -257,7 +262,7 @@ impl Workspace {
         .await
     }
 
-    /// Ends a process with everything that it started. One that has ended already stays as it is.
+    /// Ends a process and all processes that it started. A process that has ended already stays as it is.
     pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
         let work = async {
             let entry = self.workshop()?.processes.find(self, id)?;
@@ -267,7 +272,7 @@ impl Workspace {
         self.observe("kill", None, |_| 0, work).await
     }
 
-    /// The processes that run in the background, and the last of those that ended.
+    /// Returns the processes that run in the background, and the last of those that ended.
     pub async fn processes(&self) -> Result<ProcessList> {
         let work = async {
             let shop = self.workshop()?;
@@ -279,13 +284,14 @@ impl Workspace {
         self.observe("processes", None, |_| 0, work).await
     }
 
-    /// A command of the background, and how long it may live: without end where nothing is asked for.
+    /// Prepares a command for the background. Returns it with its time limit; `None` if the request names none.
     pub(super) fn prepare_background(
         &self,
         shop: &Workshop,
         operation: &'static str,
         request: RunRequest,
     ) -> Result<(Prepared, Option<Duration>)> {
+        // The time limit of the policy holds for foreground commands, so the requested one must not be lowered to it.
         let timeout = request.timeout;
         let request = RunRequest {
             timeout: None,
@@ -296,8 +302,8 @@ impl Workspace {
         Ok((prepared, timeout))
     }
 
-    /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
-    /// what it does becomes part of the workspace as it goes.
+    /// Starts a process on the live layer of the workspace; without one, a live layer is laid. The process sees every
+    /// later change of the files, and its own effects are committed while it runs.
     pub(super) async fn spawn_on_live_layer(
         &self,
         prepared: Prepared,
@@ -305,6 +311,8 @@ impl Workspace {
         room: OwnedSemaphorePermit,
     ) -> Result<LiveProcess> {
         let shop = self.workshop()?;
+        // Only the seat outlives this block: a background process must not keep the commands of this process waiting
+        // for their turn.
         let seat = {
             let turn = shop.take_bench_turn(self, &prepared.label).await?;
             shop.catch_up().await?;
@@ -338,13 +346,13 @@ impl Processes {
         self.table().entries.values().cloned().collect()
     }
 
-    /// The processes that this view knows.
+    /// Returns the processes that this view may know of.
     fn shown(&self, view: &Workspace) -> Vec<ProcessShown> {
         let known = self.all().into_iter().filter(|entry| entry.is_known_to(view));
         known.map(|entry| entry.shown()).collect()
     }
 
-    /// The process of this id, where this view knows it.
+    /// Returns the process of this id; `not_found` if there is none, or if this view may not know of it.
     fn find(&self, view: &Workspace, id: &str) -> Result<Arc<Entry>> {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
@@ -388,7 +396,7 @@ impl Processes {
         entry.shown()
     }
 
-    /// Lets go of every process at once, which ends them.
+    /// Ends every process at once, without waiting for them: aborting a task drops its process, which kills it.
     pub(super) fn abandon(&self) {
         for entry in self.all() {
             if let Some(task) = entry.task.lock().expect("no holder panics").take() {
@@ -397,7 +405,7 @@ impl Processes {
         }
     }
 
-    /// Ends every process and waits until what they did is taken over.
+    /// Ends every process and waits until its effects are committed.
     pub(super) async fn end_all(&self) {
         for entry in self.all() {
             entry.end().await;
@@ -405,7 +413,7 @@ impl Processes {
     }
 }
 
-/// Stays with a process until it ends: takes what it writes, and ends it where asked.
+/// Attends to a process until it ends: stores its output, and passes signals on to it.
 async fn attend(entry: Arc<Entry>, mut live: LiveProcess, mut asked: mpsc::UnboundedReceiver<Signal>, most: u64) {
     loop {
         tokio::select! {
@@ -414,7 +422,7 @@ async fn attend(entry: Arc<Entry>, mut live: LiveProcess, mut asked: mpsc::Unbou
                 None => break,
             },
             Some(signal) = asked.recv() => {
-                // One that cannot be signalled has ended, and its output says so next.
+                // A process that cannot be signalled has ended; then its output ends, too, and the loop with it.
                 let _ = live.process.signal(signal).await;
             }
         }
@@ -422,7 +430,7 @@ async fn attend(entry: Arc<Entry>, mut live: LiveProcess, mut asked: mpsc::Unbou
     entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
     live.end_untold(None).await;
-    // Whoever hears that it ended finds what it did.
+    // Recorded last: a caller that sees the exit must find the effects of the process in the files.
     entry.ended(&exit);
 }
 
@@ -435,7 +443,7 @@ impl Entry {
         self.record().exit.is_none()
     }
 
-    /// Whether a view may know of it: the one that started it, and those around that.
+    /// Whether a view may know of the process: the view that started it, and the views that this one was narrowed from.
     fn is_known_to(&self, view: &Workspace) -> bool {
         let is_narrower = view.view.layers.len() < self.view.layers.len();
         view.encloses(&self.view) && (is_narrower || view.view.env == self.view.env)
@@ -464,11 +472,12 @@ impl Entry {
         self.changes.send_replace(());
     }
 
-    /// Ends it, and waits until what it did is taken over.
+    /// Kills the process, and waits until its effects are committed.
     async fn end(&self) {
         let mut changes = self.changes.subscribe();
         let _ = self.signals.send(Signal::Kill);
         let task = self.task.lock().expect("no holder panics").clone();
+        // An aborted task never records an exit, so the task is looked at now and then as well.
         while self.is_running() && !task.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
             let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
         }
@@ -532,7 +541,8 @@ impl Record {
         }
     }
 
-    /// What [`Self::since`] gives, and where that is not all and `with_tail` is set, half of `most` at either end.
+    /// Returns the output of [`Self::since`]. If that is not all of it and `with_tail` is set, returns half of `most`
+    /// bytes from the cursor on, and the other half from the end.
     fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (Vec<u8>, u64, u64, Option<Vec<u8>>) {
         let (mut bytes, from, written) = self.since(cursor, most);
         let end = from + bytes.len() as u64;
@@ -545,7 +555,8 @@ impl Record {
         (bytes, from, written, Some(tail))
     }
 
-    /// What was written from `cursor` on and is still there, where that begins, and how much was ever written.
+    /// Returns the stored output from `cursor` on, the position of its first byte, and the number of bytes that were
+    /// ever written.
     fn since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
         let first = self.written - self.kept_bytes;
         let from = cursor.clamp(first, self.written);
@@ -568,7 +579,7 @@ impl Record {
     }
 }
 
-/// Without the rest of a character whose beginning is missing.
+/// Leaves out the rest of a UTF-8 character whose first byte is missing.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     let rest = bytes
         .iter()
@@ -577,8 +588,10 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     &bytes[rest.count()..]
 }
 
-/// Leaves a character that is cut at the end to the next look, where its rest may come.
+/// Leaves out a character that is cut at the end, and returns the position behind the rest. The next answer has the
+/// whole character.
 fn whole_text(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
+    // A lone half of a character is returned all the same: otherwise the cursor would never move past it.
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
         && error.valid_up_to() > 0

@@ -1,4 +1,4 @@
-//! What is asked for: a command, and where its output goes while it runs.
+//! The request for a command, and the sink that takes its output while it runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,39 +12,39 @@ use super::turn::TurnWaiting;
 /// A command to run in the foreground.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunRequest {
-    /// What to run.
+    /// The program to run.
     pub program: Program,
-    /// The directory to run it in, as this view knows it; the root of the view where it is empty.
+    /// The directory to run it in, as a path of this view; empty for its root.
     pub cwd: String,
-    /// What this call adds to the environment.
+    /// Variables that this call adds to the environment.
     pub env: BTreeMap<String, String>,
-    /// What it reads; nothing where none is given.
+    /// The bytes of its standard input; closed if both this and `stdin_stream` are `None`.
     pub stdin: Option<Bytes>,
-    /// What it reads as it comes, of any size; `stdin` must be `None` then.
+    /// Its standard input as a stream of any size; `stdin` must be `None` then.
     pub stdin_stream: Option<InputStream>,
-    /// The time on the clock after which it is ended; that of the policy where none is given, and never more.
+    /// The wall time after which it is ended; `None` for that of the policy. The policy also bounds it.
     pub timeout: Option<Duration>,
-    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    /// The most bytes of output that are stored; `None` for those of the policy. The policy also bounds it.
     pub max_output: Option<u64>,
-    /// What becomes of what it does to the files; what the policy says where none is given.
+    /// Whether its effects on the files are committed, discarded or approved first; `None` for the mode of the policy.
     pub effects: Option<EffectsMode>,
-    /// The longest wait while another command in the foreground runs on the same files, of this process or another; 60 seconds where none
-    /// is given. Zero does not wait.
+    /// The longest wait while another foreground command, of this process or another, runs on the same files; `None`
+    /// for 60 seconds. Zero does not wait.
     pub turn_wait: Option<Duration>,
 }
 
 impl RunRequest {
-    /// Runs a text by the shell.
+    /// Returns a request for a command line of the shell.
     pub fn shell(text: impl Into<String>) -> Self {
         Self::of(Program::Shell(text.into()))
     }
 
-    /// Runs a program with its arguments.
+    /// Returns a request for a program with its arguments.
     pub fn arguments<I: Into<String>>(arguments: impl IntoIterator<Item = I>) -> Self {
         Self::of(Program::Arguments(arguments.into_iter().map(Into::into).collect()))
     }
 
-    /// Runs `program` with everything at its default.
+    /// Returns a request for `program` with default settings.
     pub fn of(program: Program) -> Self {
         Self {
             program,
@@ -60,7 +60,7 @@ impl RunRequest {
     }
 }
 
-/// Without the values of the environment and without what it reads: either may be a secret.
+/// Shows neither the values of the environment nor the standard input: both may hold secrets.
 impl std::fmt::Debug for RunRequest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -72,7 +72,7 @@ impl std::fmt::Debug for RunRequest {
     }
 }
 
-/// Takes the output of a command while it runs. The command is held up until a chunk was taken.
+/// Takes the output of a command while it runs. The command may block on its output until a chunk was taken.
 #[async_trait]
 pub trait OutputSink: Send {
     /// Takes a chunk; secrets are masked in it.
@@ -82,7 +82,7 @@ pub trait OutputSink: Send {
     async fn wait_for_turn(&mut self, _waiting: &TurnWaiting) {}
 }
 
-/// Takes output and forgets it: the result has it too.
+/// Drops the output, for callers that need only the result, which has it, too.
 pub(crate) struct NoSink;
 
 #[async_trait]

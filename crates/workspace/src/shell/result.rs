@@ -1,4 +1,4 @@
-//! What a command gives back.
+//! The result of a command.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::turn::TurnWaited;
 
-/// What a command did, however it ended. A command that ran is a success, whatever its exit code.
+/// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunResult {
     /// The exit code as a shell gives it: 128 and the number of the signal where one ended it.
@@ -56,13 +56,13 @@ pub struct RunResult {
     pub corrupt: Vec<String>,
 }
 
-/// The bytes of one stream that were kept, with a line in place of the middle where that was left out. Written as text where they are
-/// UTF-8, and in base64 where not.
+/// The stored bytes of one stream; if the middle was left out, a line stands in its place. Serialized as text if they
+/// are UTF-8, otherwise in base64.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamShown(pub Bytes, Captured);
 
 impl StreamShown {
-    /// The head and the tail by themselves, for a caller who shows less of them.
+    /// Returns the head and the tail by themselves, for a caller who shows less of them.
     pub fn captured(&self) -> &Captured {
         &self.1
     }
@@ -74,7 +74,7 @@ impl From<Captured> for StreamShown {
     }
 }
 
-/// A stream as it is written: either the one or the other.
+/// The serialized form of a stream, with one of its two fields.
 #[derive(Serialize, JsonSchema)]
 struct Written<'a> {
     /// The bytes where they are UTF-8.
@@ -103,7 +103,7 @@ impl JsonSchema for StreamShown {
     }
 }
 
-/// What a command, or the processes in the background, did to the files.
+/// The changes that a command, or the background processes, made to the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changed {
     /// The number of created paths.
@@ -152,10 +152,10 @@ fn is_zero(value: &u64) -> bool {
 impl Changed {
     /// The most paths that are shown.
     pub const SHOWN_PATHS: usize = 20;
-    /// The most entries that are shown of those that no workspace takes.
+    /// The most entries in `dropped`.
     pub const SHOWN_DROPPED: usize = 100;
 
-    /// The same without the values of secrets, which a command may have made the names of files.
+    /// Masks the values of secrets, which a command may have used as names of files.
     pub(super) fn masked(mut self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self;
@@ -172,7 +172,7 @@ impl Changed {
         self
     }
 
-    /// Nothing was kept, because of this.
+    /// Returns the result if nothing was kept, because of `refusal`.
     pub(super) fn refused(refusal: &Error) -> Self {
         Self {
             refused: Some(Refusal::from(refusal)),
@@ -180,7 +180,7 @@ impl Changed {
         }
     }
 
-    /// Nothing could be saved, because of this; the layer of this id has it.
+    /// Returns the result if nothing could be saved, because of `error`; the leftover `layer` has the effects.
     pub(super) fn left_over(error: &Error, layer: &str) -> Self {
         Self {
             leftover: Some(layer.to_owned()),
@@ -193,7 +193,7 @@ impl Changed {
         self.created + self.changed + self.deleted == 0
     }
 
-    /// The counts in words: `2 created, 1 deleted`; empty where there are none.
+    /// Returns the counts in words: `2 created, 1 deleted`; empty if all are zero.
     pub fn counts(&self) -> String {
         let counts = [
             (self.created, "created"),
@@ -208,7 +208,7 @@ impl Changed {
     }
 }
 
-/// A change that was made.
+/// The change that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeMade {
     /// Its id.
@@ -217,7 +217,7 @@ pub struct ChangeMade {
     pub number: u64,
 }
 
-/// Why what a command did was not kept.
+/// The reason why the effects of a command were not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refusal {
     /// The kind of the error: `denied`, `quota_exceeded`, `too_large`.
@@ -243,7 +243,7 @@ impl From<&Error> for Refusal {
     }
 }
 
-/// Something that no workspace takes.
+/// An entry that no workspace can store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DroppedShown {
     /// Its path.
@@ -268,7 +268,7 @@ pub struct Excluded {
 }
 
 impl Excluded {
-    /// Whether nothing was done to such a path.
+    /// Whether no excluded path was touched.
     pub fn is_empty(&self) -> bool {
         self.written + self.deleted == 0
     }

@@ -1,9 +1,9 @@
-//! A command in the foreground, from what was asked to what became of it.
+//! Runs a command in the foreground.
 //!
-//! Policy and approval, then a turn, then a layer over the bench: the command runs there, its output goes to whoever listens, and when
-//! every process of it is dead and the layer is off the bench, what it did is read and kept as one change. While processes live in the
-//! background it runs on their layer instead, so that both see the same files; or beside it (`beside.rs`), where what it does must be told
-//! from what they do.
+//! Policy and approval come first, then the turn, then a layer over the bench. The command runs on the layer, and its
+//! output goes to the sink of the caller. When all its processes are dead and the layer is off the bench, its effects
+//! are read and committed as one change. While background processes run, the command runs on their live layer instead,
+//! so that both see the same files; or on a side layer, if its effects must be told from those of the processes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,54 +26,58 @@ use super::workshop::{Held, Laid, Workshop, in_background, is_isolated, is_over_
 use super::{CommandLine, OutputSink, RunRequest, label};
 use crate::Workspace;
 
-/// A command that may run.
+/// A command that the policy allows, with everything that is needed to run it.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) operation: &'static str,
     pub(super) command: Command,
+    /// The secrets to mask in the output; empty if the listener masks the output itself.
     pub(super) secrets: Secrets,
-    /// The same, for messages and the names of files, whoever masks the output.
+    /// The secrets to mask in messages and in the names of files.
     pub(super) hidden: Secrets,
-    /// How the journal names it.
+    /// The label of the command in the journal.
     pub(super) label: String,
     pub(super) effects: EffectsMode,
     /// The longest wait for its turn.
     pub(super) turn_wait: Option<Duration>,
-    /// What this call added to the environment.
+    /// Variables that this call added to the environment.
     pub(super) given: BTreeMap<String, String>,
-    /// The time limit, where a longer one was asked for.
+    /// The time limit that holds, if the request asked for a longer one.
     pub(super) lowered_timeout: Option<Duration>,
 }
 
-/// The output of a command and how it ended.
+/// A command that has ended: its output and its exit.
 pub(super) struct Ran {
     output: Output,
     pub(super) exit: Exit,
 }
 
-/// A layer under a command. Whatever happens to whoever runs it, the layer goes before the next command has its turn.
+/// The layer under a command. Even if the caller stops waiting, the layer is removed before the next command has its
+/// turn.
 pub(super) struct Cover<T: Send + 'static> {
     layer: Arc<dyn Layer>,
     pub(super) state: BenchState,
-    /// What keeps the bench as it is, and the turn, until the layer is off.
+    /// The guard that keeps the bench as it is, and the turn. Both are held until the layer is off the bench.
     held: Option<(T, CommandTurn)>,
     clearing: Arc<RwLock<()>>,
     is_off: bool,
 }
 
 impl Workspace {
-    /// Runs a command and waits for its end. Whatever its exit code, that it ran is a success; what it did to the files is one change. What
-    /// could not run is an error. Dropping the future ends the command with all its processes, and nothing of it is kept.
+    /// Runs a command and waits for its end. A command that ran is a success, whatever its exit code; one that could
+    /// not run is an error. Its effects on the files are one change. Dropping the future ends the command with all its
+    /// processes, and discards its effects.
     pub async fn run(&self, request: RunRequest) -> Result<RunResult> {
         self.run_with(request, &mut NoSink).await
     }
 
-    /// The same, and hands the output to `sink` as it comes.
+    /// Runs a command as [`Workspace::run`] does, and hands its output to `sink` as it comes.
     pub async fn run_with(&self, request: RunRequest, sink: &mut dyn OutputSink) -> Result<RunResult> {
         self.run_as("run", request, sink).await
     }
 
-    /// The same as another operation, whose name the journal and the events carry.
+    /// Runs a command as [`Workspace::run_with`] does, under the name of another operation in the journal and in
+    /// events.
     pub(crate) async fn run_as(
         &self,
         operation: &'static str,
@@ -90,12 +94,12 @@ impl Workspace {
         self.observe(operation, None, bytes, work).await
     }
 
-    /// The most bytes of output that are kept of a command; `None` where no command runs here.
+    /// Returns the most bytes of output that are stored of a command; `None` if this workspace does not run commands.
     pub fn output_limit(&self) -> Option<u64> {
         self.workshop().ok().map(|shop| shop.rules.limits().output)
     }
 
-    /// Runs what may run, when its turn has come.
+    /// Waits for the turn of a command, and runs it.
     pub(super) async fn run_prepared(
         &self,
         shop: &Arc<Workshop>,
@@ -110,7 +114,8 @@ impl Workspace {
         };
         let mut turn = shop.take_turn(request, sink).await?;
         let waited = turn.waited.take();
-        // What the processes did until now is in the files then, and what others did is on their layer, as far as they may see it.
+        // The command must see the effects of the background processes so far, and on their layer the changes that
+        // others made.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
         let lowered_timeout_ms = prepared.lowered_timeout.map(millis);
@@ -129,8 +134,10 @@ impl Workspace {
         })
     }
 
-    /// Checks what was asked against the policy, and makes it a command.
+    /// Checks a request against the policy, and makes a command of it.
     pub(super) fn prepare(&self, shop: &Workshop, operation: &'static str, request: RunRequest) -> Result<Prepared> {
+        // Prepared first, although it may be refused: the message of the refusal quotes the command line, and its
+        // secrets must be known.
         let line = CommandLine::of(&request.program);
         let prepared = self.prepare_unchecked(shop, operation, request)?;
         let refusal = shop.rules.check(&line);
@@ -138,7 +145,7 @@ impl Workspace {
         Ok(prepared)
     }
 
-    /// The same for a command line that is not the caller's.
+    /// Makes a command of a request whose command line Garret wrote, so that the policy need not allow it.
     pub(super) fn prepare_unchecked(
         &self,
         shop: &Workshop,
@@ -207,6 +214,7 @@ impl Workspace {
                 Err(error) => Err(error),
             }
         };
+        // The command has run, and its output is worth returning even if its effects could not be committed.
         let kept = keeping.await;
         let corrupt = self.shown_corrupt(&cover.state);
         let changed = match kept {
@@ -214,7 +222,7 @@ impl Workspace {
                 cover.off().await?;
                 changed
             }
-            // The bench was not told what to take, so nothing is in the files.
+            // The bench was not given back yet, so nothing is in the files, and the whole layer can stay as a leftover.
             Err(error) if cover.held.is_some() => {
                 cover.leave_behind(&error);
                 Changed::left_over(&error, laid.layer.id())
@@ -227,7 +235,7 @@ impl Workspace {
         })
     }
 
-    /// Keeps what the command did, and has the bench take it over.
+    /// Commits the effects of the command, and hands them to the bench.
     async fn take(
         &self,
         cover: &mut Cover<Held>,
@@ -247,20 +255,21 @@ impl Workspace {
         let keeping = under.keep(&split, basis, maker).await?;
         let Split { kept, excluded } = split;
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
-        let excluded = match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
-            true => excluded,
-            false => Vec::new(),
+        let excluded = if is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+            excluded
+        } else {
+            Vec::new()
         };
         let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
         if let Kept::Change(change) = &keeping.kept {
             shop.note_kept_out(change.number, &excluded);
         }
         let next = match &keeping.kept {
-            // Where others made changes in between, the bench has those still to come.
+            // If others made changes in between, the bench lacks those, and must not claim to be at this change.
             Kept::Change(change) if change.number == cover.state.head + 1 => change.number,
             _ => cover.state.head,
         };
-        // A bench is everybody's again once it was told what to take, be it nothing.
+        // The bench is given back even if it has nothing to take over.
         let taken = Taken {
             committed: if is_in_files { &kept } else { &[] },
             excluded: &excluded,
@@ -284,13 +293,15 @@ impl Workspace {
         }
     }
 
-    /// Runs a command on the layer of the processes in the background. What all of them did since the last time is one change then.
+    /// Runs a command on the live layer. Its effects and those of the background processes since the last commit become
+    /// one change.
     async fn run_on_seat(&self, seat: Seat, prepared: Prepared, sink: &mut dyn OutputSink) -> Result<RunResult> {
         let shop = self.workshop()?;
         let laid = seat.laid().clone();
         let corrupt = self.shown_corrupt(seat.state());
         let mut process = laid.layer.start(prepared.command.clone()).await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
+        // Kills the processes that the command left behind; otherwise they would write after its effects were read.
         drop(process);
         let taking = Taking {
             origin: Some(self.run_origin(&prepared, &ran.exit)),
@@ -306,7 +317,7 @@ impl Workspace {
 }
 
 impl Cover<Held> {
-    /// Has the bench take over what the layer left.
+    /// Hands the effects on the layer to the bench, and ends the turn.
     async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
         held.take(taken).await?;
@@ -314,7 +325,7 @@ impl Cover<Held> {
         Ok(())
     }
 
-    /// Has the bench stay as it is.
+    /// Gives the bench back as it is, and ends the turn.
     async fn give_nothing(&mut self) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
         held.release().await?;
@@ -334,7 +345,8 @@ impl<T: Send + 'static> Cover<T> {
         }
     }
 
-    /// Leaves the layer where it is found again: the command has run, and what it did could not be kept.
+    /// Keeps the layer as a leftover: the command has run, and its effects could not be committed. Returns the error
+    /// with a hint at it.
     pub(super) fn leave_behind(mut self, error: &Error) -> Error {
         self.is_off = true;
         let hint = format!(
@@ -344,7 +356,7 @@ impl<T: Send + 'static> Cover<T> {
         error.clone().hint(hint)
     }
 
-    /// Removes the layer, and gives back what kept the bench as it is, where that was not given already.
+    /// Removes the layer. Returns the guard of the bench and the turn, if they were not given up before.
     pub(super) async fn off(mut self) -> Result<Option<(T, CommandTurn)>> {
         self.is_off = true;
         super::note::remove(&self.state, self.layer.id());
@@ -357,10 +369,11 @@ impl<T: Send + 'static> Drop for Cover<T> {
     fn drop(&mut self) {
         if !self.is_off {
             let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
-            // Taken here and not in the background, so that whoever closes the workspace next waits for it.
+            // Taken here and not in the task: a close of the workspace right after this drop must wait for the removal.
             let clearing = self.clearing.clone().try_read_owned();
             in_background(async move {
-                // One that cannot be removed now is found when the workspace is opened again.
+                // A layer that cannot be removed now is a leftover when the workspace is opened again, and needs its
+                // note.
                 if layer.remove().await.is_ok() {
                     super::note::remove(&state, layer.id());
                 }
@@ -370,7 +383,7 @@ impl<T: Send + 'static> Drop for Cover<T> {
     }
 }
 
-/// Hands on what comes from the process until it ends.
+/// Hands the output of a process to `sink` until the process ends. Returns the stored output and the exit.
 pub(super) async fn follow_output(
     process: &mut dyn Process,
     prepared: &Prepared,
@@ -418,7 +431,7 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
     }
 }
 
-/// How a command ended, in words.
+/// Describes in words how a command ended.
 pub(crate) fn ended(exit: &Exit) -> String {
     match (exit.limit, exit.ended) {
         (Some(Limit::Wall), _) => "timed out".to_owned(),
@@ -440,17 +453,17 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time that a command has: what was asked for, and never more than the policy allows.
+/// Returns the time limit of a command: the requested one, but never more than the policy allows.
 pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
     policy.into_iter().chain(asked).min()
 }
 
-/// The limit that holds, where a longer one was asked for.
+/// Returns the limit that holds, if the request asked for a longer one.
 pub(crate) fn lowered(wall: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
     wall.filter(|wall| asked.is_some_and(|asked| asked > *wall))
 }
 
-/// What a command reads.
+/// Returns the standard input of a command.
 fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> {
     match (bytes, stream) {
         (None, None) => Ok(Stdin::Closed),
@@ -462,7 +475,7 @@ fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> 
     }
 }
 
-/// Refuses what no system call takes.
+/// Refuses a program that no system call takes: an empty one, or one with a NUL byte.
 fn checked(program: Program) -> Result<Program> {
     let wrong = |why: &str| Err(Error::invalid(why.to_owned()).hint("give a program, or a shell command line"));
     match &program {

@@ -1,8 +1,9 @@
-//! What a live layer has of the files, remembered.
+//! An index of the entries on a live layer. It serves two ends.
 //!
-//! What was put on a layer is not taken for the work of its processes, however young it is. And where the files lie right under the layer,
-//! what the layer has covers them: others who change them there are noticed by comparing the files with what they were when both were last
-//! known to be the same. What the layer does not have shows through it by itself.
+//! An entry that Garret placed on the layer must not be taken for an effect of the processes, however young it is. And
+//! if the files lie directly under the layer, its entries hide them: changes that others make there are found by
+//! comparing the files with their state when both sides were last known to be the same. Files that the layer has no
+//! entry for show through it by themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,31 +18,32 @@ use super::batch::{is_absence, unless_closed};
 use super::filed::ancestry;
 use crate::Workspace;
 
-/// A file that was changed within this time may be changed once more without looking any different.
+/// A file that was changed within this time may be changed once more and still have the same `stat`.
 const YOUNG: Duration = Duration::from_millis(50);
-/// The same where a file system keeps whole seconds.
+/// The time within which that may happen on a file system with timestamps in whole seconds.
 const COARSE: Duration = Duration::from_millis(2_500);
 const PIECE: usize = 128 * 1024;
 
-/// What a layer has, by path.
+/// The entries on a live layer, by path.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     entries: BTreeMap<EntryPath, Entry>,
 }
 
+/// One path of the index.
 #[derive(Debug, Default)]
 struct Entry {
-    /// What the layer has; of a directory above what it has, nothing is known before the first look.
+    /// The entry on the layer; `None` for a directory above such an entry, until it is compared for the first time.
     print: Option<Print>,
-    /// What the files had there when that was the same.
+    /// The `stat` of the files at this path when they were the same as the layer.
     below: Option<Stat>,
-    /// What was in the directory at the last look, where there was one.
+    /// The entries in the directory when it was listed last.
     names: Option<BTreeSet<EntryPath>>,
-    /// Whether it is a directory that may hide what is below it.
+    /// Whether it is a directory of the layer, which may hide files below it.
     is_own: bool,
 }
 
-/// By what something is known again.
+/// The fingerprint of an entry: two entries with the same one are taken for the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Print {
     Nothing,
@@ -50,18 +52,18 @@ enum Print {
     Symlink { hash: u64 },
 }
 
-/// What is new at one path of the files.
+/// The present state of the files at one path.
 #[derive(Debug)]
 struct Seen {
     stat: Option<Stat>,
     placed: Placed,
     print: Print,
-    /// What is in it, where it is a directory that hides what is below it.
+    /// The entries in it, if it is a directory that the layer has, too.
     names: Option<BTreeSet<EntryPath>>,
 }
 
 impl Print {
-    /// `None` for what only a history can tell.
+    /// Returns the fingerprint of an entry; `None` for an image, whose content only a history has.
     fn of(placed: &Placed) -> Result<Option<Self>> {
         const BITS: u32 = 0o777;
         Ok(Some(match placed {
@@ -98,7 +100,7 @@ fn hash_of(content: &Content) -> Result<u64> {
 }
 
 impl Shadow {
-    /// Leaves out of what was read from the layer what is only what it had already.
+    /// Returns the effects that the index does not have yet.
     pub(super) fn fresh(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
         let mut fresh = Vec::with_capacity(effects.len());
         for effect in effects {
@@ -114,8 +116,9 @@ impl Shadow {
             return Ok(false);
         };
         match &effect.placed {
-            // A further name of it may be new.
+            // The file is a hard link, and one of its names may be new even if its content is not.
             Placed::File { content, .. } if content.other_name().is_some() => Ok(false),
+            // Files of different size differ without a look at their bytes.
             Placed::File { content, .. } if !matches!(print, Print::File { size, .. } if size == content.len()) => {
                 Ok(false)
             }
@@ -123,7 +126,7 @@ impl Shadow {
         }
     }
 
-    /// Remembers what the layer has now.
+    /// Adds entries that are on the layer now.
     pub(super) fn remember(&mut self, effects: &[Effect]) -> Result<()> {
         for effect in effects {
             for above in ancestry(&effect.path) {
@@ -136,7 +139,7 @@ impl Shadow {
             *entry = Entry {
                 print: Some(print),
                 below: None,
-                // A directory that was there keeps what is in it.
+                // A directory that stays one still holds the same entries.
                 names: entry.names.take().filter(|_| print.is_directory()),
                 is_own: print.is_directory(),
             };
@@ -144,7 +147,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Remembers that of the directories among `places` the layer has what is among them, too, and nothing else.
+    /// Records the entries of each directory among `places`: those of `places` that lie in it, and no others.
     fn cover(&mut self, places: &[Effect]) {
         let directories = places
             .iter()
@@ -156,7 +159,8 @@ impl Shadow {
         }
     }
 
-    /// What others did to the files under what the layer has, as it is to be on the layer. What cannot be looked at is left as it is.
+    /// Finds the changes that others made to files that the layer hides. Returns them as effects to be placed on the
+    /// layer. Paths that cannot be read are left as they are.
     pub(super) async fn strays(&mut self, view: &Workspace, excluded: &Exclusions) -> Result<Vec<Effect>> {
         let now = view.shared.clock.now();
         let (mut strays, mut trees) = (Vec::new(), Vec::new());
@@ -167,10 +171,10 @@ impl Shadow {
             };
             trees.extend(entry.new_names(&seen).filter(|name| !known.contains(name)));
             let is_same = entry.is_as(seen.print);
-            match seen.print.is_directory() {
-                _ if is_same => {}
-                true => trees.push(path.clone()),
-                false => strays.push(effect(path, seen.placed.clone())),
+            if !is_same && seen.print.is_directory() {
+                trees.push(path.clone());
+            } else if !is_same {
+                strays.push(effect(path, seen.placed.clone()));
             }
             entry.learn(seen, is_same, now);
         }
@@ -178,7 +182,7 @@ impl Shadow {
         Ok(strays)
     }
 
-    /// All that the files have at the top of `trees` and below, as the layer is to have it, too.
+    /// Returns the entries of the files at the paths `trees` and below them, as effects to be placed on the layer.
     async fn whole(&mut self, trees: &[EntryPath], view: &Workspace, excluded: &Exclusions) -> Result<Vec<Effect>> {
         let mut below = view.below_in_files(trees).await?;
         below.retain(|effect| {
@@ -193,7 +197,7 @@ impl Shadow {
 }
 
 impl Entry {
-    /// What the files have there; `None` where that is what it was, or is left out of history.
+    /// Reads the state of the files at this path; `None` if it is unchanged, or if the path is excluded from history.
     async fn look(&self, path: &EntryPath, view: &Workspace, excluded: &Exclusions) -> Result<Option<Seen>> {
         let Some(valid) = path.as_path() else { return Ok(None) };
         let stat = view.stat_below(valid).await?;
@@ -201,9 +205,10 @@ impl Entry {
         if self.is_settled(stat.as_ref()) || excluded.covers(path, is_directory || self.may_be_directory()) {
             return Ok(None);
         }
-        let names = match is_directory && self.is_own {
-            true => Some(view.names_below(valid).await?),
-            false => None,
+        let names = if is_directory && self.is_own {
+            Some(view.names_below(valid).await?)
+        } else {
+            None
         };
         let placed = view.placed_at(valid).await?;
         let print = Print::of(&placed)?;
@@ -215,7 +220,7 @@ impl Entry {
         }))
     }
 
-    /// Whether a look without the content tells that the files are as they were.
+    /// Whether the `stat` alone shows that the files are unchanged at this path.
     fn is_settled(&self, stat: Option<&Stat>) -> bool {
         match stat {
             None => self.print == Some(Print::Nothing),
@@ -227,25 +232,27 @@ impl Entry {
         self.print.is_none_or(Print::is_directory)
     }
 
-    /// Whether the layer has the same. Of a directory above what it has, only that it is one is known.
+    /// Whether the layer has the same entry. Of a directory above the entries of the layer, only the kind is known.
     fn is_as(&self, print: Print) -> bool {
         self.print.map_or(print.is_directory(), |own| own == print)
     }
 
-    /// What came into the directory since the last look.
+    /// Returns the entries that came into the directory since it was listed last.
     fn new_names(&self, seen: &Seen) -> impl Iterator<Item = EntryPath> {
         let names = self.names.as_ref().zip(seen.names.as_ref());
         let new: Vec<_> = names.map_or_else(Vec::new, |(old, now)| now.difference(old).cloned().collect());
         new.into_iter()
     }
 
-    /// Remembers what was seen.
+    /// Updates the index with the state that was read.
     fn learn(&mut self, seen: Seen, is_same: bool, now: Timestamp) {
         if seen.names.is_some() {
             self.names = seen.names;
         }
         if is_same {
             self.print = Some(seen.print);
+            // A young `stat` is not stored: the file could change again within the same tick, and that change would not
+            // be found.
             self.below = seen.stat.filter(|stat| !is_young(stat, now));
         }
     }
@@ -300,6 +307,7 @@ fn is_at_or_below(path: &EntryPath, top: &EntryPath) -> bool {
 
 fn is_young(stat: &Stat, now: Timestamp) -> bool {
     let Some(modified) = stat.modified else { return true };
+    // A time without a fraction is most likely from a file system that stores whole seconds.
     let grain = match modified.subsec_nanosecond() {
         0 => COARSE,
         _ => YOUNG,

@@ -1,4 +1,4 @@
-//! A sandbox in which nothing runs: a test says what its processes did, and when it dies.
+//! A sandbox in which nothing runs: a test sets the effects of its processes, and the moment of its death.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,16 +18,16 @@ use super::ShellParts;
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
     enforced: Vec<Enforced>,
-    /// What was done.
+    /// The effects of the processes.
     done: Mutex<Vec<Effect>>,
-    /// What was put on the layer.
+    /// The effects that were placed on the layer.
     placed: Mutex<Vec<Effect>>,
     is_dead: AtomicBool,
-    /// How many commands the next pause ends.
+    /// The number of commands that the next pause ends.
     unstill: AtomicU64,
 }
 
-/// What every trait of a sandbox is implemented by.
+/// Implements every trait of a sandbox.
 #[derive(Debug, Clone)]
 struct Actor(Arc<Stage>);
 
@@ -49,7 +49,7 @@ impl Stage {
         })
     }
 
-    /// What a workspace needs for commands that run here.
+    /// Returns the parts that a workspace needs to run commands here.
     pub(crate) fn parts(self: &Arc<Self>) -> ShellParts {
         let actor = Actor(self.clone());
         ShellParts {
@@ -65,36 +65,37 @@ impl Stage {
         }
     }
 
-    /// Has the processes write a file.
+    /// Adds a file to the effects of the processes.
     pub(crate) fn write(&self, path: &str, content: &str) {
         self.done.lock().unwrap().push(file(path, content));
     }
 
-    /// Has the next pause end so many commands.
+    /// Makes the next pause end this number of commands.
     pub(crate) fn end_at_pause(&self, commands: u64) {
         self.unstill.store(commands, Ordering::SeqCst);
     }
 
-    /// Ends the sandbox with everything in it.
+    /// Ends the sandbox with all its processes.
     pub(crate) fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }
 
-    /// The paths that were put on the layer.
+    /// Returns the paths that were placed on the layer.
     pub(crate) fn placed(&self) -> Vec<String> {
         let placed = self.placed.lock().unwrap();
         placed.iter().map(|effect| effect.path.shown()).collect()
     }
 
     fn check_alive(&self) -> Result<()> {
-        match self.is_dead.load(Ordering::SeqCst) {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::Unavailable, "the sandbox has ended")),
+        if self.is_dead.load(Ordering::SeqCst) {
+            Err(Error::new(ErrorKind::Unavailable, "the sandbox has ended"))
+        } else {
+            Ok(())
         }
     }
 }
 
-/// A file as an effect.
+/// Returns the effect that writes a file.
 pub(crate) fn file(path: &str, content: &str) -> Effect {
     Effect {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
@@ -207,7 +208,7 @@ impl Layer for Actor {
     }
 }
 
-/// A process that says nothing and ends when it is let go.
+/// A process without output that ends when it is dropped.
 #[async_trait]
 impl Process for Actor {
     async fn output(&mut self) -> Option<Chunk> {

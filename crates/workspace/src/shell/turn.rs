@@ -1,11 +1,12 @@
 //! The turn of a command: one command in the foreground at a time, in this process and between processes.
 //!
-//! Commands that change the same files at the same time collide, and the work of one of them goes on a branch. So each waits until the
-//! one before has ended and its work is kept. Processes in the background take no turns: they would keep it for as long as they live. The
-//! exception is a checkout, which must not change under a live layer: there the live layer keeps the turn between processes.
+//! Commands that change the same files at the same time collide, and the work of one of them goes on a branch. So each
+//! waits until the one before has ended and its work is kept. Processes in the background take no turns: they would
+//! keep it for as long as they live. The exception is a checkout, which must not change under a live layer: there the
+//! live layer keeps the turn between processes.
 //!
-//! A command waits first for the commands of this process, in the order in which they came, and then for those of other processes. Both
-//! are one wait: it has one limit, and its caller is told once which command has the turn.
+//! A command waits first for the commands of this process, in the order in which they came, and then for those of other
+//! processes. Both are one wait: it has one limit, and its caller is told once which command has the turn.
 
 use std::pin::pin;
 use std::sync::{Arc, MutexGuard, Weak};
@@ -23,17 +24,17 @@ use super::{OutputSink, label};
 use crate::Workspace;
 use crate::workspace::View;
 
-/// How long a command waits for its turn where nothing else is asked for.
+/// The longest wait for a turn if the request names none.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// A shorter wait is not worth a word in the result.
+/// The shortest wait that the result mentions.
 const TOLD_WAIT: Duration = Duration::from_secs(1);
 
 /// The wait of a command for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnWaiting {
-    /// The command that has the turn; `None` where its process did not say, or where this view may not know of it.
+    /// The command that has the turn; `None` if its process did not say, or if this view may not know of it.
     pub holder: Option<TurnHolder>,
     /// The time now.
     pub now: Timestamp,
@@ -60,7 +61,7 @@ pub struct TurnWaited {
 }
 
 impl TurnWaited {
-    /// Says in words how long was waited, and for which command: ``waited 12 s for `cargo build` ``.
+    /// Says in words how long the wait was, and for which command: ``waited 12 s for `cargo build` ``.
     pub fn describe(&self) -> String {
         let seconds = self.duration_ms / 1_000;
         match &self.command {
@@ -70,7 +71,7 @@ impl TurnWaited {
     }
 }
 
-/// What asks for a turn.
+/// A request for a turn.
 pub(super) struct TurnRequest<'a> {
     /// The view that asks.
     pub(super) view: &'a Workspace,
@@ -82,18 +83,18 @@ pub(super) struct TurnRequest<'a> {
     pub(super) is_between_processes: bool,
 }
 
-/// The turn of one command. Dropped, the next command goes on.
+/// The turn of one command. Dropping it lets the next command go on.
 #[derive(Debug)]
 pub(super) struct CommandTurn {
-    /// The turn between processes; `None` where none is needed.
+    /// The turn between processes; `None` if none is needed.
     between_processes: Option<Arc<TurnGuard>>,
     _in_process: InProcessGuard,
-    /// The wait for it, where it was long.
+    /// The wait for the turn, if it was long.
     pub(super) waited: Option<TurnWaited>,
 }
 
 impl CommandTurn {
-    /// The turn between processes, for a live layer that outlives this command.
+    /// Returns the turn between processes, for a live layer that outlives this command.
     pub(super) fn share_between_processes(&self) -> Option<Arc<TurnGuard>> {
         self.between_processes.clone()
     }
@@ -114,7 +115,7 @@ struct KnownHolder {
     view: Option<Arc<View>>,
 }
 
-/// The turn among the commands of this process, taken.
+/// The guard of the turn among the commands of this process. Dropping it lets the next of them go on.
 #[derive(Debug)]
 struct InProcessGuard {
     holder: Arc<std::sync::Mutex<Option<KnownHolder>>>,
@@ -134,7 +135,7 @@ impl Drop for InProcessGuard {
 }
 
 impl InProcessTurn {
-    /// The command that has the turn, as far as `view` may know of it.
+    /// Returns the command that has the turn; `None` if `view` may not know of it.
     fn holder_for(&self, view: &Workspace) -> Option<TurnHolder> {
         let known = self.holder.lock().expect("no holder panics");
         let shown = known.as_ref().filter(|known| match &known.view {
@@ -150,9 +151,9 @@ struct TurnWait<'a> {
     clock: Arc<dyn Clock>,
     begun: Duration,
     longest: Duration,
-    /// The time until the next look.
+    /// The pause until the next attempt.
     pause: Duration,
-    /// The notice that was given.
+    /// The notice that the caller was given.
     told: Option<TurnWaiting>,
     sink: &'a mut dyn OutputSink,
     watch: Option<watch::Sender<Option<TurnWaiting>>>,
@@ -176,7 +177,8 @@ impl<'a> TurnWait<'a> {
         self.clock.elapsed().saturating_sub(self.begun)
     }
 
-    /// Notes that the turn is not free, and tells so once. Gives the pause until the next look; `unavailable` where the wait is too long.
+    /// Reports to the caller, once, that the turn is not free. Returns the pause until the next attempt; `unavailable`
+    /// if the wait is too long.
     async fn note_busy(&mut self, waiting: TurnWaiting) -> Result<Duration> {
         let waited = self.elapsed();
         let left = self.longest.saturating_sub(waited);
@@ -196,7 +198,7 @@ impl<'a> TurnWait<'a> {
         Ok(pause)
     }
 
-    /// The wait, for the result of the command; `None` where it was short.
+    /// Returns the wait for the result of the command; `None` if it was short.
     fn describe_end(&self) -> Option<TurnWaited> {
         let waited = self.elapsed();
         let told = self.told.as_ref().filter(|_| waited >= TOLD_WAIT)?;
@@ -216,8 +218,8 @@ impl Drop for TurnWait<'_> {
 }
 
 impl Workspace {
-    /// The same workspace with a watch on its waits: while an operation waits for the turn, `watch` holds for which command. Each operation
-    /// that is watched needs a workspace and a watch of its own.
+    /// Returns this workspace with a watch on its waits: while an operation waits for the turn, `watch` holds the
+    /// command that has it. Each operation that is watched needs a workspace and a watch of its own.
     #[must_use]
     pub fn watching_turns(&self, watch: watch::Sender<Option<TurnWaiting>>) -> Self {
         Self {
@@ -228,14 +230,15 @@ impl Workspace {
 }
 
 impl Workshop {
-    /// Waits for the turn of a command in the foreground, and tells `sink` at once which command has it. `unavailable` where the wait is
-    /// too long.
+    /// Waits for the turn of a foreground command, and tells `sink` at once which command has it. `unavailable` if the
+    /// wait is too long.
     pub(super) async fn take_turn(&self, request: TurnRequest<'_>, sink: &mut dyn OutputSink) -> Result<CommandTurn> {
         let mut wait = TurnWait::new(&request, sink);
         let in_process = self.turn_in_process(&request, &mut wait).await?;
-        let between_processes = match request.is_between_processes {
-            true => Some(self.turn_between_processes(&request, &in_process, &mut wait).await?),
-            false => None,
+        let between_processes = if request.is_between_processes {
+            Some(self.turn_between_processes(&request, &in_process, &mut wait).await?)
+        } else {
+            None
         };
         in_process.set_holder(Some(self.known_holder(&request)));
         Ok(CommandTurn {
@@ -245,20 +248,23 @@ impl Workshop {
         })
     }
 
-    /// Waits for the turn of an operation that needs the bench to stay as it is and is no command in the foreground. Where the files
-    /// themselves lie under the layers, other processes are not waited for.
+    /// Waits for the turn of an operation that is no foreground command, but needs the bench to stay as it is.
     pub(super) async fn take_bench_turn(&self, view: &Workspace, label: &str) -> Result<CommandTurn> {
         let request = TurnRequest {
             view,
             label,
             wait: None,
+            // If the bench is the directory of the files itself, a turn would not keep it as it is: any program may
+            // write there.
             is_between_processes: !self.is_direct,
         };
         self.take_turn(request, &mut NoSink).await
     }
 
-    /// The turn among the commands of this process. The lock is waited for all the time, so that none is overtaken.
+    /// Waits for the turn among the commands of this process.
     async fn turn_in_process(&self, request: &TurnRequest<'_>, wait: &mut TurnWait<'_>) -> Result<InProcessGuard> {
+        // One future for the whole wait: a new one after each pause would lose its place in the queue, and others would
+        // overtake it.
         let mut lock = pin!(self.turn.lock.clone().lock_owned());
         let mut pause = Duration::ZERO;
         loop {
@@ -273,7 +279,7 @@ impl Workshop {
         }
     }
 
-    /// The turn between processes: the one that the live layer has, or a new one.
+    /// Returns the turn between processes: the one that the live layer of this process has, or a new one.
     async fn turn_between_processes(
         &self,
         request: &TurnRequest<'_>,
@@ -294,7 +300,7 @@ impl Workshop {
                 }
                 TurnAttempt::HeldBy(holder) => holder,
             };
-            // The other commands of this process wait for that command, too.
+            // The other commands of this process wait for that command, too, and name it to their callers.
             in_process.set_holder(holder.clone().map(|holder| KnownHolder { holder, view: None }));
             let pause = wait.note_busy(TurnWaiting { holder, now }).await?;
             tokio::time::sleep(pause).await;

@@ -1,4 +1,5 @@
-//! What the commands of one open workspace share: the bench, the sandboxes that are open on it, whose turn it is, and what lives on.
+//! The state that all commands of one open workspace share: the bench, the sandboxes that are open on it, the turn of
+//! commands, the live layer and its processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,27 +19,27 @@ use super::turn::InProcessTurn;
 use crate::Workspace;
 use crate::code::Contexts;
 
-/// The most sandboxes that are kept open for views with different rules.
+/// The most sandboxes that stay open for views with different rules.
 const OPEN: usize = 4;
 
-/// What a workspace needs for commands; whoever puts it together supplies it.
+/// The parts that a workspace needs to run commands. The program that opens the workspace supplies them.
 #[derive(Debug, Clone)]
 pub struct ShellParts {
-    /// Where commands run.
+    /// The sandbox that commands run in.
     pub sandbox: Arc<dyn Sandbox>,
     /// The directory in which they see the files.
     pub bench: Arc<dyn Bench>,
-    /// Whether the bench is where the files themselves are.
+    /// Whether the bench is the directory of the files themselves, and not a checkout.
     pub is_direct: bool,
-    /// What they may do.
+    /// The policy on commands.
     pub policy: ShellPolicy,
-    /// What history leaves out.
+    /// The paths that are excluded from history.
     pub exclusions: Exclusions,
-    /// The environment of the program, of which a command has what the policy lets through by name.
+    /// The environment of the program. A command gets the variables of it that the policy names.
     pub environment: BTreeMap<String, String>,
 }
 
-/// What the commands of one open workspace share.
+/// The state that all commands of one open workspace share.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     sandbox: Arc<dyn Sandbox>,
@@ -46,24 +47,25 @@ pub(crate) struct Workshop {
     pub(super) is_direct: bool,
     pub(super) rules: ShellRules,
     pub(crate) exclusions: Exclusions,
-    /// What a command has of the environment of the program.
+    /// The variables of the program's environment that every command gets.
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.
     pub(super) turn: InProcessTurn,
-    /// The turn between processes, where a command or a live layer of this process has it.
+    /// The turn between processes, if a command or a live layer of this process has it.
     pub(super) held_turn: std::sync::Mutex<Weak<TurnGuard>>,
-    /// Held, shared, while the layer of a command is removed that nobody waits for any more.
+    /// Held, shared, while the layer of a cancelled command is removed in the background.
     pub(super) clearing: Arc<RwLock<()>>,
     open: Mutex<Vec<Opened>>,
-    /// What was last kept from the commands of a view.
+    /// The read-only paths that were found last.
     pub(super) fence: Mutex<Option<KnownFence>>,
     pub(super) live: LiveSlot,
     pub(super) processes: Processes,
-    /// One for each process and context that may live in the background.
+    /// One permit for each process and context that may run in the background.
     rooms: Arc<Semaphore>,
-    /// The contexts of code.
+    /// The code contexts.
     pub(crate) contexts: Contexts,
-    /// The same workspace without regard to what lives on: what is kept goes there.
+    /// This workspace on the plain storage and history, without the wrappers that pause the live layer. Effects are
+    /// committed to it.
     under: Workspace,
 }
 
@@ -75,24 +77,24 @@ struct Opened {
     leftovers: Vec<String>,
 }
 
-/// Where a sandbox is open; a bench that was made anew may be elsewhere.
+/// The directories of the bench that a sandbox is open on. A bench that was made anew may have others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     root: std::path::PathBuf,
     scratch: std::path::PathBuf,
 }
 
-/// A layer that was just laid, and the sandbox under it.
+/// A layer over the bench, and the sandbox that it belongs to.
 #[derive(Debug, Clone)]
 pub(super) struct Laid {
     pub(super) sandbox: Arc<dyn OpenSandbox>,
     pub(super) layer: Arc<dyn Layer>,
-    /// Layers that a crash left, found when the sandbox was opened.
+    /// The ids of leftovers that were found when the sandbox was opened.
     pub(super) leftovers: Vec<String>,
 }
 
 impl Laid {
-    /// Whether the layer is a copy of the bench, and not laid over it.
+    /// Whether the layer is a copy of the bench, and not an overlay over it.
     pub(super) fn is_copy(&self) -> bool {
         let layers = self.sandbox.enforced().iter().find(|one| one.guard == Guard::Layers);
         layers.is_none_or(|layers| !layers.is_enforced)
@@ -124,7 +126,8 @@ impl Workshop {
         })
     }
 
-    /// Room for one more process in the background, kept until that is gone; refused where there are as many as may be.
+    /// Takes a place for one more process in the background. `quota_exceeded` if the limit is reached; the place is
+    /// free again when the permit is dropped.
     pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit> {
         self.rooms.clone().try_acquire_owned().map_err(|_| {
             let most = self.rules.policy().max_processes;
@@ -140,7 +143,7 @@ impl Workshop {
         })
     }
 
-    /// The same view as `workspace` on what lies under the live layer.
+    /// Returns the view of `workspace` on the files under the live layer.
     pub(super) fn under(&self, workspace: &Workspace) -> Workspace {
         Workspace {
             shared: self.under.shared.clone(),
@@ -151,18 +154,18 @@ impl Workshop {
         }
     }
 
-    /// The time on the clock of the workspace.
+    /// Returns the time on the clock of the workspace.
     pub(super) fn now(&self) -> Timestamp {
         self.under.shared.clock.now()
     }
 
-    /// The time by which what others change from now on is told from what they changed before.
+    /// Returns the time by which changes of the files from now on are told from earlier ones.
     pub(super) async fn file_time(&self) -> Result<Timestamp> {
         let told = self.bench.file_time().await?;
         Ok(told.unwrap_or_else(|| self.now()))
     }
 
-    /// Brings the bench up to the newest change. It is this workspace's alone until what is given back with it says what to take.
+    /// Brings the bench up to the newest change. No other process uses the bench until the returned lease ends.
     pub(super) async fn ready(&self) -> Result<(BenchState, Held)> {
         let state = self.bench.ready().await?;
         let held = Held {
@@ -173,17 +176,17 @@ impl Workshop {
         Ok((state, held))
     }
 
-    /// Whether commands have the rights of whoever runs Garret.
+    /// Whether commands run without isolation, with the rights of the user that runs Garret.
     pub(super) fn is_on_host(&self) -> bool {
         self.sandbox.kind() == "host"
     }
 
-    /// The private directory of the bench.
+    /// Returns the private directory of the bench.
     pub(super) fn scratch(&self) -> std::path::PathBuf {
         self.bench.scratch()
     }
 
-    /// Lays a layer over the bench. A sandbox that died is opened again, once.
+    /// Lays a layer over the bench. If the sandbox has died, it is opened once more.
     pub(super) async fn lay(&self, fence: &Fence, state: &BenchState) -> Result<Laid> {
         let opened = self.opened(fence, state).await?;
         match opened.lay(state).await {
@@ -195,7 +198,7 @@ impl Workshop {
         }
     }
 
-    /// The open sandbox for views with this fence; opened where there is none yet.
+    /// Returns the open sandbox for views with these restrictions; opens one if there is none.
     async fn opened(&self, fence: &Fence, state: &BenchState) -> Result<Opened> {
         let place = Place {
             root: state.root.clone(),
@@ -214,6 +217,8 @@ impl Workshop {
             leftovers: left.iter().map(|layer| layer.id().to_owned()).collect(),
         };
         open.push(opened.clone());
+        // An open sandbox holds resources of the machine, so only a few stay open. The one of the live layer cannot be
+        // closed.
         if open.len() > OPEN {
             let in_use = self.live.sandbox().await;
             let is_free = |one: &Opened| in_use.as_ref().is_none_or(|used| !Arc::ptr_eq(used, &one.sandbox));
@@ -224,12 +229,12 @@ impl Workshop {
         Ok(opened)
     }
 
-    /// The open sandbox for this fence, for whoever looks after what a crash left.
+    /// Returns the open sandbox for these restrictions, in which leftovers can be found.
     pub(super) async fn sandbox_for(&self, fence: &Fence, state: &BenchState) -> Result<Arc<dyn OpenSandbox>> {
         Ok(self.opened(fence, state).await?.sandbox)
     }
 
-    /// Forgets which layers a crash left; whoever has dealt with one calls this.
+    /// Takes a leftover that was committed or discarded off the lists of the open sandboxes.
     pub(super) async fn forget_leftover(&self, id: &str) {
         for opened in self.open.lock().await.iter_mut() {
             opened.leftovers.retain(|one| one != id);
@@ -245,7 +250,7 @@ impl Workshop {
             read_only: fence.read_only.clone(),
             network: policy.network,
             limits: Limits {
-                // Times are those of single commands: what lives on has none.
+                // Time limits are those of single commands. The sandbox outlives them, and must have none of its own.
                 wall: None,
                 cpu: None,
                 ..self.rules.limits().clone()
@@ -255,7 +260,8 @@ impl Workshop {
         }
     }
 
-    /// What was done on a layer over the bench `state`. More than the limits allow is `too_large`, whichever sandbox read it.
+    /// Returns the effects on a layer over the bench `state`. Effects over the limits are `too_large` with every
+    /// sandbox.
     pub(super) async fn effects_of(
         &self,
         layer: &dyn Layer,
@@ -271,7 +277,8 @@ impl Workshop {
     async fn forget(&self, sandbox: &Arc<dyn OpenSandbox>) {
         let mut open = self.open.lock().await;
         open.retain(|one| !Arc::ptr_eq(&one.sandbox, sandbox));
-        // It is dead; what can still be given back is.
+        // The sandbox is dead, so an error is of no use; closing it still frees the mounts and directories that are
+        // left.
         let _ = sandbox.close().await;
     }
 
@@ -284,7 +291,7 @@ impl Workshop {
     }
 }
 
-/// A bench that is this workspace's alone. Dropped, it takes nothing.
+/// The exclusive use of a bench. Dropping it gives the bench back as it is.
 #[derive(Debug)]
 pub(super) struct Held {
     bench: Arc<dyn Bench>,
@@ -293,13 +300,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Has the bench take over what a layer left, and lets others have it.
+    /// Hands the effects on a layer to the bench, and gives the bench back.
     pub(super) async fn take(mut self, taken: Taken<'_>) -> Result<()> {
         self.is_held = false;
         self.bench.take(taken).await
     }
 
-    /// Lets others have it.
+    /// Gives the bench back as it is.
     pub(super) async fn release(self) -> Result<()> {
         let head = self.head;
         self.take(nothing(head)).await
@@ -311,7 +318,7 @@ impl Drop for Held {
         if self.is_held {
             let (bench, head) = (self.bench.clone(), self.head);
             in_background(async move {
-                // What cannot be given back now is with the end of the process.
+                // A bench that cannot be given back now is free when this process ends.
                 let _ = bench.take(nothing(head)).await;
             });
         }
@@ -328,6 +335,7 @@ fn nothing(head: u64) -> Taken<'static> {
 
 impl Opened {
     async fn lay(&self, state: &BenchState) -> Result<Laid> {
+        // A layer over a bench in a known generation may be used again later, which saves the time to lay one.
         let layer = match &state.stands {
             Some(stands) => self.sandbox.lay_on(stands).await?,
             None => self.sandbox.lay().await?,
@@ -340,8 +348,10 @@ impl Opened {
     }
 }
 
-/// Adds that a damaged file is gone where the directory that holds it is: the bench does not have the file, so that no layer can tell.
+/// Adds the removal of each damaged file whose directory was removed.
 fn add_corrupt_below_gone(effects: &mut Vec<Effect>, corrupt: &[EntryPath]) {
+    // The bench lacks a damaged file, so the layer cannot show its removal. History has the file, and must learn that
+    // it went.
     let find = |effects: &[Effect], path: &[u8]| effects.binary_search_by(|one| one.path.as_bytes().cmp(path));
     for path in corrupt {
         let bytes = path.as_bytes();
@@ -360,18 +370,18 @@ fn add_corrupt_below_gone(effects: &mut Vec<Effect>, corrupt: &[EntryPath]) {
     }
 }
 
-/// Whether an error says that what a command left is over a limit: then nothing of it is kept.
+/// Whether an error says that the effects of a command are over a limit. Then none of them is kept.
 pub(super) fn is_over_limit(error: &Error) -> bool {
     error.kind() == ErrorKind::TooLarge
 }
 
-/// Whether neither files nor processes outside are in reach.
+/// Whether both files and processes outside the sandbox are out of reach.
 pub(super) fn is_isolated(enforced: &[Enforced]) -> bool {
     let holds = |guard| enforced.iter().any(|one| one.guard == guard && one.is_enforced);
     holds(Guard::Files) && holds(Guard::Processes)
 }
 
-/// The workshop of an open workspace: what lives in it ends with it.
+/// The owner of the shared state of commands. Dropping it ends all processes of the workspace.
 #[derive(Debug)]
 pub(crate) struct Owned(pub(crate) Arc<Workshop>);
 
@@ -381,13 +391,13 @@ impl Drop for Owned {
         self.0.contexts.abandon();
         let shop = self.0.clone();
         in_background(async move {
-            // Whatever cannot be kept now is found when the workspace is opened again.
+            // Effects that cannot be committed now are a leftover when the workspace is opened again.
             let _ = shop.close().await;
         });
     }
 }
 
-/// Does `work` on the runtime that is there; without one, it is left undone.
+/// Runs `work` on the present Tokio runtime. Without a runtime, `work` is dropped.
 pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(work);
@@ -395,12 +405,12 @@ pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
 }
 
 impl Workspace {
-    /// Whether commands can run in it.
+    /// Whether the workspace can run commands.
     pub fn has_shell(&self) -> bool {
         self.shared.workshop.is_some()
     }
 
-    /// What its commands share; `unsupported` where it has none.
+    /// Returns the shared state of commands; `unsupported` if this workspace does not run commands.
     pub(crate) fn workshop(&self) -> Result<&Arc<Workshop>> {
         let owned = self.shared.workshop.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this workspace does not run commands")
@@ -409,13 +419,14 @@ impl Workspace {
         Ok(&owned.0)
     }
 
-    /// Takes what is to be said of commands that were ended because they did not stand still. Each is told once, with the next answer.
+    /// Takes the notices on commands that were ended because they did not stop for a pause. Each notice is returned
+    /// once, with the next answer to a tool call.
     pub fn take_pause_notices(&self) -> Vec<String> {
         let workshop = self.shared.workshop.as_ref();
         workshop.map_or_else(Vec::new, |owned| owned.0.live.take_pause_notices(self))
     }
 
-    /// Takes over what the processes in the background did, so that an operation sees it.
+    /// Commits the effects of the background processes so far, so that an operation sees them.
     pub(crate) async fn settle_live(&self) -> Result<()> {
         match &self.shared.workshop {
             Some(owned) => owned.0.settle(Taking::default()).await.map(|_| ()),
@@ -423,8 +434,8 @@ impl Workspace {
         }
     }
 
-    /// Ends everything that lives in the workspace, keeps what it did, and gives back what it holds. Doing so twice is fine; a command
-    /// that is run afterwards opens it again.
+    /// Ends all background processes and code contexts, commits their effects, and closes the sandboxes. A second call
+    /// is fine; a command that is run afterwards opens a sandbox again.
     pub async fn close(&self) -> Result<()> {
         match &self.shared.workshop {
             Some(owned) => owned.0.close().await,

@@ -1,17 +1,20 @@
-//! What two contents have in common at their beginnings and ends. An edit of a large file leaves nearly all of it alone, so that is compared
-//! in long strides.
+//! The common prefix and the common suffix of two contents.
+//!
+//! An edit of a large file leaves nearly all of it alone, so the equal part is compared in long strides.
 
 const STRIDE: usize = 256;
 
-/// How many bytes both begin with.
+/// Returns the number of equal bytes at the beginning of both contents.
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    // Slices of bytes are compared as a block of memory, many times faster than the loop over single bytes below.
     let strides = a.chunks_exact(STRIDE).zip(b.chunks_exact(STRIDE));
     let passed = STRIDE * strides.take_while(|(a, b)| a == b).count();
+    // The first stride that differs holds the end of the prefix.
     let rest = a[passed..].iter().zip(&b[passed..]);
     passed + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// How many bytes both end with.
+/// Returns the number of equal bytes at the end of both contents.
 pub(super) fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     let strides = a.rchunks_exact(STRIDE).zip(b.rchunks_exact(STRIDE));
     let passed = STRIDE * strides.take_while(|(a, b)| a == b).count();

@@ -2,16 +2,19 @@
 
 use super::unified::{self, Hunks};
 
-/// The most bytes that are compared line by line for show.
+/// The most bytes, both sides together, that are compared line by line for a diff that is only shown.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The difference as a unified diff, empty where there is none; `None` where a side is not text, or too much differs to compare it for show.
+/// Returns the difference as a unified diff, which is empty if the contents are equal.
+///
+/// Returns `None` if a side is not UTF-8, or if too much differs to compare it line by line only to show it.
 pub fn unified(path: &str, before: &[u8], after: &[u8]) -> Option<String> {
     let (before, after) = (std::str::from_utf8(before).ok()?, std::str::from_utf8(after).ok()?);
     let Hunks { text, .. } = unified::hunks_within(before, after, MAX_BYTES)?;
-    Some(match text.is_empty() {
-        true => text,
-        false => format!("--- a/{path}\n+++ b/{path}\n{text}"),
+    Some(if text.is_empty() {
+        text
+    } else {
+        format!("--- a/{path}\n+++ b/{path}\n{text}")
     })
 }
 

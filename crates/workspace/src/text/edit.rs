@@ -18,7 +18,7 @@ use super::common::{common_prefix, common_suffix};
 use super::lines;
 use super::nearest::nearest;
 
-/// The size that a result may have when the caller names none.
+/// The largest size of a result if the caller sets no limit.
 pub const MAX_RESULT_BYTES: usize = 256 << 20;
 
 const MAX_LISTED_LINES: usize = 10;
@@ -51,8 +51,8 @@ pub struct Edited {
     pub occurrences_left: usize,
     /// The 1-based first line of the new content that differs from the old.
     pub first_changed_line: usize,
-    /// The 1-based last line of the new content that differs from the old; where lines were only taken out, the line
-    /// at which they were.
+    /// The 1-based last line of the new content that differs from the old; if lines were only removed, the line at
+    /// which they were.
     pub last_changed_line: usize,
     /// How many lines the file gained, or lost when negative.
     pub line_delta: isize,
@@ -66,7 +66,9 @@ pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Edited, EditError>
     apply_edits_within(original, edits, MAX_RESULT_BYTES)
 }
 
-/// Like [`apply_edits`], with the caller's own limit on the size of the result.
+/// Applies edits in order, each to the result of the one before; all of them or none.
+///
+/// Fails as [`EditError`] with the number of the edit at fault. A result beyond `max_bytes` is refused.
 pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> Result<Edited, EditError> {
     if edits.is_empty() {
         return Err(EditError {
@@ -108,7 +110,7 @@ fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
     if edit.old_text == edit.new_text {
         return Err(EditProblem::SameText);
     }
-    // Who sets a limit wants the first occurrences, however many there are.
+    // A caller that sets a limit wants the first occurrences, however many there are.
     let replace_all = edit.replace_all || edit.max_replacements.is_some_and(|most| most > 0);
     let found = matching::find(content, &edit.old_text, replace_all);
     let expected = edit.expected_replacements.filter(|count| *count > 0);
@@ -119,6 +121,7 @@ fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
             found: count,
             lines: listed_lines(content, &found),
         }),
+        // Occurrences are counted without overlap, so a single one may still be ambiguous.
         (1, _) if !replace_all => {
             matching::sole(content, found, &edit.old_text).map_err(|both| ambiguous(content, &both))
         }
@@ -146,7 +149,7 @@ fn listed_lines(content: &[u8], found: &Matches) -> Vec<usize> {
 }
 
 fn not_found(content: &[u8], edit: &Edit) -> EditProblem {
-    // Short text is in most files by chance; only a longer one tells that the edit was made before.
+    // Short text is in most files by chance; only longer text shows that the edit was made before.
     let telling = edit.new_text.trim().len() >= 12;
     let already_at = lines::find_all(content, &edit.new_text).next().filter(|_| telling);
     EditProblem::NotFound {
@@ -177,7 +180,8 @@ fn blame(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> Ed
 
 fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> Result<Vec<u8>, EditProblem> {
     let old_size: usize = chosen.ranges.iter().map(ExactSizeIterator::len).sum();
-    // Each line of the new text may gain a carriage return.
+    // Checked before the result is allocated: one call can ask for terabytes. Each line of the new text may still gain a
+    // carriage return, so the size is checked again below.
     let new_size = edit.new_text.len().saturating_mul(chosen.ranges.len());
     let size = (content.len() - old_size).saturating_add(new_size);
     if size > max_bytes {
@@ -198,6 +202,7 @@ fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> R
             max_bytes,
         });
     }
+    // New text that differs from the old only in its line endings may come out the same.
     if out == content {
         Err(EditProblem::SameText)
     } else {
@@ -207,9 +212,12 @@ fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> R
 
 fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
     let before = common_prefix(original, &content);
+    // Where text repeats, prefix and suffix overlap; no byte may count for both.
     let room = original.len().min(content.len()) - before;
     let after = common_suffix(original, &content).min(room);
+    // If text was only removed, no byte of the new content differs; the line of the removal counts.
     let last_changed = (content.len() - after).saturating_sub(1).max(before);
+    // Only the changed part is counted: the rest has the same newlines on both sides.
     let newlines = |bytes: &[u8], end: usize| lines::count_newlines(&bytes[before..end]);
     let first_changed_line = lines::number_at(&content, before);
     Edited {

@@ -38,6 +38,7 @@ impl<'a> Line<'a> {
                 text: raw,
                 ending: Ending::None,
             },
+            // A `\r` is part of the ending only before a `\n`; anywhere else it is text.
             Some(rest) => match rest.strip_suffix(b"\r") {
                 Some(text) => Line {
                     text,
@@ -89,6 +90,7 @@ pub(super) fn show(text: &[u8], max: usize) -> String {
         }
         for byte in chunk.invalid() {
             write!(shown, "\\x{byte:02X}").expect("writing to a String does not fail");
+            // The escaped form of a byte, such as `\xFF`, takes four characters.
             room = room.saturating_sub(4);
         }
     }
@@ -116,12 +118,13 @@ fn push_visible(out: &mut String, character: char) {
         '\n' => out.push_str("\\n"),
         '\\' => out.push_str("\\\\"),
         ' '..='~' => out.push(character),
+        // Letters of any script can be read as they are; other characters may be invisible or look like ASCII.
         other if other.is_alphanumeric() => out.push(other),
         other => write!(out, "\\u{{{:04X}}}", other as u32).expect("writing to a String does not fail"),
     }
 }
 
-/// Joins numbers as `3, 7 and 12`, with the number of those left out.
+/// Joins numbers as `3, 7 and 12`; if `total` is larger than their count, the rest is named as `5 more`.
 pub(super) fn list_numbers(numbers: &[usize], total: usize) -> String {
     let mut words: Vec<String> = numbers.iter().map(usize::to_string).collect();
     if total > numbers.len() {

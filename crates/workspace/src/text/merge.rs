@@ -1,49 +1,52 @@
-//! Three texts into one, by line: what only one side changed is taken, what both changed differently is a conflict.
+//! Merges three texts into one, by line: a change that only one side made is taken, and a region that both sides
+//! changed differently is a conflict.
 //!
-//! Changes that touch count as overlapping, as they do for git: where no line that both kept stands between them, nobody can say that
-//! they do not concern each other.
+//! Changes that touch each other count as overlapping, as they do in git: without an unchanged line between them,
+//! nobody can say that they are independent.
 
 use std::ops::Range;
 
 use similar::{MergeRegion, MergeResolution, TextMerge};
 
-/// What becomes of a region that both sides changed differently.
+/// The resolution of a region that both sides changed differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Favour<'a> {
     /// Both versions are kept, between markers.
     Markers(Labels<'a>),
-    /// Ours.
+    /// Our version is taken.
     Ours,
-    /// Theirs.
+    /// Their version is taken.
     Theirs,
 }
 
-/// What the markers call each side.
+/// The names of the sides in conflict markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Labels<'a> {
     /// Our side.
     pub ours: &'a str,
-    /// What both had in common.
+    /// The common ancestor of both sides.
     pub base: &'a str,
     /// Their side.
     pub theirs: &'a str,
 }
 
-/// What a merge of texts came to.
+/// The result of a merge of three texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergedText {
-    /// The text, its conflicts resolved as was asked.
+    /// The merged text, with its conflicts resolved as requested.
     pub text: Vec<u8>,
-    /// How many regions both sides changed differently.
+    /// The number of regions that both sides changed differently.
     pub conflicts: usize,
 }
 
-/// Merges three texts.
+/// Merges the changes that `ours` and `theirs` made to `base`. A conflict is no failure: it is resolved by `favour`,
+/// and counted.
 pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> MergedText {
     let merge = TextMerge::from_lines(base, ours, theirs);
     let mut output = Output {
         merge: &merge,
         text: Vec::with_capacity(ours.len().max(theirs.len())),
+        // Markers become lines of the file, so they end as its lines do.
         ending: if ours.windows(2).any(|pair| pair == b"\r\n") {
             b"\r\n"
         } else {
@@ -63,11 +66,11 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> Mer
     }
 }
 
-/// The merged text while it is written.
+/// The merged text while it is being written.
 struct Output<'m, 't> {
     merge: &'m TextMerge<'t, 't, 't, [u8]>,
     text: Vec<u8>,
-    /// How the lines of the markers end.
+    /// The line ending of the markers.
     ending: &'static [u8],
 }
 
@@ -105,14 +108,16 @@ impl Output<'_, '_> {
         self.marker(">>>>>>>", labels.theirs);
     }
 
-    /// Adds a marker on a line of its own; a last line without an ending before it gets one.
+    /// Adds a marker on a line of its own.
     fn marker(&mut self, mark: &str, label: &str) {
+        // The last line of a side may have no ending; the marker would become part of it.
         if !self.text.is_empty() && !self.text.ends_with(b"\n") {
             self.text.extend_from_slice(self.ending);
         }
         self.text.extend_from_slice(mark.as_bytes());
         if !label.is_empty() {
             self.text.push(b' ');
+            // A line break in a label would split the marker into two lines.
             self.text.extend(
                 label
                     .bytes()

@@ -1,9 +1,9 @@
 //! The text algorithms behind `edit_file` and `apply_patch`, as pure functions.
 //!
-//! Bytes go in, a value comes out: nothing here reads a file, waits, or knows a storage. What they share is one
-//! attitude to text: content is matched exactly and never guessed at, while line endings, a byte order mark, a missing
-//! final newline and bytes that are not UTF-8 pass through untouched. A failure carries what a model needs to do
-//! better on the next call: the nearest lines of the file, and why they differ.
+//! Bytes go in, a value comes out: nothing here reads a file, waits, or knows a storage. All of these functions treat
+//! text alike: content is matched exactly and never guessed at, while line endings, a byte order mark, a missing final
+//! newline and bytes that are not UTF-8 pass through untouched. A failure helps a model to do better on the next call:
+//! it names the nearest lines of the file, and why they differ.
 
 mod common;
 pub mod diff;
@@ -18,7 +18,7 @@ pub use edit::{Edit, EditError, Edited, apply_edits, apply_edits_within};
 pub use lines::Ending;
 pub use patch::{FilePatch, Patch, PatchError};
 
-/// Says what kind of failure a text operation met, by what the caller can do next.
+/// The kind of failure of a text operation, which decides the next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The request does not fit the file, or is malformed: change the request.
@@ -27,7 +27,7 @@ pub enum Class {
     NotFound,
     /// The file to create exists.
     AlreadyExists,
-    /// The request is understood, and not something Garret does.
+    /// The request is understood, but Garret does not support it.
     Unsupported,
     /// The result would pass the size limit.
     TooLarge,

@@ -1,10 +1,9 @@
 //! Finds the lines of a file nearest to text that is not in it, and says why they differ.
 //!
-//! The work is linear in the file: the file is folded once (blanks, case and typographic look-alikes taken away), the
-//! wanted text is looked for in that, then its lines vote for a place by equality, then letter triples, or pairs where no
-//! triples are alike, rank single lines.
-//! No step compares every line with every other. Beyond [`MAX_SEARCHED_BYTES`] a file is searched in its first part
-//! only, and the answer says so.
+//! The work is linear in the file. The file is folded once (blanks, case and typographic look-alikes are removed), and
+//! the wanted text is looked for in the folded file. If it is not there, equal lines vote for a place. If none are
+//! equal, single lines are ranked by common letter triples, and at last by letter pairs. No step compares every line
+//! with every other. Beyond [`MAX_SEARCHED_BYTES`] a file is searched in its first part only, and the answer says so.
 
 mod difference;
 mod disguise;
@@ -18,13 +17,13 @@ use fold::{Fold, FoldedLines, FoldedMatch, unfold_offset};
 
 use super::lines::{self, Line};
 
-/// The part of a file in which near matches are looked for.
+/// The most bytes of a file in which near matches are looked for.
 pub const MAX_SEARCHED_BYTES: usize = 16 << 20;
 
 const MAX_CANDIDATES: usize = 3;
 const MAX_SHOWN_LINES: usize = 10;
 const MAX_SHOWN_CHARACTERS: usize = 160;
-/// Equal lines beyond this many say nothing about the place (`}` is everywhere).
+/// Occurrences of a line beyond this many are no evidence for a place (`}` is everywhere).
 const MAX_VOTES_PER_LINE: usize = 256;
 const MAX_RANKED_LINE_BYTES: usize = 4096;
 /// The share of common letter triples from which two lines are called alike.
@@ -48,15 +47,15 @@ pub struct Candidate {
     pub first_line: usize,
     /// The 1-based number of the last line.
     pub last_line: usize,
-    /// The lines as the file has them, cut to what is worth showing.
+    /// The first lines as the file has them, long ones cut.
     pub shown: Vec<String>,
-    /// Why they are not the text, most telling first.
+    /// The reasons for which they are not the text, the most telling first.
     pub differences: Vec<Difference>,
-    /// The first line that differs, where lines can be compared one by one.
+    /// The first line that differs, if lines can be compared one by one.
     pub first_difference: Option<FirstDifference>,
 }
 
-/// Where two texts part.
+/// The first difference between two texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstDifference {
     /// The 1-based line of the file.
@@ -102,6 +101,7 @@ impl<'a> Search<'a> {
     }
 
     fn candidates(&self) -> Vec<Candidate> {
+        // From the most to the least exact search: the first one that finds anything also explains the difference best.
         let steps = [
             Search::by_folding,
             Search::by_disguise,
@@ -139,6 +139,7 @@ impl<'a> Search<'a> {
         let found = self.region(at, wanted);
         let at_end = at.last_line + 1 == self.lines.len() && self.lines[at.last_line].ending == lines::Ending::None;
         let differences = difference::explain(wanted, &found, at_end);
+        // Lines that differ only in the final newline look the same when they are quoted.
         let is_visible = !differences.contains(&Difference::NoFinalNewline);
         Candidate {
             first_difference: first_difference(wanted, &found, at.first_line).filter(|_| is_visible),
@@ -147,7 +148,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Cuts the matched text out of the file, with the blanks at its rim that `wanted` speaks of.
+    /// Cuts the matched text out of the file, with the blanks around it if `wanted` has blanks there.
     fn region(&self, at: FoldedMatch, wanted: &str) -> String {
         let mut text: Vec<String> = self.lines[at.first_line..=at.last_line]
             .iter()
@@ -175,12 +176,13 @@ impl<'a> Search<'a> {
         region
     }
 
-    /// Lets every line of the wanted text vote for the place where it would have to begin.
+    /// Finds places by vote: each line of the file that equals a wanted line votes for the start of the whole text.
     fn by_votes(&self) -> Vec<Candidate> {
         let wanted: Vec<String> = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).collect();
         let mut places: HashMap<&str, (Vec<usize>, usize)> = HashMap::new();
         for (index, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
             let (indices, _) = places.entry(line).or_default();
+            // A line that the wanted text repeats may vote for few places only, to keep the work linear.
             if indices.len() < 4 {
                 indices.push(index);
             }
@@ -196,10 +198,11 @@ impl<'a> Search<'a> {
                 continue;
             }
             for start in indices.iter().filter_map(|offset| index.checked_sub(*offset)) {
+                // Longer lines are better evidence, but one very long line must not outvote all others.
                 *votes.entry(start).or_default() += line.len().min(40);
             }
         }
-        // A lone bracket in common is no likeness.
+        // A lone bracket in common does not make two places alike.
         let enough = wanted.iter().map(String::len).sum::<usize>().min(8);
         let ranked = votes.into_iter().filter(|(_, weight)| *weight >= enough);
         self.best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
@@ -216,6 +219,7 @@ impl<'a> Search<'a> {
     /// Ranks lines by the groups of `width` letters that they share with the longest wanted line.
     fn by_likeness(&self, width: usize, enough: f32) -> Vec<Candidate> {
         let folded = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).enumerate();
+        // The longest line tells most about the place; of several, the first.
         let Some((offset, wanted)) = folded.max_by_key(|(index, line)| (line.len(), usize::MAX - index)) else {
             return Vec::new();
         };
@@ -238,6 +242,7 @@ impl<'a> Search<'a> {
             let apart = starts
                 .iter()
                 .all(|other| other.abs_diff(start) >= self.wanted_lines.len());
+            // A place that overlaps a better one, or is less than half as good as the best, would only distract.
             if apart && weight * 2.0 >= top && starts.len() < MAX_CANDIDATES {
                 starts.push(start);
             }
@@ -260,6 +265,7 @@ impl<'a> Search<'a> {
         let line = self.lines.get(start + at);
         let found = line.map(|line| String::from_utf8_lossy(line.text));
         let wanted = self.wanted_lines[at];
+        // Text that begins inside a line is compared without the indentation of that line.
         let begins_inside = at == 0 && !wanted.starts_with(char::is_whitespace);
         let mut difference = part(wanted, found.as_deref(), start + at);
         if let Some(found) = found.filter(|_| begins_inside) {
@@ -270,6 +276,8 @@ impl<'a> Search<'a> {
         Some(difference)
     }
 
+    /// Returns whether the wanted line `index` agrees with its line of the file if the text begins at line `start`.
+    ///
     /// The first wanted line may begin inside a line of the file, and the last may end inside one.
     fn agrees(&self, start: usize, index: usize) -> bool {
         let Some(line) = self.lines.get(start + index) else {
@@ -295,7 +303,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Like [`unfold_offset`], and past what folds to nothing: the match begins at its first visible character.
+/// Returns the byte of `line` at which a match begins after `folded` folded bytes: its first visible character, after
+/// any characters that fold to nothing.
 fn unfold_start(line: &str, folded: usize) -> usize {
     let start = unfold_offset(line, folded);
     let visible = line[start..].char_indices().find(|(_, character)| {
@@ -332,6 +341,7 @@ fn first_difference(wanted: &str, found: &str, first_line: usize) -> Option<Firs
 fn part(wanted: &str, found: Option<&str>, index: usize) -> FirstDifference {
     let other = found.unwrap_or_default();
     let common = wanted.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    // In a long line, the equal beginning is cut so that the quoted part shows the difference.
     let from = common.saturating_sub(60);
     FirstDifference {
         line: index + 1,
@@ -371,6 +381,7 @@ impl LetterGroups {
 
     fn slot(group: &[u8]) -> usize {
         let value = group.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
+        // Multiplicative hashing: the upper 16 bits select one of the 65,536 bits.
         (value.wrapping_mul(0x9E37_79B1) >> 16) as usize
     }
 
@@ -386,6 +397,7 @@ impl LetterGroups {
             .windows(self.width)
             .filter(|group| has(LetterGroups::slot(group)))
             .count();
+        // A line that repeats one group finds it each time, and may count more groups than the wanted line has.
         2.0 * common.min(self.count) as f32 / (count + self.count) as f32
     }
 }

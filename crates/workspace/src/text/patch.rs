@@ -2,11 +2,11 @@
 //!
 //! Reading is tolerant, because models write diffs by hand: prose and code fences around it, hunk headers that miscount
 //! or carry no numbers, blank context lines that lost their space. Applying is strict: every context and removed line
-//! must be in the file as the patch has it. A hunk may have moved; it is looked for by its content, nearest to where it
-//! says, and two places equally near are an error. There is no fuzz.
+//! must be in the file as the patch has it. A hunk may have moved; it is looked for by its content, nearest to the line
+//! that it names, and two places equally near are an error. There is no fuzz.
 //!
-//! Line endings are not content: a patch with `\n` applies to a file with `\r\n`, and what it adds ends as the lines
-//! around it do. Where the endings agree, the patch is taken to the byte.
+//! Line endings are not content: a patch with `\n` applies to a file with `\r\n`, and added lines end as the lines
+//! around them do. If the endings agree, the patch is taken to the byte.
 
 mod apply;
 mod error;
@@ -22,29 +22,29 @@ pub use parse::parse;
 
 use super::lines::Ending;
 
-/// A patch: what it does to each file, in the order it names them.
+/// A patch that was read: one part for each file, in the order of the patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// At least one file; no two of the same name on the same side.
     pub files: Vec<FilePatch>,
 }
 
-/// What a patch does to one file.
+/// The part of a patch that changes one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatch {
     /// The name before; `None` when the file is created. As the patch has it, without the `a/` of git.
     pub old_path: Option<String>,
     /// The name after; `None` when the file is deleted. As the patch has it, without the `b/` of git.
     pub new_path: Option<String>,
-    /// What happens to the file.
+    /// The kind of change.
     pub action: Action,
-    /// The permission bits the file gets, where the patch says so.
+    /// The new permission bits, if the patch names them.
     pub new_mode: Option<u32>,
     /// The changes to its content, in the order of the patch.
     pub hunks: Vec<Hunk>,
 }
 
-/// What happens to a file.
+/// The kind of change that a patch makes to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It must not exist, and does afterwards.
@@ -72,14 +72,14 @@ pub struct Hunk {
     pub new_start: Option<usize>,
     /// Its lines.
     pub lines: Vec<HunkLine>,
-    /// How many lines at its end are blank lines without a prefix, which may be context or nothing at all.
+    /// The number of blank lines without a prefix at its end, which may be context or not belong to the hunk at all.
     pub(crate) bare_tail: usize,
 }
 
 /// One line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkLine {
-    /// What the line is for.
+    /// The role of the line.
     pub kind: LineKind,
     /// Its bytes, without prefix and ending.
     pub text: Vec<u8>,
@@ -89,19 +89,19 @@ pub struct HunkLine {
     pub patch_line: usize,
 }
 
-/// What a line of a hunk is for.
+/// The role of a line in a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// The line is in the file and stays.
     Context,
-    /// The line is in the file and goes.
+    /// The line is in the file and is removed.
     Remove,
-    /// The line comes.
+    /// The line is added.
     Add,
 }
 
 impl FilePatch {
-    /// Returns the name that speaks for this part of the patch: the new one, or the old one of a deleted file.
+    /// Returns the name under which this part of the patch is reported: the new one, or the old one of a deleted file.
     pub fn path(&self) -> &str {
         let path = self.new_path.as_deref().or(self.old_path.as_deref());
         path.expect("the parser refuses a file without a name")
@@ -109,7 +109,7 @@ impl FilePatch {
 
     /// Returns the other name of a file that is changed in place, as `diff -u before.txt after.txt` gives one.
     ///
-    /// The patch then belongs to whichever of the two exists; when both do, it is for the caller to ask.
+    /// The patch then belongs to the one of the two that exists; if both do, the caller has to ask.
     pub fn alternate_path(&self) -> Option<&str> {
         let old = self.old_path.as_deref().filter(|_| self.action == Action::Modify);
         old.filter(|old| Some(*old) != self.new_path.as_deref())
@@ -127,7 +127,7 @@ impl Hunk {
         self.lines.iter().filter(|line| line.kind != LineKind::Remove)
     }
 
-    /// Returns whether any line comes or goes.
+    /// Returns whether any line is added or removed.
     pub fn changes(&self) -> bool {
         self.lines.iter().any(|line| line.kind != LineKind::Context)
     }

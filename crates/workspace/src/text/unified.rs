@@ -1,4 +1,4 @@
-//! A unified diff of two texts, to the byte: what it shows can be applied again.
+//! Unified diffs of two texts, exact to the byte, so that they can be applied again.
 //!
 //! A line ends with `\n` and nothing else, as GNU `patch` and `git` have it, so a lone `\r` is content here.
 
@@ -12,27 +12,27 @@ use super::lines::count_newlines;
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
-/// Lines around everything that differs that are compared with it: where lines repeat, a change may be shown that much later than it
-/// begins.
+/// The number of equal lines before and after the differing part that are compared along with it. Where lines repeat, a
+/// change may be shown up to that many lines after the first difference.
 const MARGIN: usize = 64;
 
 /// The hunks of a diff, without the headers that name the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hunks {
-    /// The hunks as text, each from its `@@`; empty where the texts are the same.
+    /// The hunks as text, each from its `@@`; empty if the texts are equal.
     pub text: String,
-    /// How many lines came.
+    /// The number of added lines.
     pub insertions: usize,
-    /// How many lines went.
+    /// The number of removed lines.
     pub deletions: usize,
 }
 
-/// The hunks that lead from one text to the other, with three lines of context.
+/// Returns the hunks that turn `before` into `after`, with three lines of context.
 pub fn hunks(before: &str, after: &str) -> Hunks {
     hunks_within(before, after, usize::MAX).expect("there is no more than that")
 }
 
-/// The same; `None` where more than `max_bytes` would be compared line by line.
+/// Returns the hunks that turn `before` into `after`; `None` if more than `max_bytes` would be compared line by line.
 pub fn hunks_within(before: &str, after: &str, max_bytes: usize) -> Option<Hunks> {
     let (start, end) = alike(before.as_bytes(), after.as_bytes());
     let (old, new) = (&before[start..before.len() - end], &after[start..after.len() - end]);
@@ -49,12 +49,15 @@ pub fn hunks_within(before: &str, after: &str, max_bytes: usize) -> Option<Hunks
     Some(hunks)
 }
 
-/// How many bytes at the beginning and at the end are whole lines that both have, but for a margin.
+/// Returns the number of bytes at the beginning and at the end that need not be compared: whole lines that both texts
+/// have, except for a margin next to the differing part.
 fn alike(before: &[u8], after: &[u8]) -> (usize, usize) {
     let shorter = before.len().min(after.len());
     let start = common_prefix(before, after);
+    // Where text repeats, prefix and suffix overlap (`aa` and `aaa`); no byte may count for both.
     let end = common_suffix(before, after).min(shorter - start);
-    // The line in which they begin to differ is not alike, nor is the one whose end alone is.
+    // The prefix may end inside a line and the suffix may begin inside one; such a line differs, so both are cut at a
+    // newline.
     let newlines = memchr::memrchr_iter(b'\n', &before[..start]);
     let kept_start = newlines.map(|at| at + 1).nth(MARGIN).unwrap_or(0);
     let mut newlines = memchr::memchr_iter(b'\n', &before[before.len() - end..]);
@@ -63,7 +66,7 @@ fn alike(before: &[u8], after: &[u8]) -> (usize, usize) {
 }
 
 impl Hunks {
-    /// Adds a hunk of lines of which so many before were skipped.
+    /// Adds a hunk. `old` and `new` lack the first `skipped` lines of the texts, which count in the line numbers.
     fn push(&mut self, ops: &[DiffOp], old: &[&str], new: &[&str], skipped: usize) {
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else {
             return;
@@ -75,6 +78,7 @@ impl Hunks {
         for op in ops {
             match op {
                 DiffOp::Equal { .. } => self.lines(' ', &old[op.old_range()]),
+                // In a pure insertion or deletion, the range of the other side is empty.
                 _ => {
                     self.lines('-', &old[op.old_range()]);
                     self.lines('+', &new[op.new_range()]);
@@ -87,9 +91,10 @@ impl Hunks {
 
     fn lines(&mut self, mark: char, lines: &[&str]) {
         for line in lines {
-            let end = match line.ends_with('\n') {
-                true => "",
-                false => "\n\\ No newline at end of file\n",
+            let end = if line.ends_with('\n') {
+                ""
+            } else {
+                "\n\\ No newline at end of file\n"
             };
             write!(self.text, "{mark}{line}{end}").expect("writing to a String does not fail");
         }
@@ -100,7 +105,7 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// Lines as a hunk counts them: an empty span names the line before it.
+/// Formats a range of lines as the header of a hunk counts them: an empty range names the line before it.
 fn span(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

@@ -173,7 +173,7 @@ fn every_search_leaves_one_event_without_its_pattern() {
     let recorded = events.events();
     let operations: Vec<_> = recorded
         .iter()
-        .map(|event| (event.operation, event.path.as_deref()))
+        .map(|event| (event.operation.as_ref(), event.path.as_deref()))
         .collect();
     assert_eq!(
         operations,

@@ -40,7 +40,7 @@ async fn each_operation_leaves_one_event_with_its_name() {
         )
         .await
         .unwrap();
-    let names: Vec<_> = events.events().iter().map(|event| event.operation).collect();
+    let names: Vec<_> = events.events().into_iter().map(|event| event.operation).collect();
     let expected = [
         "write_file",
         "append_file",
@@ -100,7 +100,7 @@ async fn an_event_says_who_and_through_which_door() {
         agent: Some("writer".into()),
         session: Some("s1".into()),
         tool_call: None,
-        door: "mcp",
+        door: "mcp".into(),
     };
     put(&workspace.acting_as(actor.clone()), "a", "abc").await;
     let event = events.events().pop().unwrap();
@@ -115,7 +115,7 @@ struct Fixed(Approval, std::sync::atomic::AtomicUsize);
 impl Approver for Fixed {
     async fn ask(&self, request: ApprovalRequest) -> Approval {
         assert_eq!(
-            (request.operation, request.paths.as_slice()),
+            (request.operation.as_ref(), request.paths.as_slice()),
             ("rm", ["a".to_owned()].as_slice())
         );
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

@@ -44,7 +44,7 @@ fn acting(workspace: &Workspace, session: &str, tool_call: &str) -> Workspace {
         agent: Some("writer".into()),
         session: Some(session.into()),
         tool_call: Some(tool_call.into()),
-        door: "mcp",
+        door: "mcp".into(),
     })
 }
 
@@ -488,7 +488,7 @@ async fn each_operation_on_the_history_leaves_one_event() {
         "list_branches",
     ];
     assert_eq!(
-        told.iter().map(|(operation, _)| *operation).collect::<Vec<_>>(),
+        told.iter().map(|(operation, _)| operation.as_ref()).collect::<Vec<_>>(),
         expected
     );
     for (operation, outcome) in told {

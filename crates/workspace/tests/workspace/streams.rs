@@ -55,7 +55,7 @@ async fn a_stream_gives_the_whole_file_in_pieces() {
     assert!(all.len() > 2, "{} pieces", all.len());
     assert_eq!(all.iter().map(Bytes::len).sum::<usize>() as u64, size);
     let events = events.events();
-    let moved: Vec<_> = events.iter().map(|event| (event.operation, event.bytes)).collect();
+    let moved: Vec<_> = events.iter().map(|event| (event.operation.as_ref(), event.bytes)).collect();
     assert_eq!(
         moved,
         [("write_file", size), ("read_file", size)],

@@ -1,4 +1,5 @@
-//! Pieces of content on their way to or from another depot, and what is really stored of one, whatever its row says.
+//! Reads and stores pieces of content for a transfer to or from another depot, and decodes stored pieces without
+//! trusting their rows.
 
 use bytes::Bytes;
 use garret_core::{Durability, ErrorKind, Result};
@@ -11,45 +12,48 @@ use super::{ContentStore, Prepared};
 use crate::error::{damaged, is_unreadable};
 use crate::metadata::Database;
 
-/// A piece as it travels: its bytes, not how they are stored.
+/// A piece in the form of a transfer: its decoded bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainPiece {
     pub(crate) address: Address,
-    /// Whether it is the list of a larger content's parts.
+    /// Whether the piece is the list of a larger content's parts.
     pub(crate) is_list: bool,
     pub(crate) bytes: Bytes,
 }
 
 impl PlainPiece {
-    /// Checks that the bytes are those of the address.
+    /// Checks that the bytes match the address.
     pub(crate) fn verified(self) -> Result<Self> {
-        let found = match self.is_list {
-            true => Address::of_list(&self.bytes),
-            false => Address::of(&self.bytes),
+        let found = if self.is_list {
+            Address::of_list(&self.bytes)
+        } else {
+            Address::of(&self.bytes)
         };
-        match found == self.address {
-            true => Ok(self),
-            false => Err(damaged("its bytes do not match its hash")),
+        if found == self.address {
+            Ok(self)
+        } else {
+            Err(damaged("its bytes do not match its hash"))
         }
     }
 
-    /// The parts of a list with their sizes; `None` where its bytes are none of a list.
+    /// Returns the parts of a list with their sizes; `None` if the bytes do not form a list.
     pub(crate) fn sized_parts(&self) -> Option<Vec<(Address, u64)>> {
         let parts = parts_of(&self.bytes);
         let is_list = !parts.is_empty() && list_bytes(&parts) == self.bytes;
         is_list.then(|| parts.into_iter().map(|part| (part.address, part.size)).collect())
     }
 
-    /// The parts of a list; none of anything else.
+    /// Returns the parts of a list; none if the piece is no list.
     pub(crate) fn parts(&self) -> Vec<Address> {
-        match self.is_list {
-            true => parts_of(&self.bytes).into_iter().map(|part| part.address).collect(),
-            false => Vec::new(),
+        if self.is_list {
+            parts_of(&self.bytes).into_iter().map(|part| part.address).collect()
+        } else {
+            Vec::new()
         }
     }
 }
 
-/// What is stored at an address, found out from the bytes.
+/// The properties of a stored piece, read from its bytes instead of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundPiece {
     pub(crate) is_list: bool,
@@ -58,7 +62,7 @@ pub(crate) struct FoundPiece {
 }
 
 impl ContentStore {
-    /// The piece at `address`, verified.
+    /// Returns the verified piece at `address`.
     pub(crate) async fn plain_piece(&self, database: &Database, address: Address) -> Result<PlainPiece> {
         let row = |address| database.read(|session| session.content(address));
         let (is_list, bytes) = match self.decoded(&row, address).await? {
@@ -72,7 +76,7 @@ impl ContentStore {
         })
     }
 
-    /// Brings the blob of a piece into place, ahead of the transaction that records it.
+    /// Stores the blob of a piece, before the transaction that records it.
     pub(crate) async fn prepare_piece(
         &self,
         database: &Database,
@@ -80,9 +84,10 @@ impl ContentStore {
         durability: Durability,
     ) -> Result<Prepared> {
         let piece = piece.verified()?;
-        let planned = match piece.is_list {
-            true => Piece::list(&parts_of(&piece.bytes)),
-            false => Piece::whole(piece.bytes),
+        let planned = if piece.is_list {
+            Piece::list(&parts_of(&piece.bytes))
+        } else {
+            Piece::whole(piece.bytes)
         };
         let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
         let plan = Plan {
@@ -93,8 +98,8 @@ impl ContentStore {
         self.place(plan, &is_relied_on, durability).await
     }
 
-    /// What the blob store holds at `address`, where that is whole; `None` where it holds nothing, or something else, or does
-    /// not give it.
+    /// Returns the properties of the blob at `address`; `None` if there is no blob, or if it is damaged or cannot be
+    /// read.
     pub(crate) async fn found_blob(&self, address: Address) -> Result<Option<FoundPiece>> {
         match self.encoded(address, None).await {
             Ok(encoded) => Ok(found(encoded, address)),
@@ -103,15 +108,17 @@ impl ContentStore {
         }
     }
 
-    /// What `data`, the bytes that the database holds for `address`, is; `None` where it is something else.
+    /// Returns the properties of `data`, the bytes that the database holds for `address`; `None` if they do not match
+    /// the address.
     pub(crate) fn found_inline(data: Vec<u8>, address: Address) -> Option<FoundPiece> {
         found(data.into(), address)
     }
 }
 
-/// Decodes without trusting a row: a piece is never larger than the longest part, and the size of a list is the sum of its parts.
+/// Decodes a piece without its row.
 fn found(encoded: Bytes, address: Address) -> Option<FoundPiece> {
     let stored = encoded.len() as u64;
+    // No piece is larger than the longest part, so that bound can stand in for the size from the row.
     match decode(encoded, address, LONGEST as u64).ok()? {
         Decoded::Whole(bytes) => Some(FoundPiece {
             is_list: false,

@@ -1,4 +1,4 @@
-//! What a reversal would put where, and what keeps it from that: decided before anything is touched.
+//! Plans a reversal: the new entry of each path, or the paths that clash. Decided before anything is changed.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::tree::Tree;
 
 type Entries = BTreeMap<Vec<u8>, Option<Node>>;
 
-/// What a reversal comes to.
+/// The plan of a reversal, or the reasons why it is impossible.
 pub(super) enum Plan {
-    /// The paths that change, and what becomes of each.
+    /// The paths that change, with the new entry of each.
     Entries(Entries),
-    /// The paths that keep it from being done.
+    /// The paths that make the reversal impossible.
     Clashes(Vec<Clash>),
 }
 
@@ -69,7 +69,7 @@ fn reverse_one(
     Ok(())
 }
 
-/// Checks that every entry would still have its directory.
+/// Checks that every entry would still have its directory after the reversal.
 fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clash>) -> Result<()> {
     for (path, planned) in entries {
         if let Some(node) = planned {
@@ -77,7 +77,7 @@ fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clas
         }
         let goes = |planned: &Option<Node>| planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory);
         let above = path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[..slash]);
-        // What is below a directory that goes is looked at once, from the highest that does.
+        // The entries below a removed directory are checked once, from the topmost removed directory.
         let is_covered = above.is_some_and(|above| entries.get(above).is_some_and(goes));
         if goes(planned) && !is_covered {
             check_below(changing, entries, path, clashes)?;
@@ -123,7 +123,7 @@ fn check_below(changing: &Changing<'_>, entries: &Entries, path: &[u8], clashes:
     Ok(())
 }
 
-/// Leaves out what stays as it is; a file whose content changes is dated now.
+/// Removes the entries that do not change; sets the time of modification of files whose content changes to now.
 fn dated(changing: &Changing<'_>, entries: Entries) -> Result<Entries> {
     let mut dated = Entries::new();
     for (path, planned) in entries {

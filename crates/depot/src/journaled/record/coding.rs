@@ -1,4 +1,4 @@
-//! Records as bytes, and back.
+//! Encodes records as bytes, and decodes them.
 
 use bytes::Bytes;
 use garret_core::{
@@ -12,7 +12,7 @@ use crate::journaled::codec::{Sink, Source, odd};
 use crate::metadata::{stored_time, time_of};
 
 impl Record {
-    /// The record as bytes.
+    /// Appends the encoded record to `sink`.
     pub(in crate::journaled) fn encode(&self, sink: &mut Sink) {
         match self {
             Self::Intent(intent) => {
@@ -44,7 +44,7 @@ impl Record {
         }
     }
 
-    /// The record that the bytes hold.
+    /// Decodes the record in `bytes`.
     pub(in crate::journaled) fn decode(bytes: Bytes) -> Result<Self> {
         let mut source = Source::new(bytes);
         let tag = source.byte()?;

@@ -1,4 +1,4 @@
-//! Hearing what inits say, and seeing commands out.
+//! Handles the messages of inits, and the end of commands.
 
 use super::{Served, Server};
 use crate::supervisor::groups::Narrow;
@@ -7,7 +7,7 @@ use crate::supervisor::protocol::{Answer, EndedExit, Failure, Frame, write_messa
 use crate::supervisor::sys;
 
 impl Server<'_> {
-    /// Hears what an init says.
+    /// Reads and handles the messages of an init.
     pub(super) fn listen(&mut self, process: u64) -> Served {
         let Some(running) = self.running.get_mut(&process) else {
             return Ok(());
@@ -43,7 +43,7 @@ impl Server<'_> {
             }
             Said::Paused(request) => {
                 let layer = running.layer.clone();
-                // One that was told to go on meanwhile answers for an earlier request.
+                // If the layer was resumed and paused again meanwhile, this answers the earlier request.
                 let is_asked = self
                     .laid
                     .get(&layer)
@@ -74,8 +74,9 @@ impl Server<'_> {
         }
     }
 
-    /// Deals with the end of an init, and so of everything that its command started.
+    /// Handles the end of an init, and so of every process of its command.
     pub(super) fn bury(&mut self, process: u64) -> Served {
+        // Its last message may still be unread, and it holds how the command ended.
         self.listen(process)?;
         if let Some(running) = self.running.get(&process)
             && running.pidfd.is_some()
@@ -86,7 +87,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Tells how a command ended, of which no process is left.
+    /// Reports how a command ended, after its last process has ended.
     fn conclude(&mut self, process: u64) {
         let Some(running) = self.running.get_mut(&process) else {
             return;
@@ -102,7 +103,7 @@ impl Server<'_> {
         let layer = running.layer.clone();
         if let Some(request) = running.starting.take() {
             running.outputs = [None, None];
-            // A limit that ends a command before its program begins is told with its end, like any other.
+            // A limit that ends a command before its program begins is reported with the end, like any other.
             let started = match exit.limit {
                 Some(_) => Ok(()),
                 None => Err(Failure::new(
@@ -113,10 +114,11 @@ impl Server<'_> {
             self.settle(request, started);
         }
         if let Some(laid) = self.laid.get_mut(&layer) {
+            // The counters of this command are gone with it, and its bytes must not be charged to the others.
             laid.held.begin_anew();
         }
         self.check_paused(&layer);
-        // Before the end is told: whoever hears of it looks at once whether the layer is off.
+        // Before the end is reported: Garret then checks at once whether the layer is unmounted.
         self.check_lifted(&layer);
         self.answer(&Answer::Ended { process, exit });
         self.end_output(process);

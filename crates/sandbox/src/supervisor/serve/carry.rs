@@ -1,4 +1,4 @@
-//! Carrying bytes between commands and Garret, as far as each has room for them.
+//! Carries bytes between commands and Garret, as far as each has room for them.
 
 use rustix::io::Errno;
 
@@ -23,7 +23,7 @@ impl Server<'_> {
         }
     }
 
-    /// Gives a command what waits for it, as far as it takes it.
+    /// Writes waiting input to a command, as far as its pipe takes it.
     pub(super) fn pump_input(&mut self, process: u64) {
         let Some(running) = self.running.get_mut(&process) else {
             return;
@@ -38,7 +38,8 @@ impl Server<'_> {
                 }
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(_) => {
-                    // Nobody reads it any more. Room is made all the same, so that whoever writes does not wait for ever.
+                    // The command does not read any more. Room is reported all the same, so that the writer does not
+                    // wait for ever.
                     given += running.waiting_input.len() as u64;
                     running.waiting_input.clear();
                     running.input = None;
@@ -53,7 +54,7 @@ impl Server<'_> {
         }
     }
 
-    /// Carries output, as far as there is room for it.
+    /// Carries output of a command, as far as Garret has room for it.
     pub(super) fn pump_output(&mut self, process: u64, at: usize) {
         let Some(running) = self.running.get_mut(&process) else {
             return;
@@ -78,9 +79,10 @@ impl Server<'_> {
         self.end_output(process);
     }
 
-    /// Says that all output was carried, and forgets a command that is dead and has told everything. Who waits for the output waits for the
-    /// end too: told at once, it wakes once.
+    /// Reports that all output was carried, and forgets the command, if it has ended and its output too.
     pub(super) fn end_output(&mut self, process: u64) {
+        // The end of the output is reported together with the end of the command, so that a reader of both wakes only
+        // once.
         let is_done = |running: &Running| running.pidfd.is_none() && running.outputs.iter().all(Option::is_none);
         if self.running.get(&process).is_some_and(is_done) {
             self.answer(&Answer::OutputEnded { process });

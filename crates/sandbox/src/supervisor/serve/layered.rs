@@ -1,4 +1,4 @@
-//! The layers that lie over the bench, and who works on them.
+//! The mounted layers, and the requests that wait for their commands.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
 use crate::supervisor::protocol::{Answer, Failure, Ground, Item, Lift};
 
-/// A layer, and who waits for something to come true on it.
+/// A layer, and the requests that wait for its commands.
 pub(super) struct Layer {
     pub(super) laid: Result<Laid, Failure>,
     pub(super) held: Held,
-    /// Whether a command ran on it.
+    /// Whether a command was started on the layer.
     pub(super) is_used: bool,
     pub(super) lifting: Option<Lift>,
-    /// From the request to pause it until it is resumed.
+    /// The pause, from the request for it until the layer is resumed.
     pub(super) pause: Option<Pause>,
 }
 
@@ -28,15 +28,15 @@ pub(super) struct Layer {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pause {
     pub(super) request: u64,
-    /// When whatever is not still is ended.
+    /// The time at which commands that are not stopped are ended.
     ends_by: Instant,
-    /// Whether everything is still, and that was answered.
+    /// Whether every command is stopped, and the request was answered.
     is_answered: bool,
-    /// How many commands were ended because they were not still.
+    /// The number of commands that were ended because they were not stopped in time.
     ended: u64,
 }
 
-/// How often it is looked whether those that a control group freezes do.
+/// The time between two checks whether a control group has frozen its processes.
 pub(super) const PAUSE_LOOK: Duration = Duration::from_micros(200);
 
 impl Server<'_> {
@@ -59,7 +59,7 @@ impl Server<'_> {
         );
     }
 
-    /// The layer's mount point, or why it has none.
+    /// Returns the layer's mount point, or the reason that it has none.
     pub(super) fn mounted(&self, layer: &str) -> Result<String, Failure> {
         let gone = || Failure::new("finding the layer", std::io::Error::from_raw_os_error(libc::ENOENT));
         let laid = self
@@ -102,7 +102,7 @@ impl Server<'_> {
         self.check_paused(layer);
     }
 
-    /// Answers the request to pause a layer once everything on it stands still.
+    /// Answers the request to pause a layer once every command on it is stopped.
     pub(super) fn check_paused(&mut self, layer: &str) {
         if self.unanswered_pause(layer).is_none() || !self.on_layer(layer).all(Running::is_still) {
             return;
@@ -114,7 +114,7 @@ impl Server<'_> {
         }
     }
 
-    /// Whether the processes of a layer are being stopped.
+    /// Returns whether the processes of a layer are being stopped.
     pub(super) fn is_stopping(layers: &BTreeMap<String, Layer>, layer: &str) -> bool {
         let pause = layers.get(layer).and_then(|laid| laid.pause);
         pause.is_some_and(|pause| !pause.is_answered)
@@ -130,7 +130,7 @@ impl Server<'_> {
         pauses.into_iter().any(|pause| !pause.is_answered)
     }
 
-    /// Looks at what is to stand still, and ends what does not in time.
+    /// Checks the layers that are being paused, and ends commands that are not stopped in time.
     pub(super) fn look_at_pauses(&mut self) {
         if !self.has_unanswered_pause() {
             return;
@@ -155,7 +155,7 @@ impl Server<'_> {
     }
 
     pub(super) fn resume(&mut self, request: u64, layer: &str) {
-        // Whoever asked for a pause that is not there yet has given it up.
+        // A resume before the pause was answered gives that pause up; its request is still owed an answer.
         let given_up = self.unanswered_pause(layer).map(|pause| pause.request);
         if let Some(laid) = self.laid.get_mut(layer) {
             laid.pause = None;
@@ -178,7 +178,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Lifts the layer when everything on it has ended.
+    /// Unmounts the layer once every command on it has ended.
     pub(super) fn lift_after_all(&mut self, lift: Lift, layer: &str) {
         match self.laid.get_mut(layer) {
             Some(laid) => laid.lifting = Some(lift),
@@ -202,7 +202,7 @@ impl Server<'_> {
         }
     }
 
-    /// Has a layer stay as it was laid, where nothing was done on it.
+    /// Keeps a layer mounted for the next command if nothing was written to it; returns whether it stays.
     fn stays(&mut self, layer: &str) -> bool {
         let is_untouched = |found: &&mut Layer| found.laid.as_ref().is_ok_and(|laid| laid.is_untouched(layer));
         let Some(found) = self.laid.get_mut(layer).filter(is_untouched) else {
@@ -227,7 +227,7 @@ impl Server<'_> {
         self.keep_or_settle(request, placed);
     }
 
-    /// Takes bytes of a file that is being placed.
+    /// Adds bytes to a file that is being placed.
     pub(super) fn take_content(&mut self, request: u64, bytes: &[u8]) {
         if let Some(arriving) = self.arriving.remove(&request) {
             let added = arriving.add(bytes);
@@ -235,7 +235,7 @@ impl Server<'_> {
         }
     }
 
-    /// Keeps a file of which more is to come; the request is done otherwise.
+    /// Keeps a file of which more bytes are to come; otherwise answers the request.
     fn keep_or_settle(&mut self, request: u64, placed: Result<Option<Arriving>, Failure>) {
         match placed {
             Ok(Some(arriving)) => {

@@ -1,4 +1,4 @@
-//! Ending commands that are over a limit.
+//! Ends commands that are over a limit.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Server<'_> {
         next
     }
 
-    /// Looks whether a command is over a limit, and ends it if so.
+    /// Checks the commands that are due, and ends each that is over a limit.
     pub(super) fn look(&mut self) {
         let now = now();
         let mut due = Vec::new();
@@ -28,11 +28,13 @@ impl Server<'_> {
             if running.pidfd.is_none() || running.wakes().is_none_or(|wakes| wakes > now) {
                 continue;
             }
+            // Its init was told to end the command and did not do so in time.
             if running.ends_by.is_some() {
                 running.kill_counted();
                 continue;
             }
-            // The kernel may wait for a process to tell of it, and what does not stand still in time is to be ended in time.
+            // A read from `/proc` may wait for a process, and would then delay the end of a command that is not stopped
+            // in time.
             if !Self::is_stopping(&self.laid, &running.layer) {
                 running.watch.look();
             }
@@ -49,7 +51,7 @@ impl Server<'_> {
         }
     }
 
-    /// What is known of a command from its group and its layer.
+    /// Returns the usage of a command that its control group and its layer show.
     fn around(&mut self, process: u64) -> Around {
         let Some(running) = self.running.get(&process) else {
             return Around::default();

@@ -1,4 +1,4 @@
-//! A command that runs, and how it ends.
+//! A running command, and how it ends.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::supervisor::protocol::{Decoder, EndedExit, Ending, Spawn, SpawnLimits
 use crate::supervisor::watch::{Spent, Watch};
 use crate::supervisor::{passing, sys};
 
-/// A command.
+/// A command, from its start until its end and all of its output are reported.
 pub(super) struct Running {
     pub(super) layer: String,
     pub(super) pid: i32,
@@ -21,7 +21,7 @@ pub(super) struct Running {
     pub(super) socket: UnixStream,
     pub(super) decoder: Decoder,
     pub(super) starting: Option<u64>,
-    /// What its init is still to be told, since the layer was paused when it was started.
+    /// The order that its init still waits for, because the layer was paused when the command was started.
     pub(super) unsent: Option<Unsent>,
     pub(super) is_paused: bool,
     pub(super) input: Option<OwnedFd>,
@@ -35,9 +35,9 @@ pub(super) struct Running {
     pub(super) memory_kills: u64,
     pub(super) exit: Option<EndedExit>,
     pub(super) limit: Option<Ending>,
-    /// When it is killed, having been told to end.
+    /// The time at which it is killed, after its init was told to end it.
     pub(super) ends_by: Option<Instant>,
-    /// What it had used by then.
+    /// The resources it had used when it was killed.
     pub(super) used: Option<Spent>,
 }
 
@@ -53,11 +53,11 @@ impl Unsent {
     }
 }
 
-/// How long an init that was told to end its command may take for that. It is quick unless the machine is not.
+/// The time that an init has to end its command. It needs much less unless the machine is overloaded.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Running {
-    /// When it must be looked at next.
+    /// Returns the time of its next check; `None` if it was killed already.
     pub(super) fn wakes(&self) -> Option<Instant> {
         match (self.ends_by, &self.used) {
             (Some(_), Some(_)) => None,
@@ -66,8 +66,9 @@ impl Running {
         }
     }
 
-    /// Has the init end the command and count what it used; the kernel forgets that where the init itself is killed.
+    /// Makes the init end the command and count the resources it used.
     pub(super) fn end(&mut self) {
+        // The init is not killed at once: the kernel would forget the usage of the processes that it waited for.
         self.ends_by.get_or_insert_with(|| now() + PATIENCE);
         if self.starting.is_some() || write_message(&Tell::End, &mut self.socket).is_err() {
             self.kill();
@@ -75,27 +76,27 @@ impl Running {
         self.end_frozen();
     }
 
-    /// Begins to stop it where it stands, within this time.
+    /// Begins to stop its processes, which must be stopped within this time.
     pub(super) fn pause(&mut self, request: u64, within: Duration) {
-        // One that has not begun runs nothing.
+        // A command that has not begun has no process to stop.
         self.is_paused = self.unsent.is_some();
         if self.is_paused {
             return;
         }
-        // Where either fails, it is not still in time.
+        // If either fails, the command is not stopped in time, and is ended for that.
         match self.freezer() {
             Some(narrow) => drop(narrow.freeze()),
             None => drop(write_message(&Tell::Pause { request, within }, &mut self.socket)),
         }
     }
 
-    /// Whether it stands still.
+    /// Returns whether all of its processes are stopped.
     pub(super) fn is_still(&mut self) -> bool {
         self.is_paused = self.is_paused || self.freezer().is_some_and(Narrow::is_frozen);
         self.is_paused
     }
 
-    /// Lets it go on, or begin.
+    /// Lets its processes continue, or its program begin.
     pub(super) fn resume(&mut self) {
         self.is_paused = false;
         let told = match (self.unsent.take(), self.freezer()) {
@@ -108,7 +109,7 @@ impl Running {
         }
     }
 
-    /// Ends it because it does not stand still.
+    /// Ends it because it was not stopped in time.
     pub(super) fn end_unstill(&mut self) {
         self.ends_by.get_or_insert_with(now);
         self.limit = Some(Ending::Pause);
@@ -135,7 +136,7 @@ impl Running {
         if let (Some(input), false) = (&self.input, self.waiting_input.is_empty()) {
             watched.push((What::Input, input.as_fd()));
         }
-        // In this order: what was said and written before the end is heard before it.
+        // In this order, so that messages and output from before the end are handled before the end.
         if let Some(pidfd) = &self.pidfd {
             watched.push((What::Said, self.socket.as_fd()));
             watched.push((What::Dead, pidfd.as_fd()));
@@ -143,19 +144,19 @@ impl Running {
         watched
     }
 
-    /// Ends the init, and by the kernel everything that the command started.
+    /// Kills the init; the kernel then ends every process of the command.
     pub(super) fn kill(&self) {
         end(self.pid);
         self.end_frozen();
     }
 
-    /// The same, for one whose init does not get to it: what its processes used is looked at first.
+    /// Counts the resources that its processes used, and then kills the init, which did not count them in time.
     pub(super) fn kill_counted(&mut self) {
         self.used = Some(self.watch.spent(self.narrow.as_ref().and_then(Narrow::cpu_ms)));
         self.kill();
     }
 
-    /// How it ended, with the limit that did it.
+    /// Returns how it ended, with the limit that ended it.
     pub(super) fn exit_now(&self, memory_kills: u64) -> EndedExit {
         let used = self.used.unwrap_or_default();
         let mut exit = self.exit.clone().unwrap_or(EndedExit {
@@ -177,8 +178,9 @@ impl Running {
     }
 }
 
-/// The limit that a way of ending tells of. A shell gives 128 and the number where a signal ended what it ran.
+/// Returns the limit that an exit code or signal reveals.
 fn ended_by(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Option<Ending> {
+    // A shell exits with 128 and the number of the signal that ended its program.
     let number = exit.signal.or(exit.code.map(|code| code - 128))?;
     match number {
         libc::SIGXFSZ => limits.largest_file().map(|(_, limit)| limit),
@@ -188,7 +190,8 @@ fn ended_by(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Op
     }
 }
 
-/// Kills an init. It cannot be a stranger of the same number: nobody collected it yet.
+/// Kills an init.
 fn end(pid: i32) {
+    // The number cannot belong to another process: the init was not collected yet.
     let _ = sys::kill(pid, libc::SIGKILL);
 }

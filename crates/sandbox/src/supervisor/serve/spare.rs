@@ -34,7 +34,8 @@ impl Server<'_> {
         for end in [&input, &output, &error] {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        // What programs share by other means than files is memory too, and ends with the command that way.
+        // With an IPC namespace of its own, the System V shared memory of a command, which counts as memory, ends with
+        // it.
         match sys::fork_into(Fresh::PID.and(Fresh::MOUNT).and(Fresh::IPC))? {
             Forked::Child => {
                 let standard = Standard {
@@ -68,7 +69,8 @@ fn pidfd(pid: i32) -> Served<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Waits until an init is ready; its view of the processes to come, and the lists of what they hold by System V IPC.
+/// Waits until an init is ready; returns the `/proc` of its namespace, and the lists of the memory held there by System
+/// V IPC.
 pub(super) fn receive(socket: &UnixStream) -> Served<Vec<OwnedFd>> {
     let mut receiving = Receiving::new(socket);
     match receiving.read(&mut [0])? {

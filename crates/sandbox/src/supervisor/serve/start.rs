@@ -1,4 +1,4 @@
-//! Starting commands.
+//! Starts commands.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -20,11 +20,13 @@ impl Server<'_> {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
-                // Who runs one command may run no other, and then it would only be in the way.
+                // Not after the first command: a user of one command runs no second, and the spare init would only take
+                // time from it.
                 self.wants_spare |= std::mem::replace(&mut self.has_started_any, true);
                 if let Some(laid) = self.laid.get_mut(layer)
                     && std::mem::replace(&mut laid.is_used, true)
                 {
+                    // Bytes that earlier commands left in the layer are not charged to this one.
                     laid.held.begin_anew();
                 }
             }
@@ -37,6 +39,7 @@ impl Server<'_> {
         let shown = clone_tree(Path::new(&mounted)).map_err(|error| Failure::new("finding the layer", error))?;
         let most = self.plan.group.as_ref().and_then(|group| group.memory);
         let narrow = self.groups.narrow(process, &spawn.limits, most, may_pause);
+        // A spare init runs in the group of the sandbox; a command with a group of its own needs an init made for that.
         let spare = match (self.spare.take(), narrow) {
             (Some(spare), None) => spare,
             (kept, narrow) => {
@@ -55,7 +58,7 @@ impl Server<'_> {
                 spawn: spawn.clone(),
                 has_landlock: self.plan.has_landlock,
                 has_group: self.has_group,
-                // The server, the init of each command, and an init that waits with its program.
+                // Counts the server, the init of each command, and a spare init with the process that waits in it.
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
             read_only: self.plan.read_only.clone(),

@@ -1,4 +1,4 @@
-//! An answer whose status was good, and its body.
+//! An answer with a successful status, and its body.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::failure::Failure;
 /// Headers, and a body that is read piece by piece, each within the time limit.
 pub(in super::super) struct Answer {
     pub(in super::super) headers: HeaderMap,
-    /// The body, where it was taken with the request.
+    /// The body, if it was received with the request.
     pub(in super::super) whole: Bytes,
     pieces: BoxStream<'static, Result<Bytes, HttpError>>,
     timeout: Duration,
@@ -43,7 +43,7 @@ impl Answer {
         }
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// Returns the next piece of the body; `None` at its end.
     pub(in super::super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let piece = tokio::time::timeout(self.timeout, self.pieces.next())
             .await
@@ -60,7 +60,7 @@ impl Answer {
         }
     }
 
-    /// Everything that is left of the body.
+    /// Reads the rest of the body.
     pub(super) async fn take_whole(&mut self) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         while let Some(piece) = self.next().await? {

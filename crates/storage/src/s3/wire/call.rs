@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-/// What a request does, for counting and for naming the permission that it needs.
+/// The operation of a request, for counting and for naming the permission that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Operation {
     Head,
@@ -17,7 +17,7 @@ pub(in super::super) enum Operation {
 }
 
 impl Operation {
-    /// The permission without which a server refuses it.
+    /// Returns the permission that the operation needs.
     pub(in super::super) fn permission(self) -> &'static str {
         match self {
             Self::Head | Self::Get => "s3:GetObject",
@@ -30,12 +30,12 @@ impl Operation {
     }
 }
 
-/// How the body of the answer is taken.
+/// The delivery of the answer's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Wants {
-    /// At once, as part of the request: it is small, and tried again with it.
+    /// The body is received as part of the request: it is small, and a retry includes it.
     Whole,
-    /// Piece by piece, by the caller.
+    /// The caller reads the body piece by piece.
     Stream,
 }
 
@@ -44,7 +44,7 @@ pub(in super::super) enum Wants {
 pub(in super::super) struct Call {
     pub(in super::super) operation: Operation,
     pub(in super::super) method: Method,
-    /// Empty for the bucket itself.
+    /// The key; empty for the bucket itself.
     pub(in super::super) key: String,
     pub(in super::super) query: Vec<(&'static str, String)>,
     pub(in super::super) headers: HeaderMap,
@@ -53,7 +53,7 @@ pub(in super::super) struct Call {
 }
 
 impl Call {
-    /// A request about `key`.
+    /// Makes a request for `key`.
     pub(in super::super) fn new(operation: Operation, method: Method, key: impl Into<String>) -> Self {
         Self {
             operation,
@@ -66,13 +66,13 @@ impl Call {
         }
     }
 
-    /// Adds a part of the query.
+    /// Adds a parameter to the query.
     pub(in super::super) fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.query.push((name, value.into()));
         self
     }
 
-    /// Adds a header; a value that no header can hold is left out, and then matches nothing on the server either.
+    /// Adds a header. A value that no header can hold is left out; nothing on the server can have such a value.
     pub(in super::super) fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(HeaderName::from_static(name), value);
@@ -80,7 +80,7 @@ impl Call {
         self
     }
 
-    /// Gives it a body.
+    /// Sets the body.
     pub(in super::super) fn body(mut self, body: Bytes) -> Self {
         self.body = body;
         self

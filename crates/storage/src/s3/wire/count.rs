@@ -1,4 +1,4 @@
-//! How many requests were sent, and how many bytes moved. Retries count: they cost as much.
+//! Counts of requests and bytes. Retries count, because they cost as much.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::call::{Call, Operation};
 
-/// Requests and bytes since a storage was opened.
+/// The numbers of requests and bytes since a storage was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Requests {
-    /// Looks at one object.
+    /// HEAD requests for one object.
     pub head: u64,
     /// Reads of an object or a part of one.
     pub get: u64,
@@ -30,12 +30,12 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// All requests together.
+    /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
         self.head + self.get + self.put + self.copy + self.delete + self.list + self.multipart
     }
 
-    /// What came since `earlier`.
+    /// Returns the difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Requests {
     }
 }
 
-/// Counts as requests go out and bodies come in.
+/// Counts requests as they are sent and bodies as they are received.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     operations: [AtomicU64; 7],

@@ -1,4 +1,4 @@
-//! Percent-encoding, as S3 wants it in paths, queries and headers.
+//! Percent-encoding, as S3 needs it in paths, queries and headers.
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -11,12 +11,12 @@ pub(in super::super) enum Plus {
     Space,
 }
 
-/// A key as part of a path: everything but unreserved characters and `/` is escaped.
+/// Encodes a key as part of a path: everything but unreserved characters and `/` is escaped.
 pub(in super::super) fn path(text: &str) -> String {
     escaped(text, |byte| byte == b'/')
 }
 
-/// A value in a query: everything but unreserved characters is escaped.
+/// Encodes a value in a query: everything but unreserved characters is escaped.
 pub(in super::super) fn query(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -36,7 +36,7 @@ fn escaped(text: &str, also_plain: impl Fn(u8) -> bool) -> String {
     encoded
 }
 
-/// The bytes of an encoded text; what is no escape stays as it is.
+/// Decodes a text into bytes; an invalid escape stays as it is.
 pub(in super::super) fn decoded(text: &str, plus: Plus) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

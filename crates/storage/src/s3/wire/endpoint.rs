@@ -1,4 +1,4 @@
-//! Where the bucket is.
+//! The URL of a bucket.
 
 use std::net::IpAddr;
 
@@ -42,7 +42,7 @@ impl Endpoint {
         self.base.clone()
     }
 
-    /// The address of a request.
+    /// Returns the URL of a request.
     pub(super) fn uri(&self, call: &Call) -> Result<Uri> {
         let mut uri = format!("{}/{}", self.base, encode::path(&call.key));
         for (index, (name, value)) in call.query.iter().enumerate() {
@@ -54,9 +54,10 @@ impl Endpoint {
     }
 }
 
-/// Whether the bucket may stand before the host: not before an address, and not with a dot, which no certificate covers.
+/// Returns whether the bucket name can be a part of the host name.
 fn can_be_a_host(bucket: &str, host: &str) -> bool {
     let name = host.split(['/', ':']).next().unwrap_or_default();
+    // An IP address has no subdomains, and the wildcard certificate of a server covers no name with another dot.
     let is_address = host.starts_with('[') || name.parse::<IpAddr>().is_ok() || name == "localhost";
     !is_address && !bucket.contains('.')
 }

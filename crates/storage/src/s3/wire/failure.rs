@@ -1,4 +1,4 @@
-//! What can go wrong with a request, before a path and an operation give it a name.
+//! Failures of requests, before a path and an operation are added.
 
 use std::time::Duration;
 
@@ -7,56 +7,57 @@ use http::StatusCode;
 
 use super::call::Operation;
 
-/// The message of [`Failure::ServerChanged`]. An error with exactly this message left nothing behind.
+/// The message of the error for a changed server. Nothing was written if an error has exactly this message.
 pub(in super::super) const SERVER_CHANGED: &str =
     "the server is not the one that was probed, or does not do what it did at the probe";
 
-/// Why a request brought no answer of use.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub(in super::super) enum Failure {
-    /// Nothing is at the key.
+    /// No object is at the key.
     NotFound,
     /// There is no such bucket.
     NoBucket,
-    /// A condition did not hold, or someone else was writing at the same moment.
+    /// A condition did not hold, or another client was writing at the same moment.
     Precondition,
-    /// The range begins past the end.
+    /// The range begins past the end of the object.
     Range,
-    /// An upload in parts is no longer known.
+    /// The server does not know the upload in parts any more.
     NoUpload,
-    /// The server refuses these credentials, or what they ask for.
+    /// The server refuses these credentials, or they lack a permission.
     Refused { operation: Operation, code: Option<String> },
     /// No credentials were found.
     NoCredentials,
-    /// The server does not know this request.
+    /// The server does not support this request.
     Unsupported,
     /// An answer contradicted the probe, and the request was not sent.
     ServerChanged,
     /// The key is too long for the server.
     KeyTooLong,
-    /// The server is busy or broken, still after all retries.
+    /// The server is busy or broken, even after all retries.
     Busy { status: StatusCode, code: Option<String> },
-    /// Nothing came in time.
+    /// The server did not answer in time.
     TimedOut(Duration),
     /// The connection failed.
     Unreachable(&'static str),
-    /// Something else.
+    /// Any other status.
     Other { status: StatusCode, code: Option<String> },
-    /// An error of our own: a source that failed, an answer that makes no sense.
+    /// An error of this process: a source that failed, or an answer that makes no sense.
     Local(Error),
 }
 
 impl Failure {
-    /// Sorts out a status and the code that came with it.
+    /// Classifies a status and the error code that came with it.
     pub(super) fn of(operation: Operation, status: StatusCode, code: Option<String>) -> Self {
         match (status.as_u16(), code.as_deref()) {
             (_, Some("NoSuchBucket")) => Self::NoBucket,
             (_, Some("NoSuchUpload")) => Self::NoUpload,
             (_, Some("KeyTooLongError")) => Self::KeyTooLong,
             (_, Some("RequestTimeout")) => Self::Busy { status, code },
-            // Nothing can be missing where something is written: the server does not take this key.
+            // A write needs no existing object, so the server does not accept this key.
             (404, _) if operation == Operation::Put => Self::Other { status, code },
             (404, _) => Self::NotFound,
+            // 409 is the answer to a conditional write that races with another write of the key.
             (409 | 412, _) => Self::Precondition,
             (416, _) => Self::Range,
             (501, _) | (_, Some("NotImplemented")) => Self::Unsupported,
@@ -66,12 +67,13 @@ impl Failure {
         }
     }
 
-    /// Whether the same request may succeed in a moment.
+    /// Returns whether the same request may succeed in a moment.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut(_) | Self::Unreachable(_))
     }
 
-    /// The error as callers see it; no name of a host, no key and no text of the server is in it.
+    /// Converts the failure into the error that callers see; it contains no host name, no key and no text of the
+    /// server.
     pub(in super::super) fn into_error(self) -> Error {
         match self {
             Self::Local(error) => error,

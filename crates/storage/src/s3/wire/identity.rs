@@ -1,4 +1,4 @@
-//! Which server answers, and whether its answers still agree with the probe.
+//! The identity of the server that answers, and whether its answers still agree with the probe.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::failure::Failure;
 
-/// What answers tell of the server behind an endpoint.
+/// The server behind an endpoint, as its answers show it.
 #[derive(Debug, Default)]
 pub(in super::super) struct ServerIdentity {
     names: Mutex<ServerNames>,
@@ -18,14 +18,15 @@ pub(in super::super) struct ServerIdentity {
 
 #[derive(Debug, Default)]
 struct ServerNames {
-    /// The values of the header `Server`; the empty name stands for answers without it. Several servers may share one endpoint.
+    /// The values of the header `Server`; the empty name stands for answers without it. Several servers may share one
+    /// endpoint.
     known: BTreeSet<String>,
     /// Whether an answer with another name contradicts the probe. During a probe every name is new, and none does.
     are_complete: bool,
 }
 
 impl ServerIdentity {
-    /// The names that the server gave itself during the probe.
+    /// Returns the names that the server gave itself during the probe.
     pub(in super::super) fn names(&self) -> BTreeSet<String> {
         self.locked_names().known.clone()
     }
@@ -38,7 +39,7 @@ impl ServerIdentity {
         };
     }
 
-    /// Begins a probe: every name is taken for the server's, and requests may be unsupported.
+    /// Begins a probe: every name is accepted as the server's, and requests may be unsupported.
     pub(in super::super) fn begin_probe(&self) {
         *self.locked_names() = ServerNames::default();
     }
@@ -49,20 +50,20 @@ impl ServerIdentity {
         self.is_contradicted.store(false, Ordering::Release);
     }
 
-    /// Whether an answer contradicts the probe: another server answered, or this one refused a request that it supported, ignored a
-    /// condition, or lost its bucket.
+    /// Returns whether an answer contradicts the probe: another server answered, or this one refused a request that it
+    /// supported, ignored a condition, or lost its bucket.
     pub(in super::super) fn is_contradicted(&self) -> bool {
         self.is_contradicted.load(Ordering::Acquire)
     }
 
-    /// Notes that an answer contradicts the probe.
+    /// Records that an answer contradicts the probe.
     pub(in super::super) fn contradict(&self) {
         self.is_contradicted.store(true, Ordering::Release);
     }
 
     pub(super) fn see_answer(&self, status: StatusCode, headers: &HeaderMap) {
         let name = headers.get(SERVER).and_then(|name| name.to_str().ok());
-        // A gateway answers for a server that it does not reach, and an error may come from a part that has no name.
+        // A gateway answers for a server that it cannot reach, and an error may come from a component without a name.
         if status.is_server_error() || (name.is_none() && !status.is_success()) {
             return;
         }

@@ -1,8 +1,8 @@
-//! Requests to an S3 server: built, signed, sent, counted and tried again in one place.
+//! Requests to an S3 server: built, signed, sent, counted and retried in one place.
 //!
-//! Signing, credentials and the HTTP transport are object_store's. Its own verbs are not used, because they cannot say what this
-//! storage needs: keys that end with a slash, conditional deletes, copies and completed uploads, new headers with a copy, and which
-//! error code the server gave (docs/decisions/0009-s3.md).
+//! Signing, credentials and the HTTP transport are object_store's. Its verbs are not used, because they lack features
+//! that this storage needs: keys that end with a slash, conditional deletes, copies and completed uploads, new headers
+//! with a copy, and the error code of the server (docs/decisions/0009-s3.md).
 
 mod answer;
 pub(super) mod call;
@@ -47,7 +47,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Prepares requests with these options; nothing is sent yet.
+    /// Makes a client with these options; no request is sent yet.
     pub(super) fn new(
         options: &S3Options,
         credentials: AwsCredentialProvider,
@@ -67,32 +67,33 @@ impl Wire {
         })
     }
 
-    /// The server as its answers show it.
+    /// Returns the server as its answers show it.
     pub(super) fn identity(&self) -> &ServerIdentity {
         &self.identity
     }
 
-    /// What was sent so far.
+    /// Returns the numbers of requests and bytes so far.
     pub(super) fn requests(&self) -> Requests {
         self.counter.snapshot()
     }
 
-    /// The name of the bucket as a copy names its source.
+    /// Returns the name of the bucket, as a copy names its source.
     pub(super) fn bucket(&self) -> &str {
         self.endpoint.bucket()
     }
 
-    /// What tells this bucket from every other.
+    /// Returns the URL of the bucket, which identifies it.
     pub(super) fn place(&self) -> String {
         self.endpoint.place()
     }
 
-    /// Sends a request; what fails for a passing reason is sent again, after a while.
+    /// Sends a request; repeats it after a pause if it fails for a temporary reason.
     pub(super) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
         self.send_again(call).await.0
     }
 
-    /// The same, with how often it was sent again: where it was, an earlier one may have done its work, and only its answer was lost.
+    /// Sends a request like `send`, and also returns the number of retries: with retries, an earlier attempt may have
+    /// succeeded although its answer was lost.
     pub(super) async fn send_again(&self, call: &Call) -> (Result<Answer, Failure>, u32) {
         let mut attempt = 0;
         loop {
@@ -108,13 +109,14 @@ impl Wire {
         }
     }
 
-    /// Waits as long as before a retry: for whoever tries again above the level of a request.
+    /// Waits as long as before a retry, for callers that retry more than one request.
     pub(super) async fn pause(&self, attempt: u32) {
         self.backoff.pause(attempt).await;
     }
 
     async fn once(&self, call: &Call) -> Result<Answer, Failure> {
         let request = self.request(call).await?;
+        // Counted before it is sent, because a request without an answer costs as much.
         self.counter.sent(call);
         let sent = tokio::time::timeout(self.timeout, self.http.execute(request));
         let response = sent
@@ -130,7 +132,7 @@ impl Wire {
         if call.wants == Wants::Whole {
             answer.whole = answer.take_whole().await?;
             if let Some(code) = xml::error_code(&answer.whole) {
-                // Copies and completed uploads fail after their status was sent.
+                // Copies and completed uploads can fail after the status 200 was sent.
                 return Err(Failure::of(
                     call.operation,
                     StatusCode::INTERNAL_SERVER_ERROR,
@@ -166,9 +168,9 @@ impl Wire {
 }
 
 fn connect(timeout: Duration) -> Result<HttpClient> {
-    // Whoever embeds this may have chosen a provider already; then that one serves.
+    // An embedding program may have installed another provider already; then that one is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // The timeouts here are those of each step; a whole transfer may take as long as it moves.
+    // Each step has a timeout of its own; a whole transfer may last as long as bytes arrive.
     let options = ClientOptions::new()
         .with_allow_http(true)
         .with_timeout_disabled()
@@ -186,12 +188,12 @@ fn unreachable(error: &HttpError, timeout: Duration) -> Failure {
     }
 }
 
-/// What tells the bucket of these options from every other; nothing is sent.
+/// Returns the URL of the bucket of these options, without a request.
 pub(super) fn place(options: &S3Options) -> String {
     Endpoint::new(options).place()
 }
 
-/// The value of a header as text.
+/// Returns the value of a header as text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -1,4 +1,4 @@
-//! Waiting before a request is sent again.
+//! Pauses before a request is sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::super::options::S3Options;
 
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How long to wait, and how often.
+/// The length and the number of the pauses.
 #[derive(Debug)]
 pub(super) struct Backoff {
     max_retries: u32,
@@ -37,8 +37,9 @@ impl Backoff {
         tokio::time::sleep(pause_for(self.first, attempt, self.chance())).await;
     }
 
-    /// A number below 1 that is not the same for two who wait.
+    /// Returns a random number below 1.
     fn chance(&self) -> f64 {
+        // From the ids and the clock of the workspace, so that a test with fixed ones is reproducible.
         let seed = format!("{} {:?}", self.ids.next(), self.clock.elapsed());
         let hash = blake3::hash(seed.as_bytes());
         let word = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"));
@@ -46,9 +47,10 @@ impl Backoff {
     }
 }
 
-/// Twice as long each time up to a limit, of which a random half is taken: those who failed together do not come back together.
+/// Returns the pause before a retry: twice as long each time up to a limit, less a random part.
 fn pause_for(first: Duration, attempt: u32, chance: f64) -> Duration {
     let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+    // Half of it is random, so that clients that failed together do not come back together.
     doubled.min(LONGEST).mul_f64(0.5 + chance / 2.0)
 }
 

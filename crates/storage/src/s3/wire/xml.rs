@@ -12,9 +12,9 @@ use super::failure::Failure;
 pub(in super::super) struct Page {
     /// The objects.
     pub(in super::super) objects: Vec<Listed>,
-    /// What was cut at the delimiter, with it.
+    /// The common prefixes, up to and with the delimiter.
     pub(in super::super) prefixes: Vec<String>,
-    /// Where the next page begins; `None` for the last.
+    /// The continuation token of the next page; `None` for the last.
     pub(in super::super) next: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(in super::super) struct Listed {
     pub(in super::super) key: String,
     pub(in super::super) tag: String,
     pub(in super::super) size: u64,
-    /// To the second, as a look at the object gives it.
+    /// The modification time, to the second, as a HEAD request gives it.
     pub(in super::super) modified: Option<Timestamp>,
 }
 
@@ -73,6 +73,7 @@ pub(in super::super) fn page(body: &[u8]) -> Result<Page, Failure> {
             key: plain(object.key)?,
             tag: bare(&object.tag).to_owned(),
             size: object.size,
+            // A list has milliseconds and a HEAD request has not; the two times are compared.
             modified: object.last_modified.as_deref().and_then(to_the_second),
         })
     });
@@ -99,7 +100,7 @@ struct Tagged {
     tag: String,
 }
 
-/// The ETag in the answer to a copy or a completed upload.
+/// Returns the ETag in the answer to a copy or a completed upload.
 pub(in super::super) fn tag(body: &[u8]) -> Result<String, Failure> {
     read::<Tagged>(body).map(|tagged| bare(&tagged.tag).to_owned())
 }
@@ -110,7 +111,7 @@ struct Started {
     upload_id: String,
 }
 
-/// The id in the answer to the start of an upload in parts.
+/// Returns the id in the answer to the start of an upload in parts.
 pub(in super::super) fn upload_id(body: &[u8]) -> Result<String, Failure> {
     read::<Started>(body).map(|started| started.upload_id)
 }
@@ -121,17 +122,17 @@ struct RawError {
     code: String,
 }
 
-/// The code of an error document; `None` for anything else.
+/// Returns the code of an error document; `None` for any other document.
 pub(super) fn error_code(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body.get(..body.len().min(64 * 1024))?).ok()?;
     let after = text.find("<Error>").map(|at| &text[at..])?;
     let error: RawError = quick_xml::de::from_str(after).ok()?;
     let is_plain = error.code.chars().all(|c| c.is_ascii_alphanumeric());
-    // A code is shown, so it must be one.
+    // The code is shown to users, so it must not hold arbitrary text.
     (is_plain && error.code.len() <= 64).then_some(error.code)
 }
 
-/// An ETag without its quotes.
+/// Returns an ETag without its quotes.
 pub(in super::super) fn bare(tag: &str) -> &str {
     tag.strip_prefix('"')
         .and_then(|tag| tag.strip_suffix('"'))

@@ -1,4 +1,4 @@
-//! The drivers by themselves: each interpreter is started as it would be in a sandbox, and spoken to over pipes.
+//! The drivers without a sandbox: each interpreter is started as in a sandbox, and is spoken to over pipes.
 
 #![allow(clippy::disallowed_methods, reason = "these tests start interpreters")]
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::code::mark::Marked;
 use crate::code::outcome::Outcome;
 
-/// What one piece came to.
+/// The outcome and the output of one piece.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Piece {
     outcome: Option<Outcome>,
@@ -41,7 +41,7 @@ impl Piece {
     }
 }
 
-/// Runs pieces one after the other in one interpreter; gives what each came to, and the exit code.
+/// Runs pieces one after the other in one interpreter. Returns each of them, and the exit code.
 fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
     let Program::Arguments(arguments) = program(language) else {
         panic!("a driver has arguments")
@@ -63,7 +63,7 @@ fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
         .collect();
     let writer = std::thread::spawn(move || {
         for request in requests {
-            // One that has ended reads no more.
+            // An interpreter that has ended reads no more requests.
             let _ = stdin.write_all(&request);
         }
     });
@@ -74,13 +74,13 @@ fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
     (pieces.collect(), output.status.code())
 }
 
-/// Takes the piece with this word off both streams; without a mark, all of them.
+/// Takes the piece with this word off both streams; without a mark, takes all of both.
 fn next(word: &str, stdout: &mut Vec<u8>, stderr: &mut Vec<u8>) -> Piece {
     let mut marked = Marked::new(word);
     let mut shown = |stream, bytes: &mut Vec<u8>| {
         let mut output = Vec::new();
         let mut taken = 0;
-        // Byte by byte, so that what comes after the mark stays.
+        // Byte by byte, so that the bytes behind the mark stay for the next piece.
         while taken < bytes.len() && !marked.has_mark(stream) {
             let chunk = Chunk {
                 stream,

@@ -1,4 +1,4 @@
-//! What becomes of an entry that both sides have: three images into one, by line where they are text.
+//! Merging the content of an entry that both sides have: three images into one, by line if they are text.
 
 use bytes::Bytes;
 use garret_core::{EntryKind, Follow, Image, Merging, ReadOptions, Result, Storage};
@@ -11,10 +11,10 @@ use crate::text::merge::{Favour, Labels, merge};
 /// The most bytes of a side that are merged by line.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// What will be at a path.
+/// The entry that will be at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
-    /// What was somewhere before.
+    /// An entry that the base or a side already has.
     Image(Image),
     /// A file with content that the merge made.
     New { content: Bytes, mode: u32 },
@@ -26,14 +26,14 @@ impl Content {
     }
 }
 
-/// What two states came to, and what they could not agree on.
+/// The merged content of two states, and the conflict between them, if there is one.
 #[derive(Debug, Clone)]
 pub(super) struct Joined {
     pub(super) content: Content,
     pub(super) conflict: Option<(ConflictKind, usize)>,
 }
 
-/// Whether the two are the same to a user.
+/// Whether two entries are equal for a user: in content and mode.
 pub(super) fn is_same(one: &Image, other: &Image) -> bool {
     is_same_content(one, other) && is_same_mode(one, other)
 }
@@ -44,10 +44,11 @@ fn is_same_content(one: &Image, other: &Image) -> bool {
 }
 
 fn is_same_mode(one: &Image, other: &Image) -> bool {
+    // The permission bits of a link have no effect, so a difference in them is none.
     one.mode == other.mode || one.kind == EntryKind::Symlink
 }
 
-/// Of three, the one that a side changed; `None` where both did, and differently.
+/// Returns the value of the side that changed it since the base; `None` if both sides changed it differently.
 pub(super) fn pick<'a, T: ?Sized>(
     base: Option<&'a T>,
     ours: &'a T,
@@ -62,7 +63,7 @@ pub(super) fn pick<'a, T: ?Sized>(
     }
 }
 
-/// Merges what both sides have; both are of one kind.
+/// Merges the content of an entry that both sides have, of the same kind; `None` if a side does not have it.
 pub(super) async fn join(merging: &Merging, entity: &Entity, on_conflict: OnConflict) -> Result<Option<Joined>> {
     let [Some(ours), Some(theirs)] = &entity.sides else {
         return Ok(None);
@@ -110,9 +111,9 @@ fn favoured<'a>(on_conflict: OnConflict, ours: &'a State, theirs: &'a State) -> 
     }
 }
 
-/// What a merge by line came to.
+/// The result of a merge by line.
 enum Lines {
-    /// What a side has already.
+    /// The content that a side already has.
     Had(Image),
     Made(Bytes),
 }
@@ -126,7 +127,8 @@ impl Lines {
     }
 }
 
-/// The lines of all three brought together, with how many regions clash; `None` where one is no text, or too large.
+/// Merges the three texts by line; returns the result and the number of conflicting regions. `None` if one is not text,
+/// or too large.
 async fn by_line(
     merging: &Merging,
     base: Option<&State>,
@@ -155,6 +157,7 @@ async fn by_line(
         OnConflict::Report | OnConflict::Markers => Favour::Markers(labels),
     };
     let merged = merge(&old, &ours, &theirs, favour);
+    // A result that a side already has keeps the address of that content, so that it is not stored again.
     let lines = match merged.text {
         text if text == ours => Lines::Had(sides.0.image.clone()),
         text if text == theirs => Lines::Had(sides.1.image.clone()),
@@ -163,7 +166,7 @@ async fn by_line(
     Ok(Some((lines, merged.conflicts)))
 }
 
-/// The bytes of a file that is text; `None` for anything else, and for what is too large or has no name to ask for.
+/// Reads a file that is text; `None` for any other entry, and for a file that is too large or whose name is not UTF-8.
 pub(super) async fn text(storage: &dyn Storage, state: &State) -> Result<Option<Bytes>> {
     let is_file = state.image.kind == EntryKind::File && state.image.size <= MAX_BYTES;
     let Some(path) = state.path.as_path().filter(|_| is_file) else {

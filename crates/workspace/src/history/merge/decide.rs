@@ -1,8 +1,8 @@
-//! What becomes of every entry, and what keeps the sides from agreeing.
+//! Decides the fate of every entry in a merge, and finds the conflicts between the sides.
 //!
-//! It goes in rounds: everything is decided, then looked at as a tree. What does not fit (two entries at one path, an entry without a
-//! directory, directories inside each other) is a conflict, and the entries concerned are settled as was asked; then everything is
-//! decided again with that settled, until it fits.
+//! The decision goes in rounds: the fate of every entry is decided, then the result is checked as a tree. A misfit (two
+//! entries at one path, an entry without a directory, directories inside each other) is a conflict, and its entries are
+//! settled as the options say; then everything is decided again with these entries settled, until the tree fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use super::{ConflictKind, OnConflict};
 /// More rounds than any tree needs; each settles at least one entry.
 const MAX_ROUNDS: usize = 10_000;
 
-/// Bytes of a name.
+/// The most bytes of a name.
 const LONGEST_NAME: usize = 255;
 
-/// What becomes of an entry.
+/// The fate of an entry: it is removed, or kept.
 #[derive(Debug, Clone)]
 pub(super) enum Fate {
     Gone,
     Kept(Kept),
 }
 
-/// Where an entry will be, and what.
+/// The directory, the name and the content of an entry that is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) parent: Id,
@@ -33,50 +33,51 @@ pub(super) struct Kept {
     pub(super) content: Content,
 }
 
-/// How an entry was settled that the sides could not agree on.
+/// How a conflict about an entry was settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Settled {
-    /// It is what it is on one side.
+    /// The entry gets its state from one side.
     As(usize),
-    /// It is where our side has it; what it holds was merged.
+    /// The entry gets its directory and name from one side; its content is merged.
     PlacedAs(usize),
-    /// It stands beside what took its name.
+    /// The entry gets this name, beside the entry that has its own name.
     Beside(Vec<u8>),
-    /// It is a directory that others still need.
+    /// The entry is a directory that other entries still need.
     Needed,
 }
 
-/// An entry that the sides do not agree on.
+/// A conflict of both sides about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Clash {
     pub(super) id: Id,
     pub(super) kind: ConflictKind,
     pub(super) hunks: usize,
-    /// The path that it and something else want.
+    /// The path that this entry and another one want.
     pub(super) wanted: Option<EntryPath>,
-    /// The entry that wants it too.
+    /// The other entry that wants the path.
     pub(super) other: Option<Id>,
 }
 
-/// What was decided.
+/// The result of a merge: the content of every path, and the conflicts.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) places: BTreeMap<EntryPath, Content>,
-    /// Where each entry that is kept ends up.
+    /// The final path of each entry that is kept.
     pub(super) paths: BTreeMap<Id, EntryPath>,
     pub(super) clashes: Vec<Clash>,
 }
 
+/// The state of the decision between two rounds.
 pub(super) struct Deciding<'a> {
     forest: &'a Forest,
     joined: &'a BTreeMap<Id, Joined>,
-    /// Paths that the base has and no side speaks of.
+    /// Paths that the base has and no side changed.
     occupied: &'a BTreeSet<EntryPath>,
     on_conflict: OnConflict,
-    /// How a file is called that stands beside another: the name of their side.
+    /// The name of their side; it is added to the name of a file that is put beside another.
     label: &'a str,
     settled: BTreeMap<Id, Settled>,
-    /// What was once left to the winner; it is so left once, so that the rounds come to an end.
+    /// Entries that were given to the winner. An entry is given to the winner only once, so that the rounds end.
     left: BTreeSet<Id>,
     clashes: BTreeMap<Id, Clash>,
 }
@@ -101,7 +102,7 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Decides everything.
+    /// Decides in rounds until the entries fit into a tree.
     pub(super) fn run(mut self) -> Result<Decided> {
         for _ in 0..MAX_ROUNDS {
             let fates: Vec<Fate> = (0..self.forest.entities.len()).map(|id| self.fate(id)).collect();
@@ -120,7 +121,7 @@ impl<'a> Deciding<'a> {
         &self.forest.entities[id]
     }
 
-    /// The side that wins where both cannot be had.
+    /// Returns the side that wins if both versions cannot be kept.
     fn winner(&self) -> usize {
         match self.on_conflict {
             OnConflict::Theirs => THEIRS,
@@ -128,7 +129,9 @@ impl<'a> Deciding<'a> {
         }
     }
 
+    /// Records a conflict about an entry, unless it already has one.
     fn clash(&mut self, id: Id, kind: ConflictKind, hunks: usize) {
+        // Every round decides anew and may report the same entry again; its first conflict stays.
         self.clashes.entry(id).or_insert(Clash {
             id,
             kind,
@@ -138,6 +141,7 @@ impl<'a> Deciding<'a> {
         });
     }
 
+    /// Decides the fate of one entry, with the entries settled so far.
     fn fate(&mut self, id: Id) -> Fate {
         let entity = self.entity(id);
         match self.settled.get(&id) {
@@ -155,7 +159,8 @@ impl<'a> Deciding<'a> {
         let Some(Settled::Beside(name)) = self.settled.get(&id) else {
             return fate;
         };
-        // It was needed before it had to give way.
+        // A directory that both sides removed may be needed by others and then have to give way; it keeps its last
+        // state.
         let kept = match (fate, as_it_was(entity, self.winner())) {
             (Fate::Kept(kept), _) | (Fate::Gone, Fate::Kept(kept)) => kept,
             (Fate::Gone, Fate::Gone) => return Fate::Gone,
@@ -166,7 +171,7 @@ impl<'a> Deciding<'a> {
         })
     }
 
-    /// The fate of an entry that one side deleted.
+    /// Decides the fate of an entry that the side `by` deleted.
     fn deleted(&mut self, id: Id, by: usize) -> Fate {
         let entity = self.entity(id);
         let (Some(base), Some(left)) = (&entity.base, &entity.sides[1 - by]) else {
@@ -188,7 +193,7 @@ impl<'a> Deciding<'a> {
             kind
         };
         self.clash(id, kind, 0);
-        // Whatever was changed is kept where both are asked for.
+        // Unless a winner was chosen that deleted the entry, the changed version is kept: no change is lost.
         match self.on_conflict {
             OnConflict::Ours | OnConflict::Theirs if self.winner() == by => {
                 self.leave_to(id, by);
@@ -198,7 +203,7 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Whether a side moved the entry itself, or the directory that the other side deleted with everything in it.
+    /// Whether a side moved the entry itself, or a directory above it that the other side deleted.
     fn is_moved(&self, id: Id, side: usize) -> bool {
         let entity = self.entity(id);
         let (Some(base), Some(state)) = (&entity.base, &entity.sides[side]) else {
@@ -209,7 +214,7 @@ impl<'a> Deciding<'a> {
         is_moved || is_deleted(state.parent) && self.is_moved(state.parent, side)
     }
 
-    /// Whether the side that deleted the entry put something else in its place.
+    /// Whether the side that deleted the entry put another entry at its path.
     fn is_replaced(&self, id: Id, by: usize) -> bool {
         let Some(base) = &self.entity(id).base else {
             return false;
@@ -221,7 +226,7 @@ impl<'a> Deciding<'a> {
             .any(|entity| entity.base.is_none() && is_there(entity))
     }
 
-    /// The fate of an entry that both sides have.
+    /// Decides the fate of an entry that both sides have.
     fn both(&mut self, id: Id) -> Fate {
         let entity = self.entity(id);
         let ([Some(ours), Some(theirs)], Some(joined)) = (&entity.sides, self.joined.get(&id)) else {
@@ -237,6 +242,8 @@ impl<'a> Deciding<'a> {
             pick(base, ours, theirs, is_same_parent).map(|state| state.parent),
             pick(base, ours, theirs, is_same_name).map(|state| state.name.clone()),
         );
+        // The position is taken from one side as a whole: the directory of one side and the name of the other is a
+        // place that neither chose.
         if place.0.is_none() || place.1.is_none() {
             self.clash(id, ConflictKind::RenameRename, 0);
             place = (None, None);
@@ -258,7 +265,7 @@ impl<'a> Deciding<'a> {
         })
     }
 
-    /// The path of every entry that is kept; `None` where another round is needed.
+    /// Returns the path of every entry that is kept; `None` if another round is needed.
     fn paths(&mut self, fates: &[Fate]) -> Option<BTreeMap<Id, EntryPath>> {
         let mut paths = BTreeMap::new();
         let mut is_settled = true;
@@ -270,7 +277,7 @@ impl<'a> Deciding<'a> {
         is_settled.then_some(paths)
     }
 
-    /// Finds the path of one entry, and settles what keeps it from having one.
+    /// Finds the path of one entry; if it has none, settles the reason and returns false.
     fn path(&mut self, fates: &[Fate], id: Id, paths: &mut BTreeMap<Id, EntryPath>) -> bool {
         let mut chain = Vec::new();
         let mut next = id;
@@ -301,33 +308,35 @@ impl<'a> Deciding<'a> {
         true
     }
 
-    /// Makes an entry what it is on one side.
+    /// Gives an entry its state on one side.
     fn leave_to(&mut self, id: Id, side: usize) {
         self.left.insert(id);
         self.settled.insert(id, Settled::As(side));
     }
 
-    /// A directory that went is needed by what is left in it, unless a side that won has neither.
+    /// Keeps a removed directory for the entry that is left in it, or removes that entry, too, if the winner has
+    /// neither.
     fn keep_directory(&mut self, directory: Id, chain: &[Id]) {
         let inside = *chain.last().expect("something was in it");
         match self.settled.get(&directory) {
             Some(Settled::As(side)) if !self.left.contains(&inside) => self.leave_to(inside, *side),
-            // It goes in the next round.
+            // The entry is removed in the next round.
             Some(settled @ Settled::As(side))
                 if self.settled.get(&inside) == Some(settled) && self.entity(inside).sides[*side].is_none() => {}
             _ => drop(self.settled.insert(directory, Settled::Needed)),
         }
     }
 
-    /// Directories that would be inside each other stay where the winner has them.
+    /// Gives directories that would be inside each other the positions that they have on the winning side.
     fn break_circle(&mut self, chain: &[Id]) {
+        // One side alone is a tree without circles, so its positions for all of them fit together.
         for id in chain {
             self.clash(*id, ConflictKind::RenameRename, 0);
             self.settled.insert(*id, Settled::PlacedAs(self.winner()));
         }
     }
 
-    /// What will be at every path; `None` where another round is needed.
+    /// Returns the content of every path; `None` if another round is needed.
     fn places(&mut self, fates: &[Fate], paths: &BTreeMap<Id, EntryPath>) -> Option<BTreeMap<EntryPath, Content>> {
         let mut places: BTreeMap<EntryPath, (Id, Content)> = BTreeMap::new();
         let mut is_settled = true;
@@ -341,9 +350,10 @@ impl<'a> Deciding<'a> {
                 None => drop(places.insert(path.clone(), (*id, kept.content.clone()))),
                 Some((_, there)) if there.is_directory() && kept.content.is_directory() || *there == kept.content => {}
                 Some((other, there)) => {
-                    let kind = match there.is_directory() || kept.content.is_directory() {
-                        true => ConflictKind::DirectoryFile,
-                        false => ConflictKind::BothAdded,
+                    let kind = if there.is_directory() || kept.content.is_directory() {
+                        ConflictKind::DirectoryFile
+                    } else {
+                        ConflictKind::BothAdded
                     };
                     let other = *other;
                     is_settled &= self.make_room(Some(other), *id, path, kind, paths);
@@ -353,7 +363,8 @@ impl<'a> Deciding<'a> {
         is_settled.then(|| places.into_iter().map(|(path, (_, content))| (path, content)).collect())
     }
 
-    /// Puts what theirs have of each entry that cannot be in one file beside it, where both are asked for.
+    /// Puts their version of each entry that cannot be merged into one file beside ours, if conflicts are to be
+    /// written.
     fn add_theirs(&self, places: &mut BTreeMap<EntryPath, Content>, paths: &BTreeMap<Id, EntryPath>) {
         let is_about_content = |clash: &&Clash| {
             matches!(clash.kind, ConflictKind::Content | ConflictKind::BothAdded)
@@ -373,12 +384,13 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Whether a side has the entry at that path, so that nothing else is there.
+    /// Whether a side has the entry at that path, so that no other entry of the base can be there.
     fn is_at_home(&self, id: Id, path: &EntryPath) -> bool {
         self.entity(id).sides.iter().flatten().any(|state| state.path == *path)
     }
 
-    /// Settles two entries that want one path; an `other` that no side speaks of stays. Tells whether nothing was left to settle.
+    /// Settles two entries that want one path; `other` is `None` for an entry of the base that no side changed, which
+    /// stays. Returns false: another round is needed.
     fn make_room(
         &mut self,
         other: Option<Id>,
@@ -392,7 +404,7 @@ impl<'a> Deciding<'a> {
                 .as_ref()
                 .is_some_and(|state| state.path == *path)
         };
-        // What our side has there stays; of two from elsewhere, the first.
+        // The entry that our side has at this path stays; if both come from other paths, the first one.
         let (stays, goes) = match other {
             Some(other) if is_ours(id) && !is_ours(other) => (Some(id), other),
             other => (other, id),
@@ -421,7 +433,7 @@ impl<'a> Deciding<'a> {
         false
     }
 
-    /// The name with that of their side behind it, and a number where that is taken.
+    /// Returns the name with that of their side added, and a number if that is taken.
     fn free_name<'p>(&'p self, path: &EntryPath, taken: impl Iterator<Item = &'p EntryPath>) -> Vec<u8> {
         let taken: BTreeSet<&EntryPath> = taken.chain(self.occupied).collect();
         let label: String = self
@@ -439,22 +451,24 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// The name with the ending behind it. So much of a long name is left out that it is one that a file system takes.
+/// Returns the name with the ending added. A long name is shortened to the length that file systems allow.
 fn beside(name: &[u8], ending: &str) -> Vec<u8> {
     let mut length = name.len().min(LONGEST_NAME.saturating_sub(ending.len()));
     let is_inside = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
+    // A name that is UTF-8 stays so: it is not cut inside a character.
     while std::str::from_utf8(name).is_ok() && name.get(length).is_some_and(is_inside) {
         length -= 1;
     }
     [&name[..length], ending.as_bytes()].concat()
 }
 
-/// The entry where a side last had it, the winner before the other.
+/// Keeps the last state of an entry: that of the winner, else of the other side, else of the base.
 fn as_it_was(entity: &Entity, winner: usize) -> Fate {
     let all = [&entity.sides[winner], &entity.sides[1 - winner], &entity.base];
     as_is(all.into_iter().flatten().next())
 }
 
+/// Keeps an entry in this state; without a state, the entry is removed.
 fn as_is(state: Option<&State>) -> Fate {
     state.map_or(Fate::Gone, |state| {
         Fate::Kept(Kept {

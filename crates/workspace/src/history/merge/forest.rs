@@ -1,8 +1,9 @@
-//! The entries of a merge, each followed through the base and both sides whatever it is called there.
+//! The entries of a merge, each followed through the base and both sides, whatever its name is there.
 //!
-//! An entry is known by what it was in the base, not by its path. What it is on a side is a state: the entry that is its directory, its
-//! name in there, and what it is. So the rename of a directory changes that one entry, what the other side does inside meanwhile goes
-//! along, and a merge of positions is a merge of two small facts.
+//! An entry is identified by its entry in the base, not by its path. On each side it has a state: the entry of its
+//! directory, its name there, and its content. So the rename of a directory changes one entry, changes of the other
+//! side inside that directory move with it, and merging the position of an entry means merging two values: its
+//! directory and its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +11,18 @@ use garret_core::{EntryKind, EntryPath, Image, Merging, PathChange, Side};
 
 use super::moves::renames;
 
-/// An entry, by its place in [`Forest::entities`].
+/// The index of an entry in [`Forest::entities`].
 pub(super) type Id = usize;
 
-/// The directory that holds everything.
+/// The root directory.
 pub(super) const ROOT: Id = 0;
 
-/// The sides by their place in [`Entity::sides`].
+/// The index of our side in [`Entity::sides`].
 pub(super) const OURS: usize = 0;
+/// The index of their side in [`Entity::sides`].
 pub(super) const THEIRS: usize = 1;
 
-/// What an entry is on a side.
+/// The state of an entry on one side or in the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) parent: Id,
@@ -48,13 +50,14 @@ pub(super) struct Entity {
 pub(super) struct Forest {
     pub(super) entities: Vec<Entity>,
     by_base: BTreeMap<Vec<u8>, Id>,
-    /// What the base had at the paths that a side changed.
+    /// The entries of the base at the paths that a side changed.
     images: BTreeMap<Vec<u8>, Image>,
-    /// What our side added, by directory and name.
+    /// The entries that our side added, by directory and name.
     added: BTreeMap<(Id, Vec<u8>), Id>,
 }
 
 impl Forest {
+    /// Builds the entries of a merge from the changes of both sides.
     pub(super) fn of(merging: &Merging) -> Self {
         let mut forest = Self {
             entities: vec![Entity::default()],
@@ -66,6 +69,7 @@ impl Forest {
                 forest.images.insert(change.path.as_bytes().to_vec(), image.clone());
             }
         }
+        // The entries of the base come first, so that both sides refer to the same ones.
         for path in forest.images.keys().cloned().collect::<Vec<_>>() {
             forest.in_base(&path);
         }
@@ -75,12 +79,13 @@ impl Forest {
         forest
     }
 
-    /// Whether a side said something of what the base had at `path`.
+    /// Whether a side changed the base entry at `path`, or an entry below it.
     pub(super) fn speaks_of(&self, path: &[u8]) -> bool {
         self.by_base.contains_key(path)
     }
 
-    /// The entry that the base had at `path`; one that no side speaks of is a directory above others.
+    /// Returns the base entry at `path`, and adds it if it is missing. An entry that no side changed is a directory
+    /// above others.
     fn in_base(&mut self, path: &[u8]) -> Id {
         if path.is_empty() {
             return ROOT;
@@ -108,7 +113,7 @@ impl Forest {
         self.entities.len() - 1
     }
 
-    /// Brings in what one side did.
+    /// Adds the changes of one side.
     fn place(&mut self, side: usize, what: &Side) {
         let renames = renames(what);
         let targets: BTreeSet<&EntryPath> = renames.values().collect();
@@ -124,7 +129,7 @@ impl Forest {
                 None => {}
             }
         }
-        // In the order of paths a directory comes before what is in it.
+        // The changes are sorted by path, so a directory comes before its entries.
         for change in &what.changes {
             if let Some(image) = &change.after {
                 self.put(side, &mut here, &change.path, image);
@@ -132,6 +137,7 @@ impl Forest {
         }
     }
 
+    /// Sets the state of the entry that a side has at `path`.
     fn put(&mut self, side: usize, here: &mut BTreeMap<Vec<u8>, Id>, path: &EntryPath, image: &Image) {
         let (above, name) = split(path.as_bytes());
         let parent = match here.get(above) {
@@ -150,7 +156,8 @@ impl Forest {
         here.insert(path.as_bytes().to_vec(), id);
     }
 
-    /// An entry that the base did not have; what both sides added at one place, of one kind, is one entry.
+    /// Returns the entry for a state that the base did not have. Entries of one kind that both sides added at one place
+    /// are one entry.
     fn newcomer(&mut self, side: usize, state: &State) -> Id {
         let place = (state.parent, state.name.clone());
         if side == THEIRS
@@ -169,13 +176,13 @@ impl Forest {
     }
 }
 
-/// Whether the entry is still the one that it was: something else in its place is another.
+/// Whether the entry is still the same one: an entry of another kind at its path is another entry.
 fn stays(change: &PathChange) -> bool {
     let kind = |image: &Option<Image>| image.as_ref().map(|image| image.kind);
     kind(&change.before) == kind(&change.after)
 }
 
-/// The directory and the name of a path.
+/// Splits a path into its directory and its name.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -183,6 +190,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// Returns a placeholder for a directory that no side changed.
 fn some_directory() -> Image {
     Image {
         kind: EntryKind::Directory,

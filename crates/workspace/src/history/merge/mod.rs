@@ -1,12 +1,15 @@
-//! Merging: what another workspace did since both last had the same files, brought into this one as one change.
+//! Merging: brings the changes of another workspace, made since both last had the same files, into this one as one
+//! change.
 //!
-//! Per file by path, across renames, and by line where it is text. What one side did and the other did not is taken; what both did
-//! alike is no conflict; the rest is a conflict, and by default nothing is touched then. The plan is made here from data alone; whoever
-//! keeps the history puts it down in one change, or refuses where a path is no longer what the plan saw.
+//! Files are merged by path, across renames, and by line if they are text. A change of one side is taken; equal changes
+//! of both sides are no conflict; all other changes are conflicts, and by default nothing is touched then. The plan is
+//! made here from data alone; the history applies it as one change, or refuses it if a path has changed since the plan
+//! was made.
 //!
-//! Where conflicts are to be written, both sides are kept. In a text, both versions and the base stand between markers. A file that one
-//! side deleted and the other changed stays as it was changed. What cannot be in one file, or wants a name that is taken, keeps our
-//! side under its name and puts theirs beside it, as `NAME~THEIRS`. A merge that would make a path that no tool can open is refused.
+//! If conflicts are to be written, both sides are kept. In a text, both versions and the base stand between markers. A
+//! file that one side deleted and the other changed stays as it was changed. If two versions cannot be in one file, or
+//! a name is taken, our side keeps the name and theirs is put beside it, as `NAME~THEIRS`. A merge that would make a
+//! path that no tool can open is refused.
 
 mod contents;
 mod decide;
@@ -25,7 +28,7 @@ use super::ChangeShown;
 use crate::Workspace;
 use crate::quota::Hold;
 
-/// What becomes of what both sides changed differently.
+/// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
@@ -34,32 +37,32 @@ pub enum OnConflict {
     Report,
     /// Both sides are written: texts with markers, anything else side by side.
     Markers,
-    /// This workspace wins, where both cannot be had.
+    /// This workspace wins if both versions cannot be kept.
     Ours,
-    /// The other workspace wins, where both cannot be had.
+    /// The other workspace wins if both versions cannot be kept.
     Theirs,
 }
 
 /// How to merge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// What becomes of conflicts.
+    /// How conflicts are resolved.
     pub on_conflict: OnConflict,
-    /// Whether the merge is only worked out.
+    /// Whether the merge is only planned, and nothing is written.
     pub dry_run: bool,
 }
 
-/// What a merge did, or would do.
+/// The result of a merge, or of its trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Merged {
-    /// The change that it made; absent where nothing was written.
+    /// The change that it made; absent if nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeShown>,
-    /// The paths that it changed here, or would, in order; none where conflicts keep it from being written.
+    /// The paths that it changed here, or would change, in order; none if conflicts keep it from being written.
     pub merged: Vec<String>,
-    /// What both sides changed differently.
+    /// The entries that both sides changed differently.
     pub conflicts: Vec<Conflict>,
-    /// Set where it was only worked out.
+    /// Set if the merge was only tried.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
@@ -84,7 +87,7 @@ pub struct Conflict {
     pub theirs: Option<ConflictSide>,
 }
 
-/// What two sides do not agree on.
+/// The kind of a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConflictKind {
@@ -109,7 +112,7 @@ pub enum ConflictKind {
 }
 
 impl ConflictKind {
-    /// What it means, in a few words after a path.
+    /// Returns the meaning of the conflict, in a few words that follow a path.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Content => "both sides changed it",
@@ -125,7 +128,7 @@ impl ConflictKind {
     }
 }
 
-/// What one side has.
+/// The entry of one side in a conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictSide {
     /// Its path there.
@@ -146,9 +149,10 @@ pub struct ConflictSide {
 }
 
 impl Workspace {
-    /// Merges the workspace `other`, by name or id, into this one, as one change that can be undone. A conflict leaves everything
-    /// untouched unless `options` say what becomes of it. What this view may not write is `denied`, and then nothing is touched either.
-    /// What other programs did to the files of the other is merged, too.
+    /// Merges the workspace `other`, by name or id, into this one, as one change that can be undone. If there is a
+    /// conflict, nothing is touched, unless `options` say how conflicts are resolved. A merge that would change a file
+    /// which this view may not write is `denied`, and nothing is touched either. Changes that other programs made to
+    /// the files of `other` are merged, too.
     pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<Merged> {
         self.operate("merge", &[], |_| 0, self.merge_in(other, options)).await
     }
@@ -176,7 +180,7 @@ impl Workspace {
         merged.merged = plan.puts.puts.iter().map(|put| put.path.shown()).collect();
         merged.merged.sort();
         if options.dry_run {
-            // A merge that would be refused is refused when it is tried, too.
+            // A trial must refuse every merge that would be refused when it is written.
             self.review_puts(&plan.puts)?;
             return Ok(merged);
         }
@@ -188,11 +192,11 @@ impl Workspace {
         Ok(merged)
     }
 
-    /// What there is to bring together, with what other programs did to the files of the other.
+    /// Returns the base and both sides of a merge, with the changes that other programs made to the files of `other`.
     async fn merging(&self, other: &str) -> Result<Merging> {
         let journal = self.journal()?;
         let merging = journal.merging(other).await?;
-        // Asked only now: at what this workspace has nothing to do with, nobody looks on its behalf.
+        // Only after the history has found it: files of an unrelated workspace must not be read for this one.
         let id = &merging.point.workspace;
         match &self.shared.neighbours {
             Some(neighbours) if neighbours.look_at(id).await? => journal.merging(id).await,

@@ -1,4 +1,4 @@
-//! Where the files of the base went on one side: by what its journal says was moved, and by content where it says nothing.
+//! The renames of one side since the base: those that its journal recorded, and otherwise those found by equal content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,15 @@ use crate::history::renames::exact_renames;
 
 type Bytes = Vec<u8>;
 
-/// The entries of the base that are elsewhere on `side`: from, to. Each is there and of the same kind as it was.
+/// Returns the entries of the base that have another path on `side`, as old and new path. Each exists there and has the
+/// kind that it had.
 pub(super) fn renames(side: &Side) -> BTreeMap<EntryPath, EntryPath> {
     let changes: BTreeMap<&EntryPath, &PathChange> = side.changes.iter().map(|one| (&one.path, one)).collect();
     let kind_before = |path: &EntryPath| changes.get(path)?.before.as_ref().map(|image| image.kind);
     let kind_after = |path: &EntryPath| changes.get(path)?.after.as_ref().map(|image| image.kind);
     let mut found = BTreeMap::new();
     let mut taken = BTreeSet::new();
+    // Recorded moves come first: they are certain, while equal content is a guess.
     for (from, to) in followed(side).into_iter().chain(exact_renames(&side.changes)) {
         let is_there = kind_after(&to).is_some() && kind_before(&from) == kind_after(&to);
         if from != to && is_there && !found.contains_key(&from) && taken.insert(to.clone()) {
@@ -24,10 +26,11 @@ pub(super) fn renames(side: &Side) -> BTreeMap<EntryPath, EntryPath> {
     found
 }
 
-/// Where the moves of the journal lead each path of the base that the side changed.
+/// Follows the moves of the journal from each path of the base that the side changed; returns pairs of old and new
+/// path.
 fn followed(side: &Side) -> Vec<(EntryPath, EntryPath)> {
     let tracked = side.changes.iter().filter(|one| one.before.is_some());
-    // By what each is called now.
+    // The path in the base of each entry, by its present path.
     let mut names: BTreeMap<Bytes, Bytes> = tracked
         .map(|one| one.path.as_bytes().to_vec())
         .map(|path| (path.clone(), path))
@@ -38,7 +41,7 @@ fn followed(side: &Side) -> Vec<(EntryPath, EntryPath)> {
         if moved.is_empty() {
             continue;
         }
-        // What was there is gone.
+        // A move replaces the entry at its destination.
         take(&mut names, to);
         let renamed = moved
             .into_iter()
@@ -54,7 +57,7 @@ fn followed(side: &Side) -> Vec<(EntryPath, EntryPath)> {
     found
 }
 
-/// Takes out `path` and everything below it.
+/// Removes `path` and everything below it from `names`, and returns these entries.
 fn take(names: &mut BTreeMap<Bytes, Bytes>, path: &[u8]) -> Vec<(Bytes, Bytes)> {
     let below = [path, b"/"].concat();
     let inside = names

@@ -1,4 +1,4 @@
-//! The plan of a merge: what is put where, and what the sides do not agree on.
+//! The plan of a merge: the entries to put at paths, and the conflicts between the sides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,25 @@ use super::forest::{Forest, Id, OURS, State, THEIRS};
 use super::puts::puts;
 use super::{Conflict, ConflictSide, OnConflict};
 
-/// Longer texts are not shown in a conflict.
+/// The most bytes of a text that a conflict shows.
 const MAX_SHOWN: u64 = 64 << 10;
-/// Bytes of a path.
+/// The most bytes of a path.
 const LONGEST_PATH: usize = 4096;
 
-/// What a merge would do.
+/// The changes and the conflicts of a merge.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What is put where, the conflicts resolved as was asked.
+    /// The entries to put at paths, with the conflicts resolved as requested.
     pub(super) puts: Puts,
-    /// What both sides changed differently, in the order of paths.
+    /// The entries that both sides changed differently, sorted by path.
     pub(super) conflicts: Vec<Conflict>,
-    /// Whether one of them is about something that may not be read.
+    /// Whether one of the conflicts is about an entry that may not be read.
     pub(super) is_hiding: bool,
 }
 
 type MayRead<'a> = &'a (dyn Fn(&EntryPath) -> bool + Send + Sync);
 
-/// Works a merge out. Nothing is written.
+/// Plans a merge. Nothing is written.
 pub(super) async fn plan(merging: &Merging, on_conflict: OnConflict, may_read: MayRead<'_>) -> Result<Plan> {
     let forest = Forest::of(merging);
     let mut joined: BTreeMap<Id, Joined> = BTreeMap::new();
@@ -60,7 +60,8 @@ fn is_hidden(forest: &Forest, clash: &Clash, may_read: MayRead<'_>) -> bool {
     states.any(|state| !may_read(&state.path))
 }
 
-/// Decides, and again where something would land on what no side spoke of.
+/// Decides about every entry; decides again while an entry would get the path of a base entry that neither side
+/// changed.
 async fn decide(
     merging: &Merging,
     forest: &Forest,
@@ -70,6 +71,7 @@ async fn decide(
     let states = forest.entities.iter().flat_map(|entity| entity.sides.iter().flatten());
     let known: BTreeSet<&EntryPath> = states.map(|state| &state.path).collect();
     let mut occupied = BTreeSet::new();
+    // Entries that no side changed are not loaded, so only the paths of a decision show which of them are in the way.
     loop {
         let decided = Deciding::new(forest, joined, &occupied, on_conflict, &merging.theirs.name).run()?;
         let mut found = BTreeSet::new();
@@ -87,20 +89,20 @@ async fn decide(
     }
 }
 
-/// A path that no side has, and that no tool could open, is not made.
+/// Refuses a new path that is too long for any tool to open.
 fn check_length(path: &EntryPath) -> Result<()> {
-    match path.as_bytes().len() > LONGEST_PATH {
-        false => Ok(()),
-        true => Err(
-            Error::invalid("the merge would make a path of more than 4096 bytes, which no tool can open")
-                .at_text(path.shown())
-                .hint("nothing was changed; give a directory above it a shorter name, then merge again"),
-        ),
+    if path.as_bytes().len() <= LONGEST_PATH {
+        return Ok(());
     }
+    Err(
+        Error::invalid("the merge would make a path of more than 4096 bytes, which no tool can open")
+            .at_text(path.shown())
+            .hint("nothing was changed; give a directory above it a shorter name, then merge again"),
+    )
 }
 
 async fn exists(storage: &dyn Storage, path: &EntryPath) -> Result<bool> {
-    // What has no name to ask for was listed by a side, or is not there.
+    // A storage cannot look up a name that is not UTF-8: such an entry was listed by a side, or does not exist.
     let Some(path) = path.as_path() else { return Ok(false) };
     let options = StatOptions {
         follow: Follow::Never,
@@ -120,10 +122,11 @@ async fn exists(storage: &dyn Storage, path: &EntryPath) -> Result<bool> {
     }
 }
 
+/// Describes a conflict with the entries of both sides and the base.
 async fn conflict(merging: &Merging, forest: &Forest, clash: &Clash, may_read: MayRead<'_>) -> Result<Conflict> {
     let entity = &forest.entities[clash.id];
     let other = clash.other.map(|other| &forest.entities[other]);
-    // Of two entries that want one path, each side shows the one that it has there.
+    // If two entries want one path, each side shows the entry that it has at that path.
     let side = |side: usize| {
         let here = |state: &&State| clash.wanted.as_ref().is_none_or(|wanted| state.path == *wanted);
         let states = [Some(entity), other]
@@ -149,10 +152,7 @@ async fn conflict(merging: &Merging, forest: &Forest, clash: &Clash, may_read: M
 async fn shown(storage: &dyn Storage, state: Option<&State>, may_read: MayRead<'_>) -> Result<Option<ConflictSide>> {
     let Some(state) = state else { return Ok(None) };
     let is_short = state.image.size <= MAX_SHOWN && may_read(&state.path);
-    let bytes = match is_short {
-        true => text(storage, state).await?,
-        false => None,
-    };
+    let bytes = if is_short { text(storage, state).await? } else { None };
     Ok(Some(ConflictSide {
         path: state.path.shown(),
         kind: state.image.kind,

@@ -1,4 +1,4 @@
-//! From what was decided to what is put where, seen from our side.
+//! Turns the decisions of a merge into the entries to put on our side.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::contents::{Content, is_same};
 use super::decide::Decided;
 use super::forest::{Forest, OURS, ROOT};
 
-/// What our side has to change to become what was decided.
+/// Returns the changes by which our side becomes the decided state.
 pub(super) fn puts(forest: &Forest, decided: &Decided, merged: MergePoint) -> Puts {
     let ours: BTreeMap<&EntryPath, &Image> = forest
         .entities
@@ -19,7 +19,7 @@ pub(super) fn puts(forest: &Forest, decided: &Decided, merged: MergePoint) -> Pu
     let paths: BTreeSet<&EntryPath> = ours.keys().copied().chain(decided.places.keys()).collect();
     let put = |path: &&EntryPath| put(path, ours.get(path).copied(), decided.places.get(*path));
     let all: Vec<Put> = paths.iter().filter_map(put).collect();
-    // What is inside a directory goes before it, and comes after it.
+    // The entries of a directory are removed before the directory, and added after it.
     let (gone, come): (Vec<_>, Vec<_>) = all.into_iter().partition(|put| put.placed == Placed::Nothing);
     Puts {
         puts: gone.into_iter().rev().chain(come).collect(),
@@ -46,7 +46,8 @@ fn put(path: &EntryPath, ours: Option<&Image>, decided: Option<&Content>) -> Opt
     })
 }
 
-/// What moves on our side by it, for whoever follows the history of a file. What goes along with its directory is not said again.
+/// Returns the moves on our side, so that the history of a file can be followed across them. Entries that move with
+/// their directory are left out.
 fn moves(forest: &Forest, decided: &Decided) -> Vec<(EntryPath, EntryPath)> {
     let mut moves = Vec::new();
     for (id, to) in &decided.paths {
@@ -60,13 +61,16 @@ fn moves(forest: &Forest, decided: &Decided) -> Vec<(EntryPath, EntryPath)> {
         }
     }
     let sources: BTreeSet<&EntryPath> = moves.iter().map(|(from, _)| from).collect();
-    match moves.iter().any(|(_, to)| sources.contains(to)) {
-        false => moves,
-        true => in_two_steps(moves),
+    // The history follows moves one after the other: a move onto the source of another one would hide that source.
+    if moves.iter().any(|(_, to)| sources.contains(to)) {
+        in_two_steps(moves)
+    } else {
+        moves
     }
 }
 
-/// Moves in a circle, each by way of a name that nobody has, so that they can be followed one after the other.
+/// Splits each move into two, by way of a name that no entry has, so that moves in a circle can be followed one after
+/// the other.
 fn in_two_steps(moves: Vec<(EntryPath, EntryPath)>) -> Vec<(EntryPath, EntryPath)> {
     let root = EntryPath::from_bytes(Vec::new());
     let used: BTreeSet<EntryPath> = moves

@@ -12,7 +12,7 @@ use super::*;
 use crate::history::testing::{Files, Thing, changes, file, files, image, storage};
 use crate::text::merge::{Favour, Labels, merge};
 
-/// What one side did: what it has, and what it moved to get there.
+/// One side of a merge: its files, and the moves that led to them.
 #[derive(Debug, Clone, Default)]
 struct Did {
     files: Files,
@@ -45,7 +45,7 @@ fn bytes(byte: u8) -> Thing {
     Thing::File(vec![0, byte], 0o644)
 }
 
-/// The same, with an entry for every directory.
+/// Returns the files with an entry for every directory.
 fn with_directories(files: &Files) -> Files {
     let mut all = files.clone();
     for name in files.keys() {
@@ -85,7 +85,7 @@ async fn planned(base: &Files, ours: &Did, theirs: &Did, on_conflict: OnConflict
     plan(&merging, on_conflict, &|_| true).await.unwrap()
 }
 
-/// What `puts` make of our files; what they expect must be there, and everything must have its directory.
+/// Applies `puts` to our files. Every expected entry must exist, and every entry must have its directory.
 fn applied(ours: &Files, all: &[&Files], puts: &Puts) -> Files {
     let mut found = with_directories(ours);
     let known: Vec<Thing> = all
@@ -125,7 +125,7 @@ fn thing(known: &[Thing], wanted: &Image) -> Thing {
     }
 }
 
-/// The merge's result, and what the sides did not agree on.
+/// Returns the result of the merge, and the conflicts.
 async fn merged(
     base: &Files,
     ours: &Did,
@@ -140,7 +140,7 @@ async fn merged(
     )
 }
 
-/// The result of a merge without conflicts, which must be the same whoever merges whom.
+/// Returns the result of a merge without conflicts, which must be the same in both directions.
 async fn agreed(base: &Files, ours: &Did, theirs: &Did) -> Files {
     let (one, conflicts) = merged(base, ours, theirs, OnConflict::Report).await;
     assert_eq!(conflicts, []);
@@ -458,7 +458,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-/// Changes of single lines, each with what comes instead.
+/// Returns the text with single lines replaced or removed.
 fn edited(base: &[String], edits: &BTreeMap<usize, Option<String>>) -> String {
     let line = |(at, line): (usize, &String)| match edits.get(&at) {
         None => line.clone(),
@@ -473,7 +473,7 @@ fn edits() -> impl Strategy<Value = BTreeMap<usize, Option<String>>> {
     prop::collection::btree_map(0..20_usize, instead, 0..5)
 }
 
-/// What `git merge-file` makes of it; `None` where it finds a conflict.
+/// Returns the result of `git merge-file`; `None` if it finds a conflict.
 fn git_merged(base: &str, ours: &str, theirs: &str) -> Option<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in [("base", base), ("ours", ours), ("theirs", theirs)] {
@@ -487,14 +487,14 @@ fn git_merged(base: &str, ours: &str, theirs: &str) -> Option<Vec<u8>> {
     output.status.success().then_some(output.stdout)
 }
 
-/// What a side may make of each of some paths.
+/// Generates the variant that a side has at each of some paths.
 fn variants() -> impl Strategy<Value = [u8; 8]> {
     prop::array::uniform8(prop_oneof![3 => Just(0_u8), 1 => 1..4_u8])
 }
 
 const NAMES: [&str; 8] = ["a", "b", "c/d", "c/e", "c/f/g", "h/i", "j", "k"];
 
-/// The files of a tree whose contents say which path and variant they are; variant 3 is nothing.
+/// Returns the files of a tree whose contents name their path and variant; variant 3 is no file.
 fn tree(base: [u8; 8], side: [u8; 8]) -> Files {
     let thing = |index: usize| match (base[index], side[index]) {
         (_, 3) | (3, 0) => None,
@@ -508,7 +508,7 @@ fn tree(base: [u8; 8], side: [u8; 8]) -> Files {
     all.collect()
 }
 
-/// Three trees that share things, names and directories, so that everything can happen.
+/// Generates a side. Trees share contents, names and directories, so that every kind of conflict can occur.
 fn wild_tree() -> impl Strategy<Value = Did> {
     let names = prop::sample::select(vec!["a", "b", "a/x", "a/y", "b/x", "c", "c/d/e", "c/d"]);
     let thing = prop_oneof![
@@ -531,7 +531,7 @@ fn wild_tree() -> impl Strategy<Value = Did> {
         })
 }
 
-/// Without what would lie inside a file or link.
+/// Removes entries that would be inside a file or link.
 fn fitting(files: Files) -> Files {
     let is_inside = |name: &String| {
         let mut above = name.match_indices('/').map(|(slash, _)| &name[..slash]);
@@ -541,7 +541,7 @@ fn fitting(files: Files) -> Files {
     with_directories(&files.into_iter().filter(|(name, _)| !inside.contains(name)).collect())
 }
 
-/// What must not be lost of a thing: the lines of a text, the whole of anything else.
+/// Returns the parts of an entry that must not be lost: the lines of a text, any other entry as a whole.
 fn pieces(thing: &Thing) -> Vec<Vec<u8>> {
     match thing {
         Thing::File(content, _) if content.first() == Some(&0) => vec![content.clone()],

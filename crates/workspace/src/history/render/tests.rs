@@ -26,7 +26,7 @@ async fn rendered(before: &Files, after: &Files) -> Rendered {
     rendered_with(before, after, RenderOptions::default()).await
 }
 
-/// What our own patch engine makes of `before`.
+/// Applies the diff to `before` with our own patch engine.
 async fn patched(before: &Files, diff: &str) -> Files {
     let storage = storage(before).await;
     let workspace = Workspace::builder(storage.clone()).open().unwrap();
@@ -49,7 +49,7 @@ async fn patched(before: &Files, diff: &str) -> Files {
     found
 }
 
-/// What GNU patch makes of `before`.
+/// Applies the diff to `before` with GNU patch.
 fn gnu_patched(before: &Files, diff: &str) -> Files {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("tree");
@@ -152,7 +152,7 @@ fn tree() -> impl Strategy<Value = Files> {
     prop::collection::btree_map(names.prop_map(str::to_owned), thing, 0..7)
 }
 
-/// A tree, and what some edits made of it.
+/// Generates a tree, and the tree after some edits.
 fn pair() -> impl Strategy<Value = (Files, Files)> {
     let edited = (tree(), tree(), any::<u8>()).prop_map(|(before, other, keep)| {
         let kept = before.iter().enumerate().filter(|(index, _)| keep & (1 << index) != 0);

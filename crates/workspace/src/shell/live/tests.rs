@@ -1,4 +1,4 @@
-//! What becomes of the work of processes when files, history or the sandbox fail them.
+//! The effects of background processes when the files, the history or the sandbox fail.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::shell::RunRequest;
 use crate::shell::driven::{Driven, DrivenProcess};
 use crate::shell::testing::Stage;
 
-/// A workspace with a process in the background, on files that can be out of reach.
+/// A workspace with a background process, on files that can be out of reach.
 struct Scene {
     stage: Arc<Stage>,
     files: Arc<MemoryStorage>,
@@ -41,7 +41,7 @@ impl Scene {
         }
     }
 
-    /// The next look at the files but `after` others fails as it may for a moment.
+    /// Makes a later `stat` of the files fail as unavailable, after `after` calls that work.
     fn lose_sight(&self, after: u64) {
         self.faults.add(Fault {
             call: Some(Call::Stat),

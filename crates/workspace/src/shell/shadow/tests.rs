@@ -1,4 +1,4 @@
-//! What others did to the files, where some of them cannot be looked at.
+//! Changes that others make to the files, some of which cannot be read.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use garret_testkit::{Fault, FaultStorage, Moment};
 use super::*;
 use crate::shell::testing::file;
 
-/// Files, some of which cannot be looked at, and a shadow of a layer over them.
+/// Files, some of which cannot be read, and the index of a layer over them.
 struct Scene {
     files: Arc<MemoryStorage>,
     faults: Arc<FaultStorage>,
@@ -18,7 +18,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A layer that has these effects.
+    /// Returns a scene with a layer that has these effects.
     fn with(effects: &[Effect]) -> Self {
         let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
         let faults = Arc::new(FaultStorage::planned(files.clone(), Vec::new()));
@@ -37,7 +37,7 @@ impl Scene {
         self.files.apply(Batch::from(write)).await.unwrap();
     }
 
-    /// The next call of this sort but `after` others fails with this.
+    /// Makes a later call of this sort fail with `kind`, after `after` calls that work.
     fn refuse(&self, call: Call, after: u64, kind: ErrorKind) {
         self.faults.add(Fault {
             call: Some(call),

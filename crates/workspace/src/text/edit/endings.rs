@@ -1,14 +1,14 @@
-//! How the lines of a replacement end: as the lines they stand for do.
+//! Line endings of a replacement: each new line ends as the line that it stands for does.
 
 use std::ops::Range;
 
 use super::Edit;
 use crate::text::lines::{self, Ending, Line};
 
-/// How the lines of a file end, asked for in the order of the file. The answer holds up to the newline it was read from, so that many
-/// occurrences in one long line cost one look.
+/// Looks up the line endings of a file, in the order of the file.
 pub(super) struct Endings<'a> {
     content: &'a [u8],
+    /// The last answer, and the offset of the newline up to which it holds.
     known: Option<(usize, Ending)>,
 }
 
@@ -17,8 +17,9 @@ impl<'a> Endings<'a> {
         Self { content, known: None }
     }
 
-    /// How the line around an occurrence ends; for the last line of a file, how the one before it does.
+    /// Returns the ending of the line around an occurrence; for a last line without an ending, that of the line before.
     fn around(&mut self, range: &Range<usize>) -> Ending {
+        // The last answer is used again, so that many occurrences in one long line cost one search for its newline.
         match self.known {
             Some((newline, ending)) if range.end <= newline => ending,
             _ => {
@@ -35,10 +36,13 @@ pub(super) fn write_replacement(out: &mut Vec<u8>, endings: &mut Endings<'_>, ra
     let found = &endings.content[range.clone()];
     let new_text = edit.new_text.as_bytes();
     if found != edit.old_text.as_bytes() {
+        // The occurrence was matched with other line endings than those asked for, and keeps the ones it has.
         write_like(out, found, &edit.new_text.replace("\r\n", "\n"));
     } else if edit.old_text.contains('\n') || edit.new_text.contains('\r') || !edit.new_text.contains('\n') {
+        // The line endings agree with the file, or the edit names them itself, or there are none to adapt.
         out.extend_from_slice(new_text);
     } else {
+        // The text asked for shows no line ending, so the line around it decides.
         let ending = endings.around(range);
         lines::split(new_text).for_each(|line| write_line(out, line, ending));
     }
@@ -87,7 +91,8 @@ fn ending_at_or_before(old: &[Line<'_>], index: usize) -> Ending {
         .map_or(Ending::Lf, |line| line.ending)
 }
 
-/// The newline that tells how the line around an occurrence ends, and how; after the last one of a file, that one tells for all the rest.
+/// Returns the ending of the line around an occurrence, and the offset of the newline up to which it holds. After the
+/// last newline of a file, the ending holds for all the rest.
 fn ending_around(content: &[u8], range: &Range<usize>) -> (usize, Ending) {
     let after = memchr::memchr(b'\n', &content[range.end..]).map(|at| range.end + at);
     let newline = after.or_else(|| memchr::memrchr(b'\n', &content[..range.start]));

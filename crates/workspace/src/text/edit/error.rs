@@ -1,4 +1,4 @@
-//! What an edit can fail with, in words made for a model.
+//! The failures of an edit, in words made for a model.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ pub struct EditError {
     pub number: usize,
     /// How many edits the call had.
     pub of: usize,
-    /// What went wrong.
+    /// The reason for the failure.
     pub problem: EditProblem,
 }
 
-/// What went wrong with one edit.
+/// The reason for which an edit did not apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditProblem {
     /// The call holds no edit.
     NoEdits,
-    /// `old_text` is empty, so that it names no place.
+    /// `old_text` is empty, so it names no place in the file.
     EmptyOldText {
         /// Whether the file has no content either.
         file_is_empty: bool,
@@ -33,27 +33,27 @@ pub enum EditProblem {
     NotFound {
         /// The places that come nearest.
         nearest: Nearest,
-        /// Where `new_text` is already in the file.
+        /// The line at which the file already has `new_text`.
         new_text_at_line: Option<usize>,
-        /// Whether the file had the text until an earlier edit of the same call.
+        /// Whether the file had the text until an earlier edit of the same call changed it.
         was_there_before: bool,
         /// Whether the file holds NUL bytes.
         is_binary: bool,
     },
     /// `old_text` is in the file more than once.
     NotUnique {
-        /// How often.
+        /// The number of occurrences.
         found: usize,
-        /// The lines of the first few.
+        /// The lines of the first few occurrences.
         lines: Vec<usize>,
     },
     /// `old_text` is not in the file as often as expected.
     WrongCount {
         /// `expected_replacements`.
         expected: usize,
-        /// How often it is there.
+        /// The number of occurrences.
         found: usize,
-        /// The lines of the first few.
+        /// The lines of the first few occurrences.
         lines: Vec<usize>,
     },
     /// The result would pass the limit.
@@ -66,7 +66,7 @@ pub enum EditProblem {
 }
 
 impl EditError {
-    /// Returns the kind of failure, by what the caller can do next.
+    /// Returns the kind of failure, which decides the next step of the caller.
     pub fn class(&self) -> Class {
         match self.problem {
             EditProblem::TooLarge { .. } => Class::TooLarge,
@@ -74,7 +74,7 @@ impl EditError {
         }
     }
 
-    /// Says what to do next.
+    /// Returns advice for the next attempt.
     pub fn hint(&self) -> String {
         match &self.problem {
             EditProblem::NoEdits => "Give at least one edit with old_text and new_text.".to_owned(),
@@ -103,6 +103,7 @@ impl EditError {
         else {
             return String::new();
         };
+        // A known cause is better advice than the nearest lines, which only show a symptom of it.
         if *was_there_before {
             return "An earlier edit of this call changed that text; edits apply in order, each to the result of the one before.".to_owned();
         }

@@ -1,4 +1,4 @@
-//! Where text occurs in a file, exactly or with `\n` standing for `\r\n`.
+//! Finds the occurrences of text in a file, exactly or with `\n` standing for `\r\n`.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ pub(super) struct Matches {
     pub(super) ranges: Vec<Range<usize>>,
 }
 
-/// Finds the occurrences that an edit speaks of.
+/// Finds the occurrences of the text that an edit names.
 ///
-/// An exact match wins over one that differs in line endings. For `replace_all` both kinds count, so that in a file
-/// of mixed endings none is left behind; text that names `\r` itself means what it says.
+/// An exact match wins over one that differs in line endings. For `replace_all` both kinds count, so that no occurrence
+/// is missed in a file of mixed endings; text that contains `\r` itself is taken literally if it occurs so.
 pub(super) fn find(content: &[u8], wanted: &str, replace_all: bool) -> Matches {
     let loose = || find_loosely(content, wanted);
     if replace_all && wanted.contains('\n') && !wanted.contains('\r') {
@@ -31,16 +31,18 @@ pub(super) fn find(content: &[u8], wanted: &str, replace_all: bool) -> Matches {
 pub(super) fn sole(content: &[u8], found: Matches, wanted: &str) -> Result<Matches, Matches> {
     let only = found.ranges[0].clone();
     let is_exact = content[only.clone()] == *wanted.as_bytes();
+    // One byte further would be inside a `\r\n`, and its `\n` alone would look like another occurrence.
     let step = if content[only.clone()].starts_with(b"\r\n") {
         2
     } else {
         1
     };
-    // An overlapping occurrence ends within the length of the text after this one, each newline one byte longer.
+    // An overlapping occurrence ends at most one length of the text after this one, with a byte more for each newline.
     let from = only.start + step;
     let to = (only.end + 2 * wanted.len()).min(content.len());
     let rest = find(&content[from..to], wanted, false);
     let second = rest.ranges.first().map(|range| range.start + from..range.end + from);
+    // An exact occurrence stays unique beside one that differs in line endings.
     match second {
         Some(second) if !is_exact || content[second.clone()] == *wanted.as_bytes() => Err(Matches {
             ranges: vec![only, second],
@@ -50,7 +52,7 @@ pub(super) fn sole(content: &[u8], found: Matches, wanted: &str) -> Result<Match
 }
 
 fn find_exactly(content: &[u8], wanted: &str) -> Matches {
-    // A match that begins between \r and \n would tear a line ending apart; the loose search takes it whole.
+    // A match that begins between `\r` and `\n` would split a line ending; the loose search matches all of it.
     let tears = |at: usize| wanted.starts_with('\n') && at > 0 && content[at - 1] == b'\r';
     let starts = lines::find_all(content, wanted).filter(|at| !tears(*at));
     Matches {
@@ -69,10 +71,10 @@ fn find_loosely(content: &[u8], wanted: &str) -> Matches {
     }
 }
 
-/// A file with every `\r\n` made `\n`, and the way back to the original offsets.
+/// A file with every `\r\n` replaced by `\n`, and the map back to the original offsets.
 struct Unified {
     bytes: Vec<u8>,
-    /// Where in `bytes` a newline lost its carriage return, ascending.
+    /// The offsets in `bytes` of the newlines that lost their carriage return, ascending.
     shortened: Vec<usize>,
 }
 
@@ -94,7 +96,7 @@ impl Unified {
         unified
     }
 
-    /// Returns the original offset; that of a shortened newline is its carriage return.
+    /// Returns the original offset; for a newline that lost its carriage return, the offset of the carriage return.
     fn original(&self, offset: usize) -> usize {
         offset + self.shortened.partition_point(|shortened| *shortened < offset)
     }

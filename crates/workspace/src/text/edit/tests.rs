@@ -1,4 +1,4 @@
-//! Each promise of `apply_edits`, and what a model reads when one cannot be kept.
+//! Each promise of `apply_edits`, and the text that a model reads when one cannot be kept.
 
 use super::*;
 use crate::text::Class;
@@ -34,7 +34,7 @@ fn fail(original: &str, edits: &[Edit]) -> EditError {
     apply_edits(original.as_bytes(), edits).expect_err("the edits do not fit the file")
 }
 
-/// What a model reads: the message, then the hint.
+/// Returns the text that a model reads: the message, then the hint.
 fn said(original: &str, edits: &[Edit]) -> String {
     let error = fail(original, edits);
     format!("{error}\n=> {}", error.hint())

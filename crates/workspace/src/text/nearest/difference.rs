@@ -1,23 +1,23 @@
-//! Why two pieces of text that look alike are not the same: the sentence a model can act on.
+//! Explains why two similar texts are not equal, in sentences that a model can act on.
 
 use std::fmt;
 
 use super::fold::{Fold, look_alike};
 
-/// A reason for which text was not found although something like it is there.
+/// A reason for which text was not found although the file has similar text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// Only blanks differ; the text says which.
     Whitespace(String),
     /// Only upper and lower case differ.
     Case,
-    /// A typographic character stands where a plain one was asked for, or the other way round.
+    /// One side has a typographic character in place of a plain one.
     LookAlikes(String),
     /// The text asked for ends in a newline, the file does not.
     NoFinalNewline,
     /// The text asked for holds escape sequences such as `\n` as two characters.
     Escapes,
-    /// The file holds escape sequences where the text asked for has the real characters.
+    /// The file holds escape sequences, and the text asked for has the real characters.
     EscapesInFile,
     /// The text asked for carries line numbers pasted from numbered output.
     LineNumbers,
@@ -48,11 +48,13 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Names what differs between text that folds to the same.
+/// Names the differences between two texts that are equal in folded form.
 pub(super) fn explain(wanted: &str, found: &str, at_end_without_newline: bool) -> Vec<Difference> {
+    // Folding drops the newline as a blank, but this case needs its own hint.
     if at_end_without_newline && wanted.strip_suffix('\n') == Some(found) {
         return vec![Difference::NoFinalNewline];
     }
+    // A kind of folding explains a part of the difference if the texts are unequal without it.
     let needed = |without: Fold| without.apply(wanted) != without.apply(found);
     let mut differences = Vec::new();
     if needed(Fold {
@@ -113,6 +115,7 @@ fn explain_line(wanted: &str, found: &str) -> Option<String> {
         };
         return Some(format!("trailing blanks: {side} has more"));
     }
+    // Case and look-alikes are explained on their own; they must not be taken for blanks inside the line.
     (Fold {
         look_alikes: true,
         case: true,

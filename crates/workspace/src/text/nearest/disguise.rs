@@ -1,8 +1,9 @@
-//! Disguises: what models do to text on its way into a call, undone, so that the text can be looked for as it was meant.
+//! Undoes the ways in which models distort text on its way into a call, so that the intended text can be looked for:
+//! pasted line numbers, and escape sequences too many or too few.
 
 use super::Difference;
 
-/// Returns the forms in which `wanted` may have been meant, each with the name of its disguise.
+/// Returns the texts that `wanted` may stand for, each with the distortion that it undoes.
 pub(super) fn undisguise(wanted: &str) -> Vec<(String, Difference)> {
     let forms = [
         (strip_line_numbers(wanted), Difference::LineNumbers),
@@ -25,6 +26,7 @@ fn strip_line_numbers(wanted: &str) -> Option<String> {
                 stripped.push(rest);
             }
             None if line.trim().is_empty() => stripped.push(line),
+            // Numbered output numbers every line with text, so this is not such output.
             None => return None,
         }
     }
@@ -66,6 +68,7 @@ fn unescape_one(after: &str) -> (char, usize) {
         Some('t') => ('\t', 1),
         Some('r') => ('\r', 1),
         Some(same @ ('"' | '\'' | '\\' | '`')) => (same, 1),
+        // Any other backslash is content, such as that of a regular expression.
         _ => ('\\', 0),
     }
 }
@@ -75,6 +78,7 @@ fn escape(wanted: &str) -> Option<String> {
     if !body.contains(['\n', '\t', '"']) {
         return None;
     }
+    // Backslashes first: the other replacements add new ones.
     Some(
         body.replace('\\', "\\\\")
             .replace('\n', "\\n")

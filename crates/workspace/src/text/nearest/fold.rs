@@ -1,6 +1,6 @@
-//! Folding: text reduced to what it means, so that two pieces which differ only in looks compare equal.
+//! Folding: removes blanks, case and typography from text, so that two texts that differ only in looks compare equal.
 
-/// What folding takes away.
+/// The differences that folding removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fold {
     pub(super) whitespace: bool,
@@ -22,15 +22,17 @@ impl Fold {
         out
     }
 
-    /// Appends what is left of one character.
+    /// Appends the folded form of one character, which may be empty.
     pub(super) fn push(self, out: &mut String, character: char) {
         if character.is_ascii() {
             self.push_ascii(out, character);
         } else if let Some(plain) = look_alike(character) {
-            // A special space is a look-alike of a space before it is a blank, so that it is named as one.
-            match self.look_alikes {
-                true => plain.chars().for_each(|plain| self.push_ascii(out, plain)),
-                false => out.push(character),
+            // A special space is treated as a look-alike before it is treated as a blank, so that the explanation names
+            // it.
+            if self.look_alikes {
+                plain.chars().for_each(|plain| self.push_ascii(out, plain));
+            } else {
+                out.push(character);
             }
         } else if self.whitespace && character.is_whitespace() {
         } else if self.case {
@@ -70,7 +72,7 @@ pub(super) fn look_alike(character: char) -> Option<&'static str> {
     })
 }
 
-/// A file folded whole, with the place where each of its lines begins.
+/// A whole file in folded form, with the offset at which each of its lines begins.
 pub(super) struct FoldedLines {
     text: String,
     starts: Vec<usize>,
@@ -101,8 +103,9 @@ impl FoldedLines {
         &self.text[self.starts[index]..end]
     }
 
-    /// Finds folded text, across lines too.
+    /// Finds folded text, which may span lines.
     pub(super) fn find(&self, folded_needle: &str, limit: usize) -> Vec<FoldedMatch> {
+        // Empty text, such as blanks alone in folded form, would match everywhere.
         if folded_needle.is_empty() {
             return Vec::new();
         }
@@ -112,6 +115,7 @@ impl FoldedLines {
 
     fn locate(&self, start: usize, end: usize) -> FoldedMatch {
         let first_line = self.line_holding(start);
+        // By its last byte: `end` itself may be the first byte of the next line.
         let last_line = self.line_holding(end - 1);
         FoldedMatch {
             first_line,
@@ -122,11 +126,12 @@ impl FoldedLines {
     }
 
     fn line_holding(&self, offset: usize) -> usize {
+        // A line that folds to nothing begins at the same offset as the next line, which holds the byte.
         self.starts.partition_point(|start| *start <= offset) - 1
     }
 }
 
-/// Where folded text was found: in folded bytes of the first and of the last line.
+/// A match of folded text; `skip` and `take` count folded bytes of the first and of the last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoldedMatch {
     pub(super) first_line: usize,
@@ -135,7 +140,7 @@ pub(super) struct FoldedMatch {
     pub(super) take: usize,
 }
 
-/// Returns the byte of `line` at which `folded` folded bytes have gone by.
+/// Returns the byte of `line` that follows the first `folded` bytes of its folded form.
 pub(super) fn unfold_offset(line: &str, folded: usize) -> usize {
     let mut scratch = String::new();
     for (at, character) in line.char_indices() {

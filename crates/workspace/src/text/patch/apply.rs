@@ -1,35 +1,35 @@
-//! Applies one file's part of a patch to its content.
+//! Applies the part of a patch for one file to the content of that file.
 
 use super::locate::{self, Fit, Place};
 use super::{Action, FilePatch, Hunk, HunkLine, LineKind, Mismatch, PatchError};
 use crate::text::lines::{self, Ending, Line};
 use crate::text::nearest::nearest;
 
-/// What became of one file.
+/// The result of a patch for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The new content; `None` when the file is deleted.
     pub content: Option<Vec<u8>>,
-    /// Where each hunk went.
+    /// The place of each hunk.
     pub hunks: Vec<AppliedHunk>,
-    /// How many lines came.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines went.
+    /// The number of removed lines.
     pub removed: usize,
 }
 
-/// Where a hunk went.
+/// The place at which a hunk applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppliedHunk {
     /// The number of the hunk within the file.
     pub number: usize,
     /// The 1-based line of the old content at which it applied.
     pub line: usize,
-    /// How far that is from where the patch says.
+    /// The distance from the line that the patch names.
     pub offset: isize,
 }
 
-/// Applies `file` to the content it has now; `None` when there is no such file.
+/// Applies `file` to `original`, the content that the file has now; `None` if there is no such file.
 ///
 /// For a rename or copy, `original` is the content of `old_path`; whether `new_path` is free is the caller's to check.
 /// Fails as [`PatchError`] without a partial result.
@@ -176,29 +176,31 @@ fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
     })
 }
 
-/// The hunks applied so far: `found[..floor]` is written out, changed.
+/// A file while hunks are applied to it: the lines `found[..floor]` are in `output`, changed by the hunks so far.
 struct Run<'a> {
     original: &'a [u8],
     file: &'a FilePatch,
     found: Vec<Line<'a>>,
     output: Output,
     floor: usize,
-    /// How far the last hunk was from where it said.
+    /// The distance of the last hunk from the line that it names.
     offset: isize,
-    /// Where the last hunk said it begins.
+    /// The line that the last hunk names.
     stated: usize,
-    /// Whether the file had no final newline, and the patch did not speak of it.
+    /// Whether the file had no final newline, and the patch does not mark that.
     drops_final_newline: bool,
 }
 
 impl Run<'_> {
     fn apply(&mut self, hunk: &Hunk) -> Result<AppliedHunk, PatchError> {
+        // Without this check, a hunk out of order might fit a later place by chance.
         if hunk.old_start.is_some_and(|start| start < self.stated) {
             return Err(self.out_of_order(hunk, hunk.old_start.unwrap_or_default()));
         }
         self.stated = hunk.old_start.unwrap_or(self.stated);
         let (at, fit, hunk_lines) = self.place(hunk)?;
         let guess = expected_index(hunk);
+        // The next hunk is expected to have moved as far as this one.
         if let Some(guess) = guess {
             self.offset = at as isize - guess as isize;
         }
@@ -210,8 +212,9 @@ impl Run<'_> {
         })
     }
 
-    /// Finds the hunk's place; blank lines at its end that may not be context are tried as such first.
+    /// Finds the place of a hunk, and the lines of the hunk that apply there.
     fn place<'h>(&self, hunk: &'h Hunk) -> Result<(usize, Fit, &'h [HunkLine]), PatchError> {
+        // Blank lines without a prefix at the end may be context or prose. They are tried as context first.
         let whole = self.place_lines(hunk, &hunk.lines);
         let rest = &hunk.lines[..hunk.lines.len() - hunk.bare_tail];
         if matches!(whole, Err(PatchError::Mismatch(_))) && hunk.bare_tail > 0 && !rest.is_empty() {
@@ -238,10 +241,10 @@ impl Run<'_> {
         }
     }
 
-    /// Lines that come with none around them go where the patch says: there is nothing to look for.
+    /// Returns the place of lines without context: the line that the patch names, since there is nothing to look for.
     fn place_insertion(&self, hunk: &Hunk, guess: Option<usize>) -> Result<usize, PatchError> {
         match guess {
-            // An empty file has only one place.
+            // An empty file has one place only.
             None if self.found.is_empty() => Ok(0),
             None => Err(PatchError::NoPlace {
                 path: self.path(),
@@ -267,6 +270,7 @@ impl Run<'_> {
         self.found[self.floor..at]
             .iter()
             .for_each(|line| self.output.push(line.text, line.ending));
+        // Only a patch with other line endings than the file is adapted; otherwise it is taken to the byte.
         let adapt = fit == Fit::Loose || self.is_foreign(at, end);
         let mut next = at;
         for line in lines {
@@ -280,6 +284,7 @@ impl Run<'_> {
                 continue;
             }
             let found = self.found[next];
+            // The line of the file, not of the patch: their endings may differ.
             if line.kind == LineKind::Context {
                 self.output.push(found.text, found.ending);
             }
@@ -291,7 +296,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A line said to have no newline must be the last of the file afterwards too.
+    /// Checks that a line which the patch marks as having no newline is the last one of the new file.
     fn check_end_of_file(&self, lines: &[HunkLine], end: usize) -> Result<(), PatchError> {
         let new = || lines.iter().filter(|line| line.kind != LineKind::Remove);
         if end == self.found.len() {
@@ -306,14 +311,15 @@ impl Run<'_> {
         }
     }
 
-    /// Remembers that the file goes on without a final newline, where the patch did not mark the missing one.
+    /// Notes whether the new file must end without a newline: the old file does, and the patch does not mark that.
     fn note_final_newline(&mut self, lines: &[HunkLine], end: usize) {
         let lacks = end == self.found.len() && self.found.last().is_some_and(|line| line.ending == Ending::None);
         let marked = lines.iter().any(|line| line.ending == Ending::None);
         self.drops_final_newline = lacks && !marked;
     }
 
-    /// Returns whether a hunk that shows no line ending of the file comes to a file of `\r\n` lines.
+    /// Returns whether the hunk covers no line of the file that has an ending, while the lines of the file end in
+    /// `\r\n`.
     fn is_foreign(&self, at: usize, end: usize) -> bool {
         let ended = |line: &&Line<'_>| line.ending != Ending::None;
         let shows_none = !self.found[at..end].iter().any(|line| ended(&line));
@@ -321,7 +327,7 @@ impl Run<'_> {
         shows_none && endings.peek().is_some() && endings.all(|line| line.ending == Ending::CrLf)
     }
 
-    /// Returns the ending of the nearest line of the hunk's place: before `next`, else after it, else of the file.
+    /// Returns the ending of the nearest line of the hunk that has one: before `next`, else after it, else in the file.
     fn ending_near(&self, at: usize, next: usize, end: usize) -> Ending {
         let ended = |line: &&Line<'_>| line.ending != Ending::None;
         let before = self.found[at..next].iter().rev().find(ended);
@@ -368,7 +374,7 @@ impl Run<'_> {
         }
     }
 
-    /// Explains a hunk that is nowhere by the place that agrees best with it.
+    /// Explains a hunk that has no place by the place that agrees best with it.
     fn mismatch(&self, hunk: &Hunk, old: &[&HunkLine], guess: Option<usize>) -> PatchError {
         let text: Vec<u8> = old
             .iter()
@@ -397,9 +403,10 @@ impl Run<'_> {
             .is_some_and(|found| locate::fit_line(wanted, found).is_some())
     }
 
-    /// Finds the lines the hunk leaves: then it was applied before.
+    /// Returns the line at which the file already has the result of the hunk: then it was applied before.
     fn find_applied(&self, hunk: &Hunk) -> Option<usize> {
         let new: Vec<&HunkLine> = hunk.new_lines().collect();
+        // A hunk that only removes lines leaves nothing but context, which proves nothing.
         match locate::locate(&new, &self.found, 0, expected_index(hunk)) {
             Place::At(at, _) if hunk.lines.iter().any(|line| line.kind == LineKind::Add) => Some(at + 1),
             _ => None,
@@ -440,24 +447,25 @@ fn lines_around(found: &[Line<'_>], at: usize) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Returns the 0-based line at which a hunk says it begins; one without old lines names the line before it.
+/// Returns the 0-based line that a hunk names as its first; a hunk without old lines names the line before it.
 fn expected_index(hunk: &Hunk) -> Option<usize> {
     let start = hunk.old_start?;
     let is_insertion = hunk.old_lines().next().is_none();
     Some(if is_insertion { start } else { start.saturating_sub(1) })
 }
 
-/// The new content while it is written.
+/// The new content while it is being written.
 #[derive(Debug, Default)]
 struct Output {
     bytes: Vec<u8>,
     last: Option<Ending>,
-    /// How the last line that ended did: what a line without an ending gets when another follows.
+    /// The ending of the last line that had one. A line without an ending gets it when another line follows.
     usual: Option<Ending>,
 }
 
 impl Output {
     fn push(&mut self, text: &[u8], ending: Ending) {
+        // The line before is no longer the last one, and needs an ending now.
         if self.last == Some(Ending::None) {
             let style = self
                 .usual

@@ -1,4 +1,4 @@
-//! What a patch can fail with, in words made for a model.
+//! The failures of a patch, in words made for a model.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum PatchError {
     Malformed {
         /// The line of the patch.
         patch_line: usize,
-        /// What is wrong with it.
+        /// The defect of that line.
         what: &'static str,
     },
     /// A hunk comes before any file is named.
@@ -55,7 +55,7 @@ pub enum PatchError {
         /// The line of the patch.
         patch_line: usize,
     },
-    /// The file would be as it is.
+    /// The file would stay as it is.
     ChangesNothing {
         /// The file.
         path: String,
@@ -91,16 +91,16 @@ pub enum PatchError {
         path: String,
         /// The line of the patch.
         patch_line: usize,
-        /// What the patch does to the file.
+        /// The kind of change that the patch makes to the file.
         action: Action,
     },
     /// A file to delete has more lines than the patch shows.
     DeletesMore {
         /// The file.
         path: String,
-        /// How many lines the patch shows.
+        /// The number of lines that the patch shows.
         shown: usize,
-        /// How many the file has.
+        /// The number of lines that the file has.
         lines: usize,
     },
     /// The file is not as the hunk has it.
@@ -113,11 +113,11 @@ pub enum PatchError {
         hunk: usize,
         /// The line of the patch.
         patch_line: usize,
-        /// The lines of the file where it fits, the first few.
+        /// The first few lines of the file at which it fits.
         lines: Vec<usize>,
-        /// How many there are.
+        /// The number of all such lines.
         count: usize,
-        /// Whether the hunk says where it belongs.
+        /// Whether the hunk names its line.
         has_numbers: bool,
     },
     /// The hunk overlaps the one before it, or belongs before it.
@@ -128,10 +128,10 @@ pub enum PatchError {
         hunk: usize,
         /// The line of the patch.
         patch_line: usize,
-        /// The line of the file where it belongs.
+        /// The line of the file at which it belongs.
         line: usize,
     },
-    /// The hunk only adds lines, and does not say where.
+    /// The hunk only adds lines, and names no line of the file for them.
     NoPlace {
         /// The file.
         path: String,
@@ -148,9 +148,9 @@ pub enum PatchError {
         hunk: usize,
         /// The line of the patch.
         patch_line: usize,
-        /// The line after which it says they go.
+        /// The line of the file after which the hunk puts them.
         line: usize,
-        /// How many lines the file has.
+        /// The number of lines that the file has.
         lines: usize,
     },
 }
@@ -164,7 +164,7 @@ pub struct Mismatch {
     pub hunk: usize,
     /// The line of the patch that does not fit.
     pub patch_line: usize,
-    /// The line of the file where it was expected, at the place that agrees best with the hunk.
+    /// The line of the file at which it was expected, if the hunk is put at the place that agrees best with it.
     pub line: usize,
     /// The line as the patch has it, quoted.
     pub wanted: String,
@@ -176,7 +176,7 @@ pub struct Mismatch {
     pub around: Vec<(usize, String)>,
     /// The places of the file that come nearest to the hunk.
     pub nearest: Nearest,
-    /// Where the file has the lines that the hunk would leave.
+    /// The line at which the file already has the result of the hunk.
     pub applied_at_line: Option<usize>,
 }
 
@@ -185,7 +185,7 @@ impl PatchError {
         PatchError::Malformed { patch_line, what }
     }
 
-    /// Returns the kind of failure, by what the caller can do next.
+    /// Returns the kind of failure, which decides the next step of the caller.
     pub fn class(&self) -> Class {
         match self {
             PatchError::Binary { .. } | PatchError::NotAFile { .. } => Class::Unsupported,
@@ -216,7 +216,7 @@ impl PatchError {
         }
     }
 
-    /// Says what to do next.
+    /// Returns advice for the next attempt.
     pub fn hint(&self) -> String {
         match self {
             PatchError::NoFiles
@@ -397,7 +397,7 @@ impl fmt::Display for Mismatch {
 }
 
 impl Mismatch {
-    /// Shows what the file has there, and what of it comes nearest to the hunk.
+    /// Shows the line of the file, and the lines nearest to the hunk, or else the lines around it.
     fn fmt_context(&self, f: &mut fmt::Formatter<'_>, found: &str) -> fmt::Result {
         write!(f, "  the file:  {found}")?;
         if !self.nearest.candidates.is_empty() {

@@ -1,4 +1,4 @@
-//! File names as patches write them: after `---` and `+++`, on the `diff --git` line, quoted or with a time behind.
+//! File names as patches write them: after `---` and `+++` or on the `diff --git` line, quoted, or followed by a time.
 
 /// The name after `---` or `+++`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum Name {
 }
 
 impl Name {
-    /// Reads what follows `--- ` or `+++ `.
+    /// Reads the rest of a line after `--- ` or `+++ `.
     pub(super) fn parse(bytes: &[u8]) -> Option<Name> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (path, rest) = match unquote(text) {
@@ -24,6 +24,7 @@ impl Name {
             return Some(Name::Nothing);
         }
         let time = rest.trim();
+        // West of Greenwich, the epoch is on the day before.
         let is_epoch = time.starts_with("1970-01-01") || time.starts_with("1969-12-31");
         (!path.is_empty()).then_some(Name::Path { path, is_epoch })
     }
@@ -50,13 +51,14 @@ pub(super) fn parse_path(bytes: &[u8]) -> Option<String> {
     .filter(|path| !path.is_empty())
 }
 
-/// Reads the two names after `diff --git `, prefixes and all.
+/// Reads the two names after `diff --git `, with their prefixes.
 pub(super) fn parse_git_names(bytes: &[u8]) -> Option<(String, String)> {
     let text = std::str::from_utf8(bytes).ok()?.trim_end();
     if let Some((old, rest)) = unquote(text) {
         let new = rest.strip_prefix(' ')?;
         return Some((old, unquote(new).map_or_else(|| new.to_owned(), |(new, _)| new)));
     }
+    // Git quotes each name on its own, so the second may be quoted and the first not.
     if text.ends_with('"') {
         let at = text.find(" \"")?;
         return Some((text[..at].to_owned(), unquote(&text[at + 1..])?.0));
@@ -64,7 +66,8 @@ pub(super) fn parse_git_names(bytes: &[u8]) -> Option<(String, String)> {
     split_twins(text)
 }
 
-/// Splits `a/x y b/x y` where the names agree; names may hold spaces. Names that differ split only when it is plain where.
+/// Splits `a/x y b/x y` at the space that gives two names which agree, since names may contain spaces. Names that
+/// differ are split only if there is one space.
 fn split_twins(text: &str) -> Option<(String, String)> {
     let cuts = || text.match_indices(' ').map(|(at, _)| (&text[..at], &text[at + 1..]));
     let twins = cuts().find(|(old, new)| bare(old, new).is_some_and(|(old, new)| old == new));
@@ -95,7 +98,7 @@ pub(super) fn strip_git_prefixes<'a>(old: &'a str, new: &'a str) -> Option<(&'a 
         .find_map(|(a, b)| Some((old.strip_prefix(a)?, new.strip_prefix(b)?)))
 }
 
-/// Reads a C-quoted name at the front of `text`; returns it and what follows.
+/// Reads a C-quoted name at the front of `text`; returns the name and the rest of the text.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let inner = text.strip_prefix('"')?;
     let mut bytes = Vec::new();

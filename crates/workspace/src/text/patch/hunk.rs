@@ -1,4 +1,4 @@
-//! Hunks: the `@@` line, and how far the lines below it go when its counts cannot be trusted.
+//! Reads hunks: the `@@` line and the lines below it, whose end has to be found when the counts cannot be trusted.
 
 use super::{Hunk, HunkLine, LineKind, PatchError};
 use crate::text::lines::{Ending, Line};
@@ -16,6 +16,7 @@ struct Numbers {
 pub(super) fn read(lines: &[Line<'_>], at: usize, number: usize) -> Result<(Hunk, usize), PatchError> {
     let numbers = parse_numbers(lines[at].text);
     let counted = numbers.and_then(|numbers| end_by_count(lines, at + 1, numbers));
+    // Models miscount; then the looks of the lines decide.
     let end = match counted {
         Some(end) => end,
         None => end_by_looks(lines, at + 1)?,
@@ -52,7 +53,7 @@ fn parse_range(range: &str) -> Option<(usize, usize)> {
     Some((start.parse().ok()?, count.parse().ok()?))
 }
 
-/// Goes as far as the counts say; `None` when the lines do not bear them out.
+/// Returns the end of the hunk by its counts; `None` if the lines contradict the counts.
 fn end_by_count(lines: &[Line<'_>], from: usize, numbers: Numbers) -> Option<usize> {
     let (mut old, mut new) = (numbers.old_count, numbers.new_count);
     let mut at = from;
@@ -68,6 +69,8 @@ fn end_by_count(lines: &[Line<'_>], from: usize, numbers: Numbers) -> Option<usi
     if lines.get(at).is_some_and(|line| line.text.starts_with(b"\\")) {
         at += 1;
     }
+    // A further line of a hunk shows that the counts are too small. Blank lines before it prove nothing: they may be
+    // prose.
     let next = lines[at..]
         .iter()
         .position(|line| !line.text.is_empty())
@@ -76,10 +79,11 @@ fn end_by_count(lines: &[Line<'_>], from: usize, numbers: Numbers) -> Option<usi
     (!goes_on).then_some(at)
 }
 
-/// Goes as far as lines look like those of a hunk; blank ones at the end belong to no one.
+/// Returns the end of the hunk by the looks of its lines; blank lines at the end do not belong to it.
 fn end_by_looks(lines: &[Line<'_>], from: usize) -> Result<usize, PatchError> {
     let ends = |at: &usize| prefix(&lines[*at]).is_none() || is_boundary(lines, *at);
     let stop = (from..lines.len()).find(ends).unwrap_or(lines.len());
+    // A line that lost its prefix must not end the hunk: the changes after it would be lost without a word.
     if let Some(line) = lines
         .get(stop)
         .filter(|_| !is_boundary(lines, stop) && changes_follow(lines, stop))
@@ -97,7 +101,7 @@ fn end_by_looks(lines: &[Line<'_>], from: usize) -> Result<usize, PatchError> {
     Ok(stop - blank)
 }
 
-/// Returns whether `+` or `-` lines come before the next header: then the line at `from` lost its prefix.
+/// Returns whether `+` or `-` lines come before the next header, which shows that the line at `from` lost its prefix.
 fn changes_follow(lines: &[Line<'_>], from: usize) -> bool {
     let rest = (from + 1..lines.len()).take_while(|at| !is_boundary(lines, *at));
     rest.into_iter()
@@ -111,6 +115,7 @@ enum Prefix {
 
 fn prefix(line: &Line<'_>) -> Option<Prefix> {
     match line.text.first() {
+        // An empty line is a blank context line that lost its space, as models and editors write it.
         None | Some(b' ') => Some(Prefix::Line(LineKind::Context)),
         Some(b'-') => Some(Prefix::Line(LineKind::Remove)),
         Some(b'+') => Some(Prefix::Line(LineKind::Add)),
@@ -132,7 +137,7 @@ pub(super) fn is_file_header(lines: &[Line<'_>], at: usize) -> bool {
     lines[at].text.starts_with(b"--- ") && next_is_new
 }
 
-/// Returns whether the `-- ` and version that `git format-patch` ends with are here.
+/// Returns whether the `-- ` and the version are here with which `git format-patch` ends.
 fn is_signature(lines: &[Line<'_>], at: usize) -> bool {
     let is_version = |line: &Line<'_>| line.text.first().is_none_or(u8::is_ascii_digit);
     matches!(lines[at].text, b"-- " | b"--") && lines.get(at + 1).is_none_or(is_version)
@@ -173,6 +178,7 @@ fn read_line(line: &Line<'_>, kind: LineKind, at: usize) -> HunkLine {
 
 fn end_without_newline(last: Option<&mut HunkLine>, at: usize) -> Result<(), PatchError> {
     let line = last.ok_or_else(|| PatchError::malformed(at + 1, "\"\\ No newline\" follows no line"))?;
+    // Without its `\n`, the `\r` is content of the line.
     if line.ending == Ending::CrLf {
         line.text.push(b'\r');
     }

@@ -1,4 +1,4 @@
-//! Finds where the old lines of a hunk are in a file, in time linear in both.
+//! Finds the place of the old lines of a hunk in a file, in time linear in both.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use crate::text::lines::{Ending, Line};
 /// How well lines agree with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// To the byte.
+    /// They agree to the byte.
     Exact,
-    /// But for line endings.
+    /// They agree except for line endings.
     Loose,
 }
 
-/// Where a hunk may go.
+/// The place of a hunk in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// One place, better than all others.
     At(usize, Fit),
-    /// Several, equally good; the 0-based lines of the first few, and how many.
+    /// Several places, equally good: the 0-based lines of the first few, and the number of all.
     Ambiguous(Vec<usize>, usize),
-    /// None at or after the floor, but one before it.
+    /// No place at or after the floor, but one before it.
     Passed(usize),
-    /// None at all.
+    /// No place at all.
     Nowhere,
 }
 
@@ -53,14 +53,16 @@ pub(super) fn fit(old: &[&HunkLine], file: &[Line<'_>], at: usize) -> Option<Fit
     Some(worst)
 }
 
-/// Finds the place at or after `floor` nearest to `guess`; without a guess, the only one.
+/// Finds the place at or after `floor` that is nearest to `guess`; without a guess, there must be only one.
 pub(super) fn locate(old: &[&HunkLine], file: &[Line<'_>], floor: usize, guess: Option<usize>) -> Place {
+    // The usual case needs no search: the hunk fits at the line that it names.
     if let Some(at) = guess.filter(|at| *at >= floor && fit(old, file, *at) == Some(Fit::Exact)) {
         return Place::At(at, Fit::Exact);
     }
     let fits = |at: usize| fit(old, file, at).map(|fit| (at, fit));
     let all: Vec<(usize, Fit)> = occurrences(old, file).into_iter().filter_map(fits).collect();
     let ahead = || all.iter().filter(|(at, _)| *at >= floor);
+    // A place that agrees to the byte wins over one that is nearer but differs in line endings.
     let fit = if ahead().any(|(_, fit)| *fit == Fit::Exact) {
         Fit::Exact
     } else {
@@ -92,6 +94,7 @@ fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
     if old.is_empty() || old.len() > file.len() {
         return Vec::new();
     }
+    // Each distinct line of the hunk gets a number, so that two lines compare in constant time.
     let mut ids: HashMap<&[u8], usize> = HashMap::new();
     let pattern: Vec<usize> = old
         .iter()
@@ -104,7 +107,9 @@ fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut matched = 0;
     for (index, line) in file.iter().enumerate() {
+        // 0 is the number of no line of the hunk.
         let id = ids.get(line.text).copied().unwrap_or(0);
+        // After a whole match, too, the search goes on with the longest border: places may overlap.
         while matched > 0 && (matched == pattern.len() || pattern[matched] != id) {
             matched = fallback[matched - 1];
         }
@@ -118,7 +123,7 @@ fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
     found
 }
 
-/// Returns for each prefix the length of its longest border.
+/// Returns for each prefix the length of its longest border, the longest shorter prefix that also ends it.
 fn fallbacks(pattern: &[usize]) -> Vec<usize> {
     let mut borders = vec![0; pattern.len()];
     let mut length = 0;

@@ -9,8 +9,8 @@ use crate::text::lines::{self, Ending, Line};
 
 /// Reads a patch.
 ///
-/// Lines that belong to no file (prose, code fences, mail headers) are passed over. Fails as [`PatchError`] when no
-/// file is named, when a line inside a hunk cannot be one, and for what Garret does not apply: binary patches,
+/// Lines that belong to no file (prose, code fences, mail headers) are passed over. Fails as [`PatchError`] if no file
+/// is named, if a line inside a hunk cannot be one, and for patches that Garret does not apply: binary patches,
 /// combined diffs, links, other formats.
 pub fn parse(diff: &[u8]) -> Result<Patch, PatchError> {
     let mut parser = Parser {
@@ -31,9 +31,11 @@ pub fn parse(diff: &[u8]) -> Result<Patch, PatchError> {
     })
 }
 
-/// Splits the patch. Where every line ends in `\r\n`, headers too, that is how the patch travelled, not what it says.
+/// Splits the patch into lines.
 fn split(diff: &[u8]) -> Vec<Line<'_>> {
     let mut all: Vec<Line<'_>> = lines::split(diff).collect();
+    // If every line ends in `\r\n`, headers too, the endings come from the transport of the patch and not from the
+    // file.
     if all.iter().all(|line| line.ending != Ending::Lf) {
         all.iter_mut()
             .filter(|line| line.ending == Ending::CrLf)
@@ -128,6 +130,7 @@ impl<'a> Parser<'a> {
     fn take_names(&mut self) -> Result<(), PatchError> {
         let old = self.name_at(self.at, b"--- ")?;
         let new = self.name_at(self.at + 1, b"+++ ")?;
+        // A `diff --git` line has opened a section already, unless the names belong to another file.
         let continues = |section: &Section| {
             section.is_git && section.old.is_none() && section.hunks.is_empty() && section.moves_from(&old)
         };
@@ -155,14 +158,16 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Takes what git says between `diff --git` and the first hunk, and passes over anything else.
+    /// Reads a header line of git between `diff --git` and the first hunk, and passes over any other line.
     fn take_git_header(&mut self, text: &[u8]) -> Result<(), PatchError> {
         let patch_line = self.at + 1;
+        // `diff -r` announces a binary file by this line alone, without a header that names the file.
         if text.starts_with(b"Binary files ") && text.ends_with(b" differ") && self.current.is_none() {
             return Err(PatchError::Binary {
                 path: lines::show(text, 200),
             });
         }
+        // After a hunk, a line that looks like a header is prose.
         let Some(section) = self.current.as_mut().filter(|section| section.hunks.is_empty()) else {
             return Ok(());
         };
@@ -197,13 +202,14 @@ fn parse_mode(text: &[u8], patch_line: usize) -> Result<u32, PatchError> {
     mode.ok_or_else(|| PatchError::malformed(patch_line, "the mode is not an octal number"))
 }
 
-/// Joins two parts that change the same file in place; any other pair that shares a name contradicts itself.
+/// Joins parts that change the same file in place; any other two parts that share a name contradict each other.
 fn merge(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchError> {
     let mut merged: Vec<FilePatch> = Vec::with_capacity(files.len());
+    // Old and new names are looked up apart: a renamed file leaves its old name free for another part.
     let mut sources: HashMap<String, usize> = HashMap::new();
     let mut targets: HashMap<String, usize> = HashMap::new();
     for file in files {
-        // A copy leaves its source alone.
+        // A copy leaves its source alone, so another part may change it.
         let source = file.old_path.clone().filter(|_| file.action != Action::Copy);
         let taken = |names: &HashMap<String, usize>, name: &Option<String>| names.get(name.as_ref()?).copied();
         if let Some(twin) = taken(&sources, &source).or(taken(&targets, &file.new_path)) {

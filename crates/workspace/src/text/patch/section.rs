@@ -1,4 +1,4 @@
-//! One file's part of a patch while it is read: what the headers said, and what that comes to.
+//! The part of a patch for one file while it is read: its headers and hunks, and the change that they describe.
 
 use super::header::{Name, strip_git_prefixes};
 use super::{Action, FilePatch, Hunk, PatchError};
@@ -7,7 +7,7 @@ use super::{Action, FilePatch, Hunk, PatchError};
 #[derive(Debug, Default)]
 pub(super) struct Section {
     pub(super) patch_line: usize,
-    /// The names of the `diff --git` line, prefixes and all.
+    /// The names of the `diff --git` line, with their prefixes.
     pub(super) git_names: Option<(String, String)>,
     pub(super) is_git: bool,
     pub(super) old: Option<Name>,
@@ -25,7 +25,7 @@ const FILE_TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 
 impl Section {
-    /// Decides what the headers come to.
+    /// Derives the kind of change and the names from the headers, and refuses headers that contradict each other.
     pub(super) fn finish(self) -> Result<FilePatch, PatchError> {
         let action = self.action()?;
         let (old_path, new_path) = self.paths(action);
@@ -53,8 +53,9 @@ impl Section {
         })
     }
 
-    /// Whether a `---` line of this name belongs here: a rename or copy is whole without one, so another name begins another file.
+    /// Returns whether a `---` line of this name belongs to this section.
     pub(super) fn moves_from(&self, old: &Name) -> bool {
+        // A rename or copy is complete without a `---` line, so another name begins another file.
         match (self.rename.0.as_ref().or(self.copy.0.as_ref()), old) {
             (Some(from), Name::Path { path, .. }) => path == from || path.ends_with(&format!("/{from}")),
             (Some(_), Name::Nothing) => false,
@@ -88,8 +89,9 @@ impl Section {
         }
     }
 
-    /// `diff -N` writes the epoch as the time of a file that is not there.
+    /// Returns whether the file did not exist before: `diff -N` writes the epoch as the time of an absent file.
     fn is_absent_before(&self) -> bool {
+        // A file that exists may have that time, too, so the hunks must agree.
         let is_epoch = self.old.as_ref().is_some_and(Name::is_epoch);
         is_epoch
             && self
@@ -120,10 +122,13 @@ impl Section {
         let (old, new) = (name(&self.old), name(&self.new));
         match &self.git_names {
             Some((git_old, git_new)) => {
+                // The prefixes of the `diff --git` line are those of the `---` and `+++` lines, too.
                 let is_prefixed = strip_git_prefixes(git_old, git_new).is_some();
                 let strip = |path: String| {
                     if is_prefixed { strip_component(path) } else { path }
                 };
+                // The `diff --git` line has two names even if the file is created or deleted, so the other lines come
+                // first.
                 let from_git = self.old.is_none() && self.new.is_none();
                 let old = old.or_else(|| from_git.then(|| git_old.clone()));
                 let new = new.or_else(|| from_git.then(|| git_new.clone()));
@@ -140,6 +145,7 @@ impl Section {
         if self.mode.is_some_and(|mode| !matches!(mode & FILE_TYPE, REGULAR | 0)) {
             return Err(PatchError::NotAFile { path: path.to_owned() });
         }
+        // Each of these is a change even without a hunk.
         let says_enough =
             self.is_new || self.is_deleted || self.rename.0.is_some() || self.copy.0.is_some() || self.mode.is_some();
         if self.hunks.is_empty() && !says_enough {
@@ -161,7 +167,8 @@ fn strip_component(path: String) -> String {
     path.split_once('/').map_or(path.clone(), |(_, rest)| rest.to_owned())
 }
 
-/// Without a `diff --git` line only `a/` and `b/` are known to be prefixes, and only as a pair.
+/// Takes `a/` and `b/` off the names. Without a `diff --git` line only these are known to be prefixes, and only as a
+/// pair.
 fn strip_usual_prefixes(old: Option<String>, new: Option<String>) -> (Option<String>, Option<String>) {
     let stripped = |path: &Option<String>, prefix: &str| match path {
         None => Some(None),

@@ -1,4 +1,4 @@
-//! Each promise of the patch reader and patcher, and what a model reads when one cannot be kept.
+//! Each promise of the patch reader and patcher, and the text that a model reads when one cannot be kept.
 
 use super::*;
 use crate::text::Class;
@@ -19,7 +19,7 @@ fn refuse(original: Option<&str>, diff: &str) -> PatchError {
     }
 }
 
-/// What a model reads: the message, then the hint.
+/// Returns the text that a model reads: the message, then the hint.
 fn said(original: &str, diff: &str) -> String {
     let error = refuse(Some(original), diff);
     format!("{error}\n=> {}", error.hint())
