@@ -13,8 +13,8 @@ use crate::progress;
 #[derive(Debug)]
 struct Terminal;
 
-/// Returns the approver that asks the person at the terminal; `None` without a terminal: an operation that needs approval is
-/// refused then.
+/// Returns the approver that asks the person at the terminal; `None` without a terminal: an operation that needs
+/// approval is refused then.
 pub(crate) fn terminal() -> Option<Arc<dyn Approver>> {
     let is_there = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     is_there.then(|| Arc::new(Terminal) as Arc<dyn Approver>)
@@ -65,6 +65,7 @@ fn command(request: &ApprovalRequest) -> String {
 
 fn read_answer(question: &str) -> Approval {
     progress::stop();
+    // Held until the answer, so that no other thread prints into the question.
     let mut stderr = std::io::stderr().lock();
     loop {
         let mut line = String::new();

@@ -244,8 +244,8 @@ impl Command {
         }
     }
 
-    /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads from a
-    /// person.
+    /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads
+    /// from a person.
     pub(crate) fn progress_label(&self, global: &Global) -> Option<&'static str> {
         let shows_own = matches!(
             self,

@@ -21,8 +21,9 @@ pub(crate) enum Choice {
     },
 }
 
-/// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. The part after an
-/// `@` is a point, unless the whole text is configured. A text that looks like a path is never a name, whatever is configured.
+/// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. The part
+/// after an `@` is a point, unless the whole text is configured. A text that looks like a path is never a name,
+/// whatever is configured.
 pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
     let is_configured =
         |name: &str| may_be_name(name) && config.is_some_and(|config| config.workspaces.contains_key(name));
@@ -148,8 +149,8 @@ pub(crate) fn one_of(flag: Option<&str>, argument: Option<&str>) -> Result<Optio
     }
 }
 
-/// Returns the name of a workspace of the home and the argument after the name. With `-w`, the first argument is already the one
-/// after the name.
+/// Returns the name of a workspace of the home and the argument after the name. With `-w`, the first argument is
+/// already the one after the name.
 pub(crate) fn name_and_rest<'a>(
     flag: Option<&'a str>,
     first: Option<&'a str>,

@@ -1,7 +1,7 @@
 //! Finding and reading `garret.toml`.
 //!
-//! A file given by `--config` is the user's word. A file that is merely found may be anybody's: it must belong to the user or to root, and
-//! `trust` says how far it counts.
+//! A file given by `--config` is the user's word. A file that is merely found may be anybody's: it must belong to the
+//! user or to root, and `trust` says how far it counts.
 
 #![allow(
     clippy::disallowed_methods,
@@ -68,7 +68,8 @@ impl ConfigFile {
     }
 }
 
-/// Returns the globs that match the file at `path`, and each link that leads to it, within the workspace on `directory`.
+/// Returns the globs that match the file at `path`, and each link that leads to it, within the workspace on
+/// `directory`.
 pub(crate) fn globs_within(path: &Path, directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else {
         return Vec::new();
@@ -100,8 +101,8 @@ fn glob_of(path: &str) -> String {
         .collect()
 }
 
-/// Returns the links on the way to `path` and the file at its end, each by a path without links. A change to any of them changes
-/// the file that `path` leads to.
+/// Returns the links on the way to `path` and the file at its end, each by a path without links. A change to any of
+/// them changes the file that `path` leads to.
 fn way_to(path: &Path) -> Vec<PathBuf> {
     let Ok(path) = std::path::absolute(path) else {
         return Vec::new();
@@ -131,7 +132,8 @@ fn way_to(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Loads the given configuration file, or the nearest `garret.toml` in the current directory or above it, if there is one.
+/// Loads the given configuration file, or the nearest `garret.toml` in the current directory or above it, if there is
+/// one.
 pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
     match given {
         Some(path) => load_given(path).map(Some),
@@ -215,8 +217,8 @@ fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
     parse(path, shown, text)
 }
 
-/// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Returns it with the
-/// metadata of the open file.
+/// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Returns it with
+/// the metadata of the open file.
 pub(crate) fn open_unfollowed(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
@@ -235,8 +237,8 @@ fn owner_problem(owner: u32, mode: u32, user: u32) -> Option<&'static str> {
     if owner != user && owner != 0 {
         return Some("belongs to another user");
     }
-    // A group may be able to write the file: many systems make files so by default, and settings that grant more than the defaults
-    // count only with the content that the user trusted.
+    // A group may be able to write the file: many systems make files so by default, and settings that grant more than
+    // the defaults count only with the content that the user trusted.
     (mode & WORLD_WRITABLE != 0).then_some("can be written by every user")
 }
 
@@ -318,8 +320,8 @@ pub(crate) fn local_directory(config: &WorkspaceConfig, base: &Path) -> Option<P
 
 /// Whether the directory of a workspace lies outside of `base`, with all links followed.
 pub(crate) fn leads_outside(config: &WorkspaceConfig, base: &Path) -> bool {
-    // Opening checks the handle again, because a link may be swapped in between. This check comes before that, so that the error
-    // names the file and nothing outside is touched.
+    // Opening checks the handle again, because a link may be swapped in between. This check comes before that, so that
+    // the error names the file and nothing outside is touched.
     let own = local_directory(config, base).and_then(|directory| directory.canonicalize().ok());
     match (own, base.canonicalize()) {
         (Some(own), Ok(base)) => !own.starts_with(base),

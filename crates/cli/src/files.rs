@@ -19,8 +19,8 @@ const FILE_ENDINGS: [&str; 18] = [
     "zip", "zst",
 ];
 
-/// Returns the directory for an export of plain files. Refuses a name that looks like an archive, unless a directory of that name
-/// exists.
+/// Returns the directory for an export of plain files. Refuses a name that looks like an archive, unless a directory of
+/// that name exists.
 pub(crate) fn target_directory(place: &str) -> Result<PathBuf> {
     let path = Path::new(place);
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());

@@ -1,4 +1,5 @@
-//! The directory of the home: the option, the environment and the defaults that name it, in the order in which they count.
+//! The directory of the home: the option, the environment and the defaults that name it, in the order in which they
+//! count.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
 //! Files of this machine that go into a workspace, and files of a workspace that are written onto this machine.
 //!
-//! The user chose the files of this machine, so a link that the command names is followed. The files of a workspace were written
-//! by others: nothing is written through a link, and no file is replaced unless the user asks for it.
+//! The user chose the files of this machine, so a link that the command names is followed. The files of a workspace
+//! were written by others: nothing is written through a link, and no file is replaced unless the user asks for it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -36,6 +36,7 @@ pub(crate) struct HostTree {
 impl HostTree {
     /// Adds the file or directory `source`, with everything below it, to go to `path` of the workspace.
     pub(crate) fn add(&mut self, source: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
+        // Follows a link, because the user named it; links below it stay links.
         let metadata = std::fs::metadata(source).map_err(|error| failed(source, "read", &error))?;
         self.add_entry(source, path, &metadata, counter)
     }
@@ -188,8 +189,8 @@ pub(crate) fn is_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Refuses a destination that is taken: for a directory, by anything but a directory; for a file, by a directory, or by anything
-/// unless `may_replace`. A link is not followed.
+/// Refuses a destination that is taken: for a directory, by anything but a directory; for a file, by a directory, or by
+/// anything unless `may_replace`. A link is not followed.
 pub(crate) fn check_free(place: &Path, is_for_directory: bool, may_replace: bool) -> Result<()> {
     let Ok(there) = place.symlink_metadata() else {
         return Ok(());
@@ -233,8 +234,8 @@ impl NewFile {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        // In the directory of the destination, because a rename cannot leave a filesystem. The umask limits the permissions, as
-        // for a file that any other program makes.
+        // In the directory of the destination, because a rename cannot leave a filesystem. The umask limits the
+        // permissions, as for a file that any other program makes.
         let made = tempfile::Builder::new()
             .prefix(".garret-")
             .permissions(Permissions::from_mode(0o666))

@@ -1,7 +1,7 @@
 //! Content and JSON from an argument, from standard input or from a file, byte for byte.
 //!
-//! A write may be larger than memory. Standard input that is a regular file is read in place. Other input of more than a few
-//! MiB goes to a temporary file without a name, which disappears with the process.
+//! A write may be larger than memory. Standard input that is a regular file is read in place. Other input of more than
+//! a few MiB goes to a temporary file without a name, which disappears with the process.
 
 #![allow(
     clippy::disallowed_methods,
@@ -76,8 +76,8 @@ fn standard_input() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Standard input, piece by piece, for a command that reads it. Nothing is read before the command asks for the first piece, and
-/// then no more than a piece ahead.
+/// Standard input, piece by piece, for a command that reads it. Nothing is read before the command asks for the first
+/// piece, and then no more than a piece ahead.
 #[derive(Clone, Default)]
 pub(crate) struct StandardInput {
     shared: Arc<SharedInput>,

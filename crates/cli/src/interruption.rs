@@ -1,4 +1,5 @@
-//! Interruption of a command: by Ctrl-C, by a signal that asks this program to end, or because the reader of its output is gone.
+//! Interruption of a command: by Ctrl-C, by a signal that asks this program to end, or because the reader of its output
+//! is gone.
 //!
 //! It is enough to drop the work: a command that nobody waits for is ended, and none of its changes are kept.
 

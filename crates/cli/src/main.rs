@@ -1,7 +1,8 @@
 //! The command line of Garret: arguments in, text or JSON out.
 //!
-//! The only crate that prints, reads the environment or asks a person. Each command is one file in `commands/`; it opens a workspace by
-//! way of [`session::Session`], does one operation, and returns a [`output::Report`], which is printed here and nowhere else.
+//! The only crate that prints, reads the environment or asks a person. Each command is one file in `commands/`; it
+//! opens a workspace by way of [`session::Session`], does one operation, and returns a [`output::Report`], which is
+//! printed here and nowhere else.
 
 #![allow(clippy::disallowed_methods, reason = "the command line reads its arguments")]
 
@@ -39,8 +40,8 @@ use crate::output::{Failure, Format};
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// How long the program waits at its end for files of a command that are deleted in the background. A command decides how long that takes;
-/// the rest is deleted when the workspace is opened again.
+/// How long the program waits at its end for files of a command that are deleted in the background. A command decides
+/// how long that takes; the rest is deleted when the workspace is opened again.
 const DELETING_WAIT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
@@ -92,8 +93,8 @@ async fn run(cli: Cli) -> output::Outcome {
 
 /// Raises the limit of open files as far as the system allows.
 fn allow_many_open_files() {
-    // A change to many directories holds a handle for each of them until it is done. The usual limit is low only for the sake of
-    // programs that cannot deal with more.
+    // A change to many directories holds a handle for each of them until it is done. The usual limit is low only for
+    // the sake of programs that cannot deal with more.
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -103,8 +104,8 @@ fn allow_many_open_files() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Extends the umask so that other users cannot write the files that this program makes. Modes that are set explicitly, such as
-/// those of files in a workspace, are not affected.
+/// Extends the umask so that other users cannot write the files that this program makes. Modes that are set explicitly,
+/// such as those of files in a workspace, are not affected.
 fn keep_others_from_writing() {
     let for_others = Mode::WGRP | Mode::WOTH;
     // The umask can only be read by setting it.

@@ -4,8 +4,8 @@
 //! object. A reader that goes away early (`garret ls | head -1`) is no error. Output that cannot be written for another
 //! reason, such as a full disk, is one.
 //!
-//! Text for a terminal is escaped here, whatever its source. Only coloured text arrives escaped: `render::painted` escapes
-//! it before it adds the colour.
+//! Text for a terminal is escaped here, whatever its source. Only coloured text arrives escaped: `render::painted`
+//! escapes it before it adds the colour.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
@@ -89,8 +89,8 @@ impl Report {
         }
     }
 
-    /// Reports the answer of a tool for a command that is not `call`. Its user does not know the tool, so an error is put into
-    /// the words of the command line.
+    /// Reports the answer of a tool for a command that is not `call`. Its user does not know the tool, so an error is
+    /// put into the words of the command line.
     pub(crate) fn answer_for_a_person(answer: Answer) -> Self {
         match answer.error {
             Some(error) => Self::answer(Answer::of_error(wording::for_a_person(error))),
@@ -106,8 +106,8 @@ impl Report {
         }
     }
 
-    /// Reports an operation that was not done, with details that are worth reading: `text` and `data` are printed as a result,
-    /// beside the error.
+    /// Reports an operation that was not done, with details that are worth reading: `text` and `data` are printed as a
+    /// result, beside the error.
     pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
         let reason = error.to_json();
         let object = move |text| json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
@@ -343,7 +343,9 @@ fn put_note(text: &str, code: u8) -> u8 {
 
 fn put_object(object: &Value, code: u8) -> u8 {
     match object {
+        // A raw or silent report has no object: its output was written already.
         Value::Null => code,
+        // Escaped in the way of JSON, so that the output can still be parsed.
         object if std::io::stdout().is_terminal() => put_out(
             &[terminal::escape_json(&object.to_string()).as_bytes(), b"\n"],
             None,
@@ -353,8 +355,8 @@ fn put_object(object: &Value, code: u8) -> u8 {
     }
 }
 
-/// Writes to standard output. Returns `code`, or the code of a failure if this output was lost, or if earlier output was lost
-/// for the reason `before`.
+/// Writes to standard output. Returns `code`, or the code of a failure if this output was lost, or if earlier output
+/// was lost for the reason `before`.
 fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
     let written = write_all(std::io::stdout().lock(), parts);
     match before.or_else(|| written.err().and_then(lost)) {
@@ -363,7 +365,8 @@ fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
     }
 }
 
-/// Prints the parser's error for a wrong command line. The error quotes the arguments, so it is escaped as every note is.
+/// Prints the parser's error for a wrong command line. The error quotes the arguments, so it is escaped as every note
+/// is.
 pub(crate) fn print_usage_error(text: &str, code: u8) -> ExitCode {
     ExitCode::from(put_note(text, code))
 }

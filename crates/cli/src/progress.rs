@@ -1,4 +1,5 @@
-//! The progress line of long work: one line on standard error, drawn only on a terminal and cleared when the work is done.
+//! The progress line of long work: one line on standard error, drawn only on a terminal and cleared when the work is
+//! done.
 
 #![allow(
     clippy::disallowed_methods,
@@ -159,6 +160,7 @@ fn put(text: &str) {
 impl Shared {
     fn draw(&self, turn: usize) {
         let _turn = drawing();
+        // Checked under the lock, so that nothing is drawn after `stop` has returned.
         let gives_way = SPECIAL.load(Ordering::Acquire) > 0 || IS_STOPPED.load(Ordering::Acquire);
         if !(self.is_general && gives_way) {
             IS_DRAWN.store(true, Ordering::Release);

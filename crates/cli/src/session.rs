@@ -72,6 +72,7 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
     std::fs::OpenOptions::new()
         .create(true)
         .append(true)
+        // Events name paths, which other users of the machine need not see.
         .mode(0o600)
         .open(file)
         .map_err(|_| {
@@ -142,7 +143,8 @@ impl Session {
         &self.global
     }
 
-    /// Returns the program with the options that chose the home and the workspace, for a command line that the user can type.
+    /// Returns the program with the options that chose the home and the workspace, for a command line that the user can
+    /// type.
     pub(crate) fn typed_program(&self) -> String {
         let Global {
             workspace,
@@ -234,6 +236,7 @@ impl Session {
         let mut chosen = self.chosen_by_option().await?;
         chosen.check_declares(&["fs"])?;
         chosen.go_to(point)?;
+        // No history is kept of a workspace that contains the home, so it has no earlier points.
         if chosen.holds_home && chosen.point.is_some() {
             return Err(home::inside().into());
         }
@@ -294,8 +297,8 @@ impl Session {
         let Some(text) = text else {
             return match &self.global.config {
                 None => Chosen::directory("."),
-                // The current directory does not have the policy of that file: to open it would silently drop the rules that the
-                // user asked for.
+                // The current directory does not have the policy of that file: to open it would silently drop the rules
+                // that the user asked for.
                 Some(path) => Err(Failure::usage(config_file::load_given(path).err().unwrap_or_else(
                     || {
                         Error::invalid("--config is given, but no workspace of that file is chosen")
@@ -351,7 +354,8 @@ impl Session {
         Ok(found.map(|file| ConfigFile { is_trusted, ..file }))
     }
 
-    /// Refuses a name for a new workspace of the home that a found file has for another one: `-w` would be an error for both.
+    /// Refuses a name for a new workspace of the home that a found file has for another one: `-w` would be an error for
+    /// both.
     pub(crate) fn check_unconfigured(&self, name: &str) -> Result<(), Failure> {
         // A file that cannot be read keeps nobody from making a workspace.
         let file = config_file::load_found().ok().flatten();
@@ -399,7 +403,8 @@ impl Session {
         }
     }
 
-    /// Returns the chosen workspace as the home knows it, without opening its files; `None` if the home does not know it.
+    /// Returns the chosen workspace as the home knows it, without opening its files; `None` if the home does not know
+    /// it.
     pub(crate) async fn history_in_home(&self) -> Result<Option<DepotWorkspace>, Failure> {
         if !self.home.as_ref().is_some_and(HomeChoice::is_made) {
             return Ok(None);
@@ -603,8 +608,8 @@ impl Chosen {
         }
     }
 
-    /// Withdraws `shell` and `code` if a file that is not trusted declares them and the user did not ask for them. Returns a note
-    /// that says so.
+    /// Withdraws `shell` and `code` if a file that is not trusted declares them and the user did not ask for them.
+    /// Returns a note that says so.
     pub(crate) fn withhold(&mut self, is_shell_asked: bool, is_code_asked: bool) -> Option<String> {
         // Withdrawn and not refused: the options `--shell` and `--code` say the same, and their absence is an answer.
         let file = self.file.as_ref().filter(|file| !file.is_trusted)?;
@@ -629,7 +634,8 @@ impl Chosen {
         })
     }
 
-    /// Refuses every mutation from now on. Commands are not offered if their sandbox cannot enforce that; the note says so.
+    /// Refuses every mutation from now on. Commands are not offered if their sandbox cannot enforce that; the note says
+    /// so.
     pub(crate) fn make_read_only(&mut self) -> Option<String> {
         self.restriction.read_only = true;
         let shell = &mut self.config.capabilities.shell;
@@ -709,8 +715,8 @@ impl Chosen {
         }
     }
 
-    /// Makes the failure for an error of opening. A wrong configuration is wrong usage, and the error names its file; a workspace
-    /// that cannot be reached is a plain failure.
+    /// Makes the failure for an error of opening. A wrong configuration is wrong usage, and the error names its file; a
+    /// workspace that cannot be reached is a plain failure.
     fn opening(&self, error: Error) -> Failure {
         match (error.kind(), &self.file) {
             (ErrorKind::Invalid, Some(file)) => Failure::usage(file.blame(&self.name, error)),

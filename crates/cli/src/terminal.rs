@@ -1,7 +1,8 @@
 //! Output for a terminal: colour, and text without anything that the terminal would obey.
 //!
-//! Names, configuration, patterns and the content of files may hold control characters, with which a terminal can be made to hide lines
-//! or to type for its user. On a terminal they are shown escaped. The output of a command of `garret run` is not changed.
+//! Names, configuration, patterns and the content of files may hold control characters, with which a terminal can be
+//! made to hide lines or to type for its user. On a terminal they are shown escaped. The output of a command of `garret
+//! run` is not changed.
 
 #![allow(
     clippy::disallowed_methods,

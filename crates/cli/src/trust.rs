@@ -1,8 +1,8 @@
 //! The `garret.toml` files that the user trusts, remembered in the home by their path and content.
 //!
-//! Each file has a record of its own, named after a hash of the path, so that two processes never write one record for different
-//! files. The content is kept, too, so that later changes can be shown. The home is hidden from every workspace that contains it,
-//! so no tool and no command reaches a record.
+//! Each file has a record of its own, named after a hash of the path, so that two processes never write one record for
+//! different files. The content is kept, too, so that later changes can be shown. The home is hidden from every
+//! workspace that contains it, so no tool and no command reaches a record.
 
 #![allow(
     clippy::disallowed_methods,
@@ -173,8 +173,9 @@ fn damaged() -> Error {
     .hint("remove the folder `trust` of the home, and trust your files again")
 }
 
-/// Decides whether a found file counts in full. A file is trusted if its record has its content. It is an error if the user trusted
-/// rules for `text` and other rules would take their place: the file changed, it is gone, or a nearer one hides it.
+/// Decides whether a found file counts in full. A file is trusted if its record has its content. It is an error if the
+/// user trusted rules for `text` and other rules would take their place: the file changed, it is gone, or a nearer one
+/// hides it.
 pub(crate) fn is_trusted(
     found: Option<&ConfigFile>,
     candidates: &[PathBuf],

@@ -79,8 +79,8 @@ fn name_missing_place(error: &clap::Error, text: String) -> String {
     if !is_missing_one {
         return text;
     }
-    // The last argument is the destination. The parser takes a single argument for that one and reports the first as missing, but
-    // a user who gives one argument has left out the last.
+    // The last argument is the destination. The parser takes a single argument for that one and reports the first as
+    // missing, but a user who gives one argument has left out the last.
     match () {
         () if text.contains("Usage: garret get ") => text.replacen("  <PATH>...", "  <LOCAL>", 1),
         () if text.contains("Usage: garret put ") => text.replacen("  <LOCAL>...", "  <PATH>", 1),

@@ -1,7 +1,7 @@
 //! Translates the errors of the layers below into the words of the command line.
 //!
-//! Errors are made once for all doors, and name the arguments of tools. The user of a command knows its options instead. Only
-//! whole phrases of hints are replaced: a message may quote a file, and a quote must stay unchanged.
+//! Errors are made once for all doors, and name the arguments of tools. The user of a command knows its options
+//! instead. Only whole phrases of hints are replaced: a message may quote a file, and a quote must stay unchanged.
 
 use garret::Error;
 

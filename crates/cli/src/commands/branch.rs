@@ -56,8 +56,8 @@ enum Action {
 }
 
 impl Action {
-    /// Returns the capabilities of which the workspace must declare one. Commands make branches without `snapshot`, so a user who may run
-    /// commands may also list and delete these branches.
+    /// Returns the capabilities of which the workspace must declare one. Commands make branches without `snapshot`, so
+    /// a user who may run commands may also list and delete these branches.
     fn capabilities(&self) -> &'static [&'static str] {
         match self {
             Self::List { .. } => &["snapshot", "shell", "code"],
@@ -79,6 +79,7 @@ impl Branch {
         match &self.action {
             Action::Create { name, from, checkout } => {
                 check_home(session)?;
+                // Before the branch is made, so that a wrong directory leaves no branch behind.
                 if let Some(directory) = checkout {
                     files::empty_directory(directory)?;
                 }

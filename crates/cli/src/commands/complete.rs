@@ -28,7 +28,8 @@ enum NameKind {
 
 /// Whether every shell takes a name as one word, without quotes.
 fn is_plain_word(name: &str) -> bool {
-    // Others may have written the names in a found configuration and of snapshots, and a shell must not run a command in them.
+    // Others may have written the names in a found configuration and of snapshots, and a shell must not run a command
+    // in them.
     let is_plain = |c: char| c.is_alphanumeric() || "-_.+@%:,/".contains(c);
     !name.starts_with('-') && name.chars().all(is_plain)
 }

@@ -59,7 +59,8 @@ _garret_names() {
 complete -F _garret_names -o nosort -o bashdefault -o default garret
 "#;
 
-/// The functions by which zsh completes names. They read the line as it is typed: `words` lacks the words before the subcommand.
+/// The functions by which zsh completes names. They read the line as it is typed: `words` lacks the words before the
+/// subcommand.
 const ZSH_NAMES: &str = r#"
 _garret_known() {
     local -a typed globals names
@@ -115,7 +116,8 @@ complete -c garret -n '__fish_seen_subcommand_from snapshot; and __fish_seen_sub
 complete -c garret -n '__fish_seen_subcommand_from branch; and __fish_seen_subcommand_from delete' -f -a '(__garret_names branches)'
 "#;
 
-/// Arguments in the script for zsh, by the beginning of their line, and the function that completes them. The first that fits counts.
+/// Arguments in the script for zsh, by the beginning of their line, and the function that completes them. The first
+/// that fits counts.
 const ZSH_ARGUMENTS: [(&str, &str); 10] = [
     ("':branch -- ", "_garret_branches"),
     ("':label -- The label:", "_garret_snapshots"),

@@ -43,11 +43,7 @@ impl Diff {
             max_text_bytes: usize::MAX,
         };
         let found = workspace.diff(request).await?;
-        let text = if self.stat {
-            numbers(&found)
-        } else {
-            found.text.clone()
-        };
+        let text = if self.stat { numbers(&found) } else { found.text.clone() };
         let note = if found.incomplete {
             "incomplete: files that the history captured only later are shown as unchanged\n"
         } else {

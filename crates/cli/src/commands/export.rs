@@ -122,6 +122,7 @@ async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -
             workspace.export_tree(&point, &root, target, &mut watch).await?
         }
         Some(compression) => {
+            // Removed again if the export fails, so that nobody takes a part for the whole.
             let mut writing = Unfinished::create(place)?;
             let target = TreeTarget::Archive(Box::new(writing.sink()?), compression);
             let moved = workspace.export_tree(&point, &root, target, &mut watch).await?;

@@ -88,6 +88,7 @@ impl Get {
             };
             plan.add(&workspace, source, target).await?;
         }
+        // The whole plan is checked first, so that a refusal leaves nothing half copied.
         plan.check(place, self.force)?;
         let progress = Progress::bar("copying");
         progress.set_total(plan.bytes);
@@ -147,7 +148,8 @@ impl GetPlan {
             ..ListRequest::default()
         };
         let listed = workspace.list(path, request).await?;
-        // The listed paths are without links, so `path` may not be their beginning; the directories above an entry place it.
+        // The listed paths are without links, so `path` may not be their beginning; the directories above an entry
+        // place it.
         let mut above = vec![(String::new(), target.clone())];
         self.directories.push(target);
         if listed.incomplete {

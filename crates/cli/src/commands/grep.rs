@@ -195,6 +195,7 @@ impl Grep {
             whole_word: self.word_regexp,
             invert: self.invert_match,
             multiline: self.multiline,
+            // Only colour needs the positions of matches.
             with_spans: terminal::is_colored(),
             before: self.before_context.unwrap_or(self.context),
             after: self.after_context.unwrap_or(self.context),

@@ -50,6 +50,7 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        // The arguments are checked before anything is imported.
         let capabilities = capabilities::parsed(&self.capability).map_err(Failure::usage)?;
         let storage = create::storage_config(&self.storage).map_err(Failure::usage)?;
         let depot = session.depot().await?;

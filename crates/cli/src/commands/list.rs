@@ -129,6 +129,7 @@ impl List {
             .filter(|one| self.all || (one.deleted.is_none() && one.name.is_some()));
         let mut rows = Vec::new();
         for one in shown {
+            // A directory without a name can only be told by its place.
             let place = match one.name {
                 Some(_) => None,
                 None => depot.place_of_id(&one.id)?,

@@ -76,11 +76,7 @@ impl Mcp {
     }
 
     async fn serve(&self, toolbox: Toolbox) -> Result<(), Failure> {
-        let toolbox = if self.read_only {
-            toolbox.for_reading()
-        } else {
-            toolbox
-        };
+        let toolbox = if self.read_only { toolbox.for_reading() } else { toolbox };
         let toolbox = match &self.tools {
             Some(names) => toolbox.only(names).map_err(Failure::usage)?,
             None => toolbox,

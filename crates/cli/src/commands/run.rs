@@ -70,7 +70,8 @@ pub(crate) struct Parallel {
 }
 
 impl Parallel {
-    /// The exit code for a command that ended with 0, but whose effects are not in the files: EX_TEMPFAIL of sysexits.h.
+    /// The exit code for a command that ended with 0, but whose effects are not in the files: EX_TEMPFAIL of
+    /// sysexits.h.
     const DIVERTED: u8 = 75;
 
     /// Returns the longest wait for the turn of the command; `None` for the usual one.
@@ -107,6 +108,7 @@ impl Run {
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
+        // The command saw only a part of its input, so its exit code would mislead.
         if let Some(error) = input.and_then(|input| input.failure()) {
             return Err(error.into());
         }

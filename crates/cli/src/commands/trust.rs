@@ -59,6 +59,7 @@ impl Trust {
             None => config_file::load_found().transpose(),
         };
         let file = file.unwrap_or_else(|| Err(none_found())).map_err(Failure::usage)?;
+        // Made before the question, so that the record has the content that the person reviews.
         let (record, before) = (TrustRecord::of(&file)?, store.record_of(&file.path)?);
         let review = Review::new(&file, before.as_ref());
         let was_trusted = before.is_some();
@@ -78,7 +79,7 @@ impl Trust {
         if !is_meant {
             return Ok(Report::refused("", review.data, not_trusted(was_trusted)));
         }
-        // Opening the depot makes a missing home with its own modes; the store of trust would only make its folder.
+        // Opening the depot makes a missing home with its own modes, before the store of trust makes its folder there.
         session.depot().await?;
         store.remember(&record)?;
         let shown = if self.yes { review.text } else { String::new() };
@@ -110,8 +111,8 @@ impl Review {
     }
 }
 
-/// Returns the storages whose directory lies outside that of the file by way of a link. Those that lie outside by their text are in
-/// `settings` already.
+/// Returns the storages whose directory lies outside that of the file by way of a link. Those that lie outside by their
+/// text are in `settings` already.
 fn directories_outside(file: &ConfigFile, settings: &[WideningSetting]) -> Vec<WideningSetting> {
     let workspaces = file.config.workspaces.iter();
     let outside = workspaces.filter(|(_, config)| config_file::leads_outside(config, &file.directory));

@@ -201,8 +201,8 @@ fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
         == Some(level)
 }
 
-/// Formats matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--` between
-/// lines that are not adjacent.
+/// Formats matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--`
+/// between lines that are not adjacent.
 pub(crate) fn matches(matches: &[GrepMatch]) -> String {
     matches_with(matches, shown, |line| {
         let ShownLine {
@@ -270,8 +270,8 @@ pub(crate) fn matches_with(
     text
 }
 
-/// Returns the lines of a match and those around it, with their numbers and marks; a line of the match itself also has its offset
-/// in the match.
+/// Returns the lines of a match and those around it, with their numbers and marks; a line of the match itself also has
+/// its offset in the match.
 fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<usize>)> {
     let first = found.line_number - found.before.len() as u64;
     let before = found.before.iter().map(|line| ('-', line.as_str(), None));
