@@ -88,11 +88,11 @@ pub(crate) fn open(server: &Server, endpoint: &str, prefix: &str, home: &Path, h
         kind: "s3".into(),
         options: options.as_object().expect("it is an object").clone(),
     };
-    let capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"]).expect("they are known");
+    let capabilities = garret::Capabilities::from_names(["fs", "shell", "snapshot"]).expect("they are known");
     let config = WorkspaceConfig {
         capabilities,
         history: Some(garret::shape::from_value(history.into()).expect("it is a mode")),
-        ..WorkspaceConfig::on(storage)
+        ..WorkspaceConfig::with_storage(storage)
     };
     let garret = Garret::new().home(Home::new(home));
     wait(garret.open_config("bench", &config)).expect("the workspace opens")

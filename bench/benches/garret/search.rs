@@ -128,7 +128,7 @@ pub(crate) fn program() -> PathBuf {
 
 fn glob(runtime: &tokio::runtime::Runtime, workspace: &Workspace, directory: &Path, files: usize) -> Line {
     let walk = || {
-        let matcher = garret::policy::matcher("**/*.toml").expect("the glob is right");
+        let matcher = garret::policy::compile_glob("**/*.toml").expect("the glob is right");
         let found = std::sync::Mutex::new(Vec::new());
         WalkBuilder::new(directory)
             .hidden(false)

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
-use crate::output::{Failure, Format, Outcome};
+use crate::output::{CliFailure, CliOutcome, Format};
 use crate::session::{EventsChoice, Session};
 use crate::terminal::ColorChoice;
 
@@ -38,15 +38,15 @@ With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"err
 #[command(name = "garret", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// The options that every command takes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// The workspace: a URL (`memory:`, `local:DIR`), a name from garret.toml or of the home, or a directory [default: the current directory]
     #[arg(short, long, global = true, value_name = "WORKSPACE")]
     pub(crate) workspace: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Global {
     pub(crate) events: EventsChoice,
 }
 
-impl Global {
+impl GlobalArgs {
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { Format::Text }
     }
@@ -82,148 +82,148 @@ impl Global {
 
 /// The commands, in the order of the help.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// List a directory
-    Ls(commands::ls::Ls),
+    Ls(commands::ls::LsArgs),
     /// Draw a directory as a tree
-    Tree(commands::tree::Tree),
+    Tree(commands::tree::TreeArgs),
     /// Print a file, byte for byte
-    Cat(commands::cat::Cat),
+    Cat(commands::cat::CatArgs),
     /// Write a whole file atomically
     #[command(after_help = commands::write::EXAMPLES)]
-    Write(commands::write::Write),
+    Write(commands::write::WriteArgs),
     /// Add to the end of a file
-    Append(commands::append::Append),
+    Append(commands::append::AppendArgs),
     /// Replace exact text in a file
     #[command(after_help = commands::edit::EXAMPLES)]
-    Edit(commands::edit::Edit),
+    Edit(commands::edit::EditArgs),
     /// Apply a unified diff to several files, all or nothing
     #[command(after_help = commands::patch::EXAMPLES)]
-    Patch(commands::patch::Patch),
+    Patch(commands::patch::PatchArgs),
     /// Copy a file or a directory
-    Cp(commands::cp::Cp),
+    Cp(commands::cp::CpArgs),
     /// Move a file or a directory
-    Mv(commands::mv::Mv),
+    Mv(commands::mv::MvArgs),
     /// Remove a file, a link or a directory
-    Rm(commands::rm::Rm),
+    Rm(commands::rm::RmArgs),
     /// Make a directory
-    Mkdir(commands::mkdir::Mkdir),
+    Mkdir(commands::mkdir::MkdirArgs),
     /// Copy files of this machine into the workspace
     #[command(after_help = commands::put::EXAMPLES)]
-    Put(commands::put::Put),
+    Put(commands::put::PutArgs),
     /// Copy files out of the workspace onto this machine
     #[command(after_help = commands::get::EXAMPLES)]
-    Get(commands::get::Get),
+    Get(commands::get::GetArgs),
     /// Describe an entry, with its version
-    Stat(commands::stat::Stat),
+    Stat(commands::stat::StatArgs),
     /// Find files by pattern
     #[command(after_help = commands::glob::EXAMPLES)]
-    Glob(commands::glob::Glob),
+    Glob(commands::glob::GlobArgs),
     /// Search the content of files
     #[command(override_usage = commands::grep::USAGE, after_help = commands::grep::EXAMPLES, arg = commands::grep::workspace_option())]
-    Grep(commands::grep::Grep),
+    Grep(commands::grep::GrepArgs),
     /// Run a command in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::run::EXAMPLES)]
-    Run(commands::run::Run),
+    Run(commands::run::RunArgs),
     /// Run a piece of code in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::code::EXAMPLES)]
-    Code(commands::code::Code),
+    Code(commands::code::CodeArgs),
     /// List the changes, newest first
     #[command(after_help = commands::log::EXAMPLES)]
-    Log(commands::log::Log),
+    Log(commands::log::LogArgs),
     /// Show one change: who made it, and what it did to each path
-    Show(commands::show::Show),
+    Show(commands::show::ShowArgs),
     /// Compare two points, or a point with now
     #[command(after_help = commands::diff::EXAMPLES)]
-    Diff(commands::diff::Diff),
+    Diff(commands::diff::DiffArgs),
     /// List the versions of a file
     #[command(after_help = commands::versions::EXAMPLES)]
-    Versions(commands::versions::Versions),
+    Versions(commands::versions::VersionsArgs),
     /// Undo changes
     #[command(after_help = commands::undo::EXAMPLES)]
-    Undo(commands::undo::Undo),
+    Undo(commands::undo::UndoArgs),
     /// Reverse the newest undo
-    Redo(commands::redo::Redo),
+    Redo(commands::redo::RedoArgs),
     /// Restore files to an earlier point
     #[command(override_usage = commands::restore::USAGE, after_help = commands::restore::EXAMPLES)]
-    Restore(commands::restore::Restore),
+    Restore(commands::restore::RestoreArgs),
     /// Create, list and delete snapshots: labels for points that are kept
     #[command(after_help = commands::snapshot::EXAMPLES)]
-    Snapshot(commands::snapshot::Snapshot),
+    Snapshot(commands::snapshot::SnapshotArgs),
     /// Create, list and delete branches: workspaces that begin at a point of this one
     #[command(after_help = commands::branch::EXAMPLES)]
-    Branch(commands::branch::Branch),
+    Branch(commands::branch::BranchArgs),
     /// Merge a branch into this workspace
     #[command(after_help = commands::merge::EXAMPLES)]
-    Merge(commands::merge::Merge),
+    Merge(commands::merge::MergeArgs),
     /// Create a named workspace in the home
     #[command(after_help = commands::create::EXAMPLES)]
-    Create(commands::create::Create),
+    Create(commands::create::CreateArgs),
     /// List the workspaces of the home
-    List(commands::list::List),
+    List(commands::list::ListArgs),
     /// Rename a workspace of the home
-    Rename(commands::rename::Rename),
+    Rename(commands::rename::RenameArgs),
     /// Delete a workspace of the home; it can be recovered for a while
     #[command(after_help = commands::delete::DETAILS)]
-    Delete(commands::delete::Delete),
+    Delete(commands::delete::DeleteArgs),
     /// Recover a deleted workspace
-    Recover(commands::recover::Recover),
+    Recover(commands::recover::RecoverArgs),
     /// Show, keep or discard the effects of commands that Garret could not record
     #[command(after_help = commands::leftovers::DETAILS)]
-    Leftovers(commands::leftovers::Leftovers),
+    Leftovers(commands::leftovers::LeftoversArgs),
     /// Export a workspace as one portable file, or its files as a directory or an archive
     #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
-    Export(commands::export::Export),
+    Export(commands::export::ExportArgs),
     /// Import a workspace from a portable file, a directory or an archive
     #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
-    Import(commands::import::Import),
+    Import(commands::import::ImportArgs),
     /// Show how much space each workspace takes
     #[command(after_help = commands::usage::DETAILS)]
-    Usage(commands::usage::Usage),
+    Usage(commands::usage::UsageArgs),
     /// Show or set how much history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
-    Keep(commands::keep::Keep),
+    Keep(commands::keep::KeepArgs),
     /// Show or set the capabilities of a workspace of the home
     #[command(after_help = commands::capabilities::EXAMPLES)]
-    Capabilities(commands::capabilities::Capabilities),
+    Capabilities(commands::capabilities::CapabilitiesArgs),
     /// Delete unreferenced content
     #[command(after_help = commands::gc::DETAILS)]
-    Gc(commands::gc::Gc),
+    Gc(commands::gc::GcArgs),
     /// Check the whole home for damage
     #[command(after_help = commands::fsck::DETAILS)]
-    Fsck(commands::fsck::Fsck),
+    Fsck(commands::fsck::FsckArgs),
     /// Print a reference with which another program reopens the workspace
     #[command(after_help = commands::reference::EXAMPLES)]
-    Ref(commands::reference::Ref),
+    Ref(commands::reference::RefArgs),
     /// List the tools that a model may call, or export their schemas
     #[command(after_help = commands::tools::EXAMPLES)]
-    Tools(commands::tools::Tools),
+    Tools(commands::tools::ToolsArgs),
     /// Call a tool as a model would
     #[command(after_help = commands::call::EXAMPLES)]
-    Call(commands::call::Call),
+    Call(commands::call::CallArgs),
     /// Serve a workspace to an MCP client on standard input and output
     #[command(after_help = commands::mcp::EXAMPLES)]
-    Mcp(commands::mcp::Mcp),
+    Mcp(commands::mcp::McpArgs),
     /// Take a short tour with real operations in a temporary home
-    Demo(commands::demo::Demo),
+    Demo(commands::demo::DemoArgs),
     /// Show what this machine can enforce, and how to fix what it cannot
-    Doctor(commands::doctor::Doctor),
+    Doctor(commands::doctor::DoctorArgs),
     /// Check configuration files
-    Config(commands::config::Config),
+    Config(commands::config::ConfigArgs),
     /// Trust a garret.toml, so that it may grant more than the defaults
     #[command(after_help = commands::trust::DETAILS)]
-    Trust(commands::trust::Trust),
+    Trust(commands::trust::TrustArgs),
     /// Print completions for a shell
     #[command(after_help = commands::completions::DETAILS)]
-    Completions(commands::completions::Completions),
+    Completions(commands::completions::CompletionsArgs),
     /// Print the names that a shell completes
     #[command(name = "__complete", hide = true)]
-    Complete(commands::complete::Complete),
+    Complete(commands::complete::CompleteArgs),
 }
 
-impl Command {
+impl CliCommand {
     /// Returns the reason why `-w` has no meaning for this command, with a hint; `None` if it has one.
-    fn without_workspace(&self) -> Option<(&'static str, &'static str)> {
+    fn workspace_refusal(&self) -> Option<(&'static str, &'static str)> {
         let leave_out = "leave out -w";
         match self {
             Self::List(_) => Some((
@@ -246,7 +246,7 @@ impl Command {
 
     /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads
     /// from a person.
-    pub(crate) fn progress_label(&self, global: &Global) -> Option<&'static str> {
+    pub(crate) fn progress_label(&self, global: &GlobalArgs) -> Option<&'static str> {
         let shows_own = matches!(
             self,
             Self::Mcp(_) | Self::Demo(_) | Self::Complete(_) | Self::Completions(_)
@@ -263,17 +263,17 @@ impl Command {
     }
 
     /// Refuses `-w` for a command on which it has no effect.
-    fn check_workspace(&self, global: &Global) -> Result<(), Failure> {
+    fn check_workspace(&self, global: &GlobalArgs) -> Result<(), CliFailure> {
         // The user meant something by the option; to ignore it would do something else.
-        match (&global.workspace, self.without_workspace()) {
-            (Some(_), Some((why, hint))) => Err(Failure::usage(
+        match (&global.workspace, self.workspace_refusal()) {
+            (Some(_), Some((why, hint))) => Err(CliFailure::wrong_usage(
                 garret::Error::invalid(format!("-w chooses a workspace, and {why}")).hint(hint),
             )),
             _ => Ok(()),
         }
     }
 
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         self.check_workspace(session.global())?;
         match self {
             Self::Ls(command) => command.run(session).await,

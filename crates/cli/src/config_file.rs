@@ -19,7 +19,7 @@ use garret::{Config, Error, ErrorKind, Result, StorageConfig, WorkspaceConfig};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::choice;
+use crate::workspace_choice;
 
 pub(crate) const FILE_NAME: &str = "garret.toml";
 
@@ -51,8 +51,8 @@ impl ConfigFile {
     }
 
     /// Adds the place in the file to an error in the settings of its workspace `name`.
-    pub(crate) fn blame(&self, name: &str, error: Error) -> Error {
-        placed(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
+    pub(crate) fn locate_error(&self, name: &str, error: Error) -> Error {
+        error_at_place(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
     }
 
     /// Whether its workspace `name` is the one of that name in the home, and not another.
@@ -74,7 +74,7 @@ pub(crate) fn globs_within(path: &Path, directory: &Path) -> Vec<String> {
     let Ok(directory) = directory.canonicalize() else {
         return Vec::new();
     };
-    let places = way_to(path);
+    let places = resolve_links(path);
     places
         .iter()
         .filter_map(|place| glob_within(place, &directory))
@@ -89,12 +89,12 @@ pub(crate) fn glob_within(place: &Path, directory: &Path) -> Option<String> {
     if names.is_empty() {
         Some("**".to_owned())
     } else {
-        Some(glob_of(&names.join("/")))
+        Some(escape_glob(&names.join("/")))
     }
 }
 
 /// Returns the glob that matches exactly `path`.
-fn glob_of(path: &str) -> String {
+fn escape_glob(path: &str) -> String {
     let special = |c: char| "*?[]{}\\!".contains(c);
     path.chars()
         .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
@@ -103,7 +103,7 @@ fn glob_of(path: &str) -> String {
 
 /// Returns the links on the way to `path` and the file at its end, each by a path without links. A change to any of
 /// them changes the file that `path` leads to.
-fn way_to(path: &Path) -> Vec<PathBuf> {
+fn resolve_links(path: &Path) -> Vec<PathBuf> {
     let Ok(path) = std::path::absolute(path) else {
         return Vec::new();
     };
@@ -134,7 +134,7 @@ fn way_to(path: &Path) -> Vec<PathBuf> {
 
 /// Loads the given configuration file, or the nearest `garret.toml` in the current directory or above it, if there is
 /// one.
-pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
+pub(crate) fn load_given_or_found(given: Option<&Path>) -> Result<Option<ConfigFile>> {
     match given {
         Some(path) => load_given(path).map(Some),
         None => load_found(),
@@ -144,17 +144,17 @@ pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
 /// Reads the file that the user named: JSON by its name, TOML otherwise. It is trusted.
 pub(crate) fn load_given(path: &Path) -> Result<ConfigFile> {
     let shown = file_name(path);
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&shown, &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable_error(&shown, &error))?;
     Ok(ConfigFile {
         is_found: false,
         is_trusted: true,
-        ..parse(path, shown, text)?
+        ..parse_config(path, shown, text)?
     })
 }
 
 /// Reads the nearest `garret.toml` in the current directory or above it, if there is one. It is not trusted yet.
 pub(crate) fn load_found() -> Result<Option<ConfigFile>> {
-    let files = candidates().into_iter().enumerate();
+    let files = candidate_paths().into_iter().enumerate();
     // Anything of that name counts, also a broken link: rules that cannot be read must not be taken for no rules.
     let nearest = files.into_iter().find(|(_, file)| file.symlink_metadata().is_ok());
     let read = |(above, path): (usize, PathBuf)| read_found(&path, format!("{}{FILE_NAME}", "../".repeat(above)));
@@ -168,7 +168,7 @@ pub(crate) fn load_as_found(path: &Path) -> Result<ConfigFile> {
         let message = format!("{} is not called {FILE_NAME}, so it is never found", quote(&shown));
         return Err(Error::invalid(message).hint("give it with --config FILE, which trusts it"));
     }
-    let real = real_path(path).map_err(|error| unreadable(&shown, &error))?;
+    let real = real_path(path).map_err(|error| unreadable_error(&shown, &error))?;
     read_found(&real, shown)
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the paths at which a `garret.toml` is searched, nearest first.
-pub(crate) fn candidates() -> Vec<PathBuf> {
+pub(crate) fn candidate_paths() -> Vec<PathBuf> {
     let start = std::env::current_dir().unwrap_or_default();
     start.ancestors().map(|directory| directory.join(FILE_NAME)).collect()
 }
@@ -191,22 +191,22 @@ fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
     // Relative directories start at the found file, so a link would apply the rules of its target to another directory.
     let (file, metadata) = open_unfollowed(path).map_err(|error| {
         if is_link(&error) {
-            linked(&shown)
+            linked_error(&shown)
         } else {
-            unreadable(&shown, &error)
+            unreadable_error(&shown, &error)
         }
     })?;
     if !metadata.is_file() {
-        return Err(unreadable(&shown, &io::ErrorKind::InvalidData.into()));
+        return Err(unreadable_error(&shown, &io::ErrorKind::InvalidData.into()));
     }
     let user = rustix::process::geteuid().as_raw();
     if let Some(problem) = owner_problem(metadata.uid(), metadata.mode(), user) {
-        return Err(foreign(&shown, problem));
+        return Err(foreign_owner_error(&shown, problem));
     }
     let mut text = String::new();
     // One byte more than allowed tells a file that is too large from one that just fits.
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| unreadable(&shown, &error))?;
+    read.map_err(|error| unreadable_error(&shown, &error))?;
     if text.len() as u64 > MAX_BYTES {
         let message = format!(
             "the configuration file {} has more than {MAX_BYTES} bytes",
@@ -214,7 +214,7 @@ fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
         );
         return Err(Error::new(ErrorKind::TooLarge, message).hint("give it with --config FILE"));
     }
-    parse(path, shown, text)
+    parse_config(path, shown, text)
 }
 
 /// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Returns it with
@@ -242,7 +242,7 @@ fn owner_problem(owner: u32, mode: u32, user: u32) -> Option<&'static str> {
     (mode & WORLD_WRITABLE != 0).then_some("can be written by every user")
 }
 
-fn parse(path: &Path, shown: String, text: String) -> Result<ConfigFile> {
+fn parse_config(path: &Path, shown: String, text: String) -> Result<ConfigFile> {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let parsed = if is_json {
         Config::from_json(&text)
@@ -250,10 +250,13 @@ fn parse(path: &Path, shown: String, text: String) -> Result<ConfigFile> {
         Config::from_toml(&text)
     };
     let checked = parsed.and_then(|config| {
-        config.workspaces.keys().try_for_each(|name| choice::check_name(name))?;
+        config
+            .workspaces
+            .keys()
+            .try_for_each(|name| workspace_choice::check_name(name))?;
         Ok(config)
     });
-    let config = checked.map_err(|error| placed(&shown, &shown, error))?;
+    let config = checked.map_err(|error| error_at_place(&shown, &shown, error))?;
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -275,25 +278,25 @@ fn file_name(path: &Path) -> String {
 }
 
 /// Adds a place in `file` to an error.
-fn placed(file: &str, place: &str, error: Error) -> Error {
-    let message = format!("in {}: {}", garret::path::printable(place), error.message());
+fn error_at_place(file: &str, place: &str, error: Error) -> Error {
+    let message = format!("in {}: {}", garret::path::escape_unprintable(place), error.message());
     Error::new(error.kind(), message)
         .hint(error.hint_text().to_owned())
-        .at_text(file)
+        .at_path_text(file)
 }
 
-fn linked(shown: &str) -> Error {
+fn linked_error(shown: &str) -> Error {
     let message = format!("the configuration file {} is a symbolic link", quote(shown));
     Error::new(ErrorKind::Denied, message).hint("give the target of the link with --config FILE")
 }
 
-fn foreign(shown: &str, problem: &str) -> Error {
+fn foreign_owner_error(shown: &str, problem: &str) -> Error {
     let message = format!("the configuration file {} {problem}", quote(shown));
     Error::new(ErrorKind::Denied, message)
         .hint("to use that file, give it with --config FILE; ./NAME opens a directory without it")
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Error {
+fn unreadable_error(name: &str, error: &io::Error) -> Error {
     let shown = quote(name);
     match error.kind() {
         io::ErrorKind::InvalidData => Error::invalid(format!("the configuration file {shown} is not a text file"))
@@ -319,7 +322,7 @@ pub(crate) fn local_directory(config: &WorkspaceConfig, base: &Path) -> Option<P
 }
 
 /// Whether the directory of a workspace lies outside of `base`, with all links followed.
-pub(crate) fn leads_outside(config: &WorkspaceConfig, base: &Path) -> bool {
+pub(crate) fn is_outside(config: &WorkspaceConfig, base: &Path) -> bool {
     // Opening checks the handle again, because a link may be swapped in between. This check comes before that, so that
     // the error names the file and nothing outside is touched.
     let own = local_directory(config, base).and_then(|directory| directory.canonicalize().ok());
@@ -361,7 +364,7 @@ mod tests {
         std::fs::write(root.join("real/garret.toml"), "").unwrap();
         std::os::unix::fs::symlink("real", root.join("directory")).unwrap();
         std::os::unix::fs::symlink("directory/../directory/garret.toml", root.join("file")).unwrap();
-        let way = way_to(&root.join("real/../file"));
+        let way = resolve_links(&root.join("real/../file"));
         let expected = ["file", "directory", "directory", "real/garret.toml"].map(|name| root.join(name));
         assert_eq!(way, expected);
     }

@@ -24,13 +24,13 @@ pub(crate) struct HomeChoice {
 
 impl HomeChoice {
     /// Returns the home that the option names, else the environment; `None` if no directory for it is known.
-    pub(crate) fn found(option: Option<&Path>) -> Option<Self> {
-        found(option, |name| std::env::var_os(name))
+    pub(crate) fn find_home(option: Option<&Path>) -> Option<Self> {
+        find_home_with(option, |name| std::env::var_os(name))
     }
 
     /// Returns the glob that matches the home within the workspace on `directory`; `None` if the home lies elsewhere.
     pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
-        config_file::glob_within(&real(&self.directory)?, &directory.canonicalize().ok()?)
+        config_file::glob_within(&resolve_existing(&self.directory)?, &directory.canonicalize().ok()?)
     }
 
     /// Whether the home exists. A command that only looks for a name does not make it.
@@ -40,7 +40,7 @@ impl HomeChoice {
 }
 
 /// Finds the home: `--home`, else `GARRET_HOME`, else `garret` in the data folder of the XDG convention.
-fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Option<HomeChoice> {
+fn find_home_with(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Option<HomeChoice> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let as_written = |directory: PathBuf| HomeChoice {
         written: directory.display().to_string(),
@@ -64,7 +64,7 @@ fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> 
 }
 
 /// Returns the path without links, as far as it exists.
-fn real(path: &Path) -> Option<PathBuf> {
+fn resolve_existing(path: &Path) -> Option<PathBuf> {
     // The home may not exist yet; then the nearest directory above it is resolved.
     let path = std::path::absolute(path).ok()?;
     let found = path
@@ -75,7 +75,7 @@ fn real(path: &Path) -> Option<PathBuf> {
 }
 
 /// Makes the error for the history of a workspace that contains the home: the history would record itself.
-pub(crate) fn inside() -> Error {
+pub(crate) fn home_inside_error() -> Error {
     Error::invalid("the home lies inside this workspace, so no history of it can be kept")
         .hint("choose a home elsewhere with --home or GARRET_HOME, or a directory further down as the workspace")
 }
@@ -98,7 +98,7 @@ pub(crate) fn missing_for_snapshot() -> Error {
 }
 
 /// Makes the error for a command that needs a home, if there is none.
-pub(crate) fn missing() -> Error {
+pub(crate) fn missing_home_error() -> Error {
     Error::invalid("named workspaces need a home, and no directory for the home is known")
         .hint("name a directory with --home or GARRET_HOME")
 }
@@ -112,7 +112,7 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let home = found(option.map(Path::new), variable)?;
+        let home = find_home_with(option.map(Path::new), variable)?;
         Some((home.directory.to_str().unwrap().to_owned(), home.written))
     }
 

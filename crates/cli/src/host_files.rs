@@ -35,22 +35,22 @@ pub(crate) struct HostTree {
 
 impl HostTree {
     /// Adds the file or directory `source`, with everything below it, to go to `path` of the workspace.
-    pub(crate) fn add(&mut self, source: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
+    pub(crate) fn add_source(&mut self, source: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
         // Follows a link, because the user named it; links below it stay links.
-        let metadata = std::fs::metadata(source).map_err(|error| failed(source, "read", &error))?;
+        let metadata = std::fs::metadata(source).map_err(|error| file_error(source, "read", &error))?;
         self.add_entry(source, path, &metadata, counter)
     }
 
     fn add_entry(&mut self, source: &Path, path: &str, metadata: &Metadata, counter: &ProgressCounter) -> Result<()> {
         let kind = metadata.file_type();
         if kind.is_dir() {
-            self.push(path, PutItem::Directory);
+            self.push_entry(path, PutItem::Directory);
             return self.add_below(source, path, counter);
         }
         if kind.is_symlink() {
-            let target = std::fs::read_link(source).map_err(|error| failed(source, "read", &error))?;
+            let target = std::fs::read_link(source).map_err(|error| file_error(source, "read", &error))?;
             match target.to_str() {
-                Some(target) => self.push(path, PutItem::Symlink { target: target.into() }),
+                Some(target) => self.push_entry(path, PutItem::Symlink { target: target.into() }),
                 None => self.leave_out(source, "its target is not UTF-8"),
             }
             return Ok(());
@@ -77,12 +77,12 @@ impl HostTree {
         };
         // Without set-user-id and its like: a copy must not give anybody the rights of its owner.
         let mode = Some(metadata.permissions().mode() & 0o777);
-        self.push(path, PutItem::File { content, mode });
+        self.push_entry(path, PutItem::File { content, mode });
         Ok(())
     }
 
     fn add_below(&mut self, directory: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
-        let unreadable = |error: io::Error| failed(directory, "read", &error);
+        let unreadable = |error: io::Error| file_error(directory, "read", &error);
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(unreadable)? {
             entries.push(entry.map_err(unreadable)?);
@@ -96,13 +96,13 @@ impl HostTree {
                 self.leave_out(&source, "its name is not UTF-8");
                 continue;
             };
-            let metadata = entry.metadata().map_err(|error| failed(&source, "read", &error))?;
-            self.add_entry(&source, &joined(path, name), &metadata, counter)?;
+            let metadata = entry.metadata().map_err(|error| file_error(&source, "read", &error))?;
+            self.add_entry(&source, &join_path(path, name), &metadata, counter)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, path: &str, item: PutItem) {
+    fn push_entry(&mut self, path: &str, item: PutItem) {
         self.entries.push(PutEntry {
             path: path.to_owned(),
             item,
@@ -116,7 +116,7 @@ impl HostTree {
 }
 
 /// Returns the path of `name` in the directory `path` of a workspace.
-pub(crate) fn joined(path: &str, name: &str) -> String {
+pub(crate) fn join_path(path: &str, name: &str) -> String {
     match path.trim_end_matches('/') {
         "" | "." => name.to_owned(),
         path => format!("{path}/{name}"),
@@ -146,7 +146,7 @@ impl ContentSource for HostFile {
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
         // Opened only now: the files of a large tree would be more than a process may have open.
-        let file = File::open(&self.path).map_err(|error| failed(&self.path, "read", &error))?;
+        let file = File::open(&self.path).map_err(|error| file_error(&self.path, "read", &error))?;
         Ok(Box::new(CountedReader {
             // A file that grows meanwhile must not give more bytes than the size it was announced with.
             source: file.take(self.size),
@@ -170,7 +170,7 @@ impl<R: Read> Read for CountedReader<R> {
 
 /// Reads a file that reports no size, such as those of `/proc`.
 fn read_unsized(path: &Path) -> Result<Vec<u8>> {
-    let unreadable = |error: io::Error| failed(path, "read", &error);
+    let unreadable = |error: io::Error| file_error(path, "read", &error);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     // One byte more than allowed tells a file that is too large from one that just fits.
@@ -178,7 +178,10 @@ fn read_unsized(path: &Path) -> Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_UNSIZED_BYTES {
-        let message = format!("{} has no size, and more than {MAX_UNSIZED_BYTES} bytes", shown(path));
+        let message = format!(
+            "{} has no size, and more than {MAX_UNSIZED_BYTES} bytes",
+            shown_path(path)
+        );
         return Err(Error::new(ErrorKind::TooLarge, message).hint("copy it to a file first"));
     }
     Ok(bytes)
@@ -191,11 +194,11 @@ pub(crate) fn is_directory(path: &Path) -> bool {
 
 /// Refuses a destination that is taken: for a directory, by anything but a directory; for a file, by a directory, or by
 /// anything unless `may_replace`. A link is not followed.
-pub(crate) fn check_free(place: &Path, is_for_directory: bool, may_replace: bool) -> Result<()> {
+pub(crate) fn check_destination_free(place: &Path, is_for_directory: bool, may_replace: bool) -> Result<()> {
     let Ok(there) = place.symlink_metadata() else {
         return Ok(());
     };
-    let shown = shown(place);
+    let shown = shown_path(place);
     match (is_for_directory, there.is_dir()) {
         (true, true) => Ok(()),
         (true, false) => Err(Error::new(
@@ -217,7 +220,7 @@ pub(crate) fn make_directory(place: &Path) -> Result<()> {
     match std::fs::create_dir(place) {
         // A link to a directory is refused, because nothing is written through a link.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !place.is_symlink() && place.is_dir() => Ok(()),
-        made => made.map_err(|error| failed(place, "made", &error)),
+        made => made.map_err(|error| file_error(place, "made", &error)),
     }
 }
 
@@ -242,7 +245,7 @@ impl NewFile {
             .tempfile_in(directory);
         Ok(Self {
             place: place.to_owned(),
-            file: made.map_err(|error| failed(place, "written", &error))?,
+            file: made.map_err(|error| file_error(place, "written", &error))?,
         })
     }
 
@@ -250,13 +253,13 @@ impl NewFile {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file
             .write_all(bytes)
-            .map_err(|error| failed(&self.place, "written", &error))
+            .map_err(|error| file_error(&self.place, "written", &error))
     }
 
     /// Moves the file to its path, with the permissions `mode` if they are given.
     pub(crate) fn keep(self, mode: Option<u32>, may_replace: bool) -> Result<()> {
         let place = self.place;
-        let failed = |error: &io::Error| failed(&place, "written", error);
+        let failed = |error: &io::Error| file_error(&place, "written", error);
         if let Some(mode) = mode {
             // Without set-user-id: others wrote the file, and it would run with the rights of this user.
             let mode = Permissions::from_mode(mode & 0o777);
@@ -278,17 +281,17 @@ impl NewFile {
 pub(crate) fn make_link(place: &Path, target: &str, may_replace: bool) -> Result<()> {
     if may_replace && place.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
         // A new link never replaces an entry, so the old one goes first.
-        std::fs::remove_file(place).map_err(|error| failed(place, "replaced", &error))?;
+        std::fs::remove_file(place).map_err(|error| file_error(place, "replaced", &error))?;
     }
-    std::os::unix::fs::symlink(target, place).map_err(|error| failed(place, "made", &error))
+    std::os::unix::fs::symlink(target, place).map_err(|error| file_error(place, "made", &error))
 }
 
-fn shown(path: &Path) -> String {
+fn shown_path(path: &Path) -> String {
     quote(&String::from_utf8_lossy(path.as_os_str().as_bytes()))
 }
 
-fn failed(path: &Path, verb: &str, error: &io::Error) -> Error {
-    let shown = shown(path);
+fn file_error(path: &Path, verb: &str, error: &io::Error) -> Error {
+    let shown = shown_path(path);
     match error.kind() {
         io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file on this machine: {shown}"))
             .hint("check the name, and that its directory exists"),
@@ -309,10 +312,10 @@ mod tests {
 
     #[test]
     fn a_place_in_a_workspace_is_the_directory_and_the_name() {
-        assert_eq!(joined("", "a"), "a");
-        assert_eq!(joined("/", "a"), "a");
-        assert_eq!(joined(".", "a"), "a");
-        assert_eq!(joined("x/y/", "a"), "x/y/a");
+        assert_eq!(join_path("", "a"), "a");
+        assert_eq!(join_path("/", "a"), "a");
+        assert_eq!(join_path(".", "a"), "a");
+        assert_eq!(join_path("x/y/", "a"), "x/y/a");
     }
 
     #[test]

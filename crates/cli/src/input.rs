@@ -23,15 +23,15 @@ use tokio::sync::{Mutex, mpsc};
 use crate::output::print_note;
 
 /// Returns the bytes of an argument; `-` or no argument stands for standard input.
-pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
+pub(crate) fn read_content(argument: Option<&str>) -> Result<Vec<u8>> {
     match argument {
-        None | Some("-") => standard_input(),
+        None | Some("-") => read_standard_input(),
         Some(text) => Ok(text.as_bytes().to_vec()),
     }
 }
 
 /// Returns the content for a write of any size from an argument; `-` or no argument stands for standard input.
-pub(crate) fn stream(argument: Option<&str>) -> Result<Content> {
+pub(crate) fn stream_content(argument: Option<&str>) -> Result<Content> {
     match argument {
         None | Some("-") => standard_input_as_content(),
         Some(text) => Ok(text.to_owned().into()),
@@ -39,18 +39,18 @@ pub(crate) fn stream(argument: Option<&str>) -> Result<Content> {
 }
 
 /// Reads a file outside of the workspace; `-` or no name stands for standard input.
-pub(crate) fn file(name: Option<&str>) -> Result<Vec<u8>> {
+pub(crate) fn read_file(name: Option<&str>) -> Result<Vec<u8>> {
     match name {
-        None | Some("-") => standard_input(),
-        Some(name) => std::fs::read(name).map_err(|error| unreadable(name, &error)),
+        None | Some("-") => read_standard_input(),
+        Some(name) => std::fs::read(name).map_err(|error| unreadable_error(name, &error)),
     }
 }
 
 /// Reads JSON from the argument itself, from standard input (`-`) or from a file (`@FILE`).
-pub(crate) fn json(argument: &str) -> Result<Value> {
+pub(crate) fn read_json(argument: &str) -> Result<Value> {
     let bytes = match argument.strip_prefix('@') {
-        Some(name) => file(Some(name))?,
-        None => content(Some(argument))?,
+        Some(name) => read_file(Some(name))?,
+        None => read_content(Some(argument))?,
     };
     serde_json::from_slice(&bytes).map_err(|error| {
         Error::invalid(format!("this is not JSON: {error}"))
@@ -59,20 +59,20 @@ pub(crate) fn json(argument: &str) -> Result<Value> {
 }
 
 /// Prints a note if the program waits for a person to type.
-fn tell_of_terminal() {
+fn note_terminal_input() {
     // Without a note, a program that waits for input looks as if it hung.
     if std::io::stdin().is_terminal() {
         print_note("reading from the terminal; Ctrl-D on a new line ends it");
     }
 }
 
-fn standard_input() -> Result<Vec<u8>> {
-    tell_of_terminal();
+fn read_standard_input() -> Result<Vec<u8>> {
+    note_terminal_input();
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
         .read_to_end(&mut bytes)
-        .map_err(|_| unread_input())?;
+        .map_err(|_| unread_input_error())?;
     Ok(bytes)
 }
 
@@ -103,13 +103,13 @@ impl StandardInput {
 impl InputSource for StandardInput {
     async fn next_piece(&self) -> Option<Bytes> {
         let mut pieces = self.shared.pieces.lock().await;
-        let pieces = pieces.get_or_insert_with(|| read_apart(self.shared.clone()));
+        let pieces = pieces.get_or_insert_with(|| spawn_reader(self.shared.clone()));
         pieces.recv().await
     }
 }
 
 /// Reads standard input on a thread of its own.
-fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
+fn spawn_reader(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
     // Room for one piece: input that the command does not read must not collect in memory.
     let (sender, pieces) = mpsc::channel(1);
     // Not a task of the runtime: a read of a terminal or a pipe may never return, and nothing waits for this thread.
@@ -123,7 +123,7 @@ fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    *shared.failure.lock().expect("no holder panics") = Some(unread_input());
+                    *shared.failure.lock().expect("no holder panics") = Some(unread_input_error());
                     return;
                 }
             }
@@ -136,22 +136,22 @@ fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
 const MOST_IN_MEMORY: u64 = 8 << 20;
 
 fn standard_input_as_content() -> Result<Content> {
-    tell_of_terminal();
+    note_terminal_input();
     let stdin = std::io::stdin();
-    if let Some(content) = plain_file(&stdin) {
+    if let Some(content) = redirected_file(&stdin) {
         return Ok(content);
     }
     let mut stdin = stdin.lock();
     let mut first = Vec::new();
     let read = (&mut stdin).take(MOST_IN_MEMORY).read_to_end(&mut first);
-    if read.map_err(|_| unread_input())? < MOST_IN_MEMORY as usize {
+    if read.map_err(|_| unread_input_error())? < MOST_IN_MEMORY as usize {
         return Ok(first.into());
     }
-    spooled(&first, &mut stdin)
+    spool_to_file(&first, &mut stdin)
 }
 
 /// Returns the rest of a regular file that is redirected to standard input; `None` for a pipe or a terminal.
-fn plain_file(stdin: impl AsFd) -> Option<Content> {
+fn redirected_file(stdin: impl AsFd) -> Option<Content> {
     let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     // Another program may have read a part of the file before: both share the offset of the handle.
@@ -164,21 +164,21 @@ fn plain_file(stdin: impl AsFd) -> Option<Content> {
     }))
 }
 
-fn spooled(first: &[u8], rest: &mut impl Read) -> Result<Content> {
+fn spool_to_file(first: &[u8], rest: &mut impl Read) -> Result<Content> {
     // The file has no name, so it disappears with the process, however that ends.
-    let mut file = tempfile::tempfile().map_err(|_| no_spool())?;
-    file.write_all(first).map_err(|_| no_spool())?;
+    let mut file = tempfile::tempfile().map_err(|_| spool_error())?;
+    file.write_all(first).map_err(|_| spool_error())?;
     let mut piece = vec![0; 256 * 1024];
     let mut size = first.len() as u64;
     loop {
         match rest.read(&mut piece) {
             Ok(0) => break,
             Ok(count) => {
-                file.write_all(&piece[..count]).map_err(|_| no_spool())?;
+                file.write_all(&piece[..count]).map_err(|_| spool_error())?;
                 size += count as u64;
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(unread_input()),
+            Err(_) => return Err(unread_input_error()),
         }
     }
     Ok(Content::from_source(FilePart {
@@ -223,11 +223,11 @@ impl Read for FileReader {
     }
 }
 
-fn unread_input() -> Error {
+fn unread_input_error() -> Error {
     Error::invalid("standard input cannot be read")
 }
 
-fn no_spool() -> Error {
+fn spool_error() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "standard input does not fit into a temporary file",
@@ -235,7 +235,7 @@ fn no_spool() -> Error {
     .hint("free some space, set TMPDIR to a larger disk, or redirect a file with `<`")
 }
 
-fn unreadable(name: &str, error: &std::io::Error) -> Error {
+fn unreadable_error(name: &str, error: &std::io::Error) -> Error {
     let shown = garret::path::quote(name);
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file: {shown}")),

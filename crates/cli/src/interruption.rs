@@ -8,50 +8,53 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::output::{Failure, Report};
+use crate::output::{CliFailure, CliReport};
 
 /// The number of SIGPIPE, which a program gets if the reader of its output is gone.
 const PIPE: i32 = 13;
 
 /// Notified when nobody reads the output any more.
-pub(crate) type ReaderGone = Arc<Notify>;
+pub(crate) type ReaderGoneSignal = Arc<Notify>;
 
 /// Runs `work` to its end, or drops it at an interruption and returns the reason.
-pub(crate) async fn unless_interrupted<T>(reader: &ReaderGone, work: impl Future<Output = T>) -> Result<T, Stopped> {
+pub(crate) async fn run_until_interrupted<T>(
+    reader: &ReaderGoneSignal,
+    work: impl Future<Output = T>,
+) -> Result<T, WorkInterruption> {
     // Watched before the work begins: until then a signal ends this program at once.
-    let failed = |_| Stopped::Unwatched;
+    let failed = |_| WorkInterruption::SignalsUnwatched;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::select! {
         done = work => Ok(done),
-        _ = interrupt.recv() => Err(Stopped::By(SignalKind::interrupt().as_raw_value())),
-        _ = terminate.recv() => Err(Stopped::By(SignalKind::terminate().as_raw_value())),
-        _ = hangup.recv() => Err(Stopped::By(SignalKind::hangup().as_raw_value())),
-        () = reader.notified() => Err(Stopped::By(PIPE)),
+        _ = interrupt.recv() => Err(WorkInterruption::Signal(SignalKind::interrupt().as_raw_value())),
+        _ = terminate.recv() => Err(WorkInterruption::Signal(SignalKind::terminate().as_raw_value())),
+        _ = hangup.recv() => Err(WorkInterruption::Signal(SignalKind::hangup().as_raw_value())),
+        () = reader.notified() => Err(WorkInterruption::Signal(PIPE)),
     }
 }
 
 /// The reason why work did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum WorkInterruption {
     /// The signal of this number interrupted the work.
-    By(i32),
+    Signal(i32),
     /// Signals cannot be watched, so the work was not begun.
-    Unwatched,
+    SignalsUnwatched,
 }
 
-impl Stopped {
+impl WorkInterruption {
     /// Makes the report of the interruption.
-    pub(crate) fn report(self, what: &str) -> Result<Report, Failure> {
+    pub(crate) fn to_report(self, what: &str) -> Result<CliReport, CliFailure> {
         match self {
-            Self::By(number) => {
+            Self::Signal(number) => {
                 let note = format!("garret: interrupted; the {what} was ended, and its changes were not kept\n");
                 // The exit code that a shell gives to a program that a signal ended.
                 let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
-                Ok(Report::silent().with_note(note).with_code(code))
+                Ok(CliReport::silent().with_note(note).with_code(code))
             }
-            Self::Unwatched => Err(Failure::unavailable("the system cannot report signals")),
+            Self::SignalsUnwatched => Err(CliFailure::unavailable("the system cannot report signals")),
         }
     }
 }

@@ -8,10 +8,9 @@
 
 mod approval;
 mod arguments;
-mod choice;
 mod commands;
 mod config_file;
-mod files;
+mod error_wording;
 mod home;
 mod host_files;
 mod input;
@@ -23,9 +22,10 @@ mod render;
 mod session;
 mod terminal;
 mod time;
+mod transfer_files;
 mod trust;
-mod usage;
-mod wording;
+mod usage_errors;
+mod workspace_choice;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -36,8 +36,8 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 use crate::arguments::Cli;
-use crate::output::{Failure, Format};
-use crate::progress::Progress;
+use crate::output::{CliFailure, Format};
+use crate::progress::ProgressLine;
 use crate::session::Session;
 
 /// How long the program waits at its end for files of a command that are deleted in the background. A command decides
@@ -55,29 +55,29 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && wants_json() => {
-            return output::print(Err(wrong_usage(&error)), Format::Json);
+            return output::print_outcome(Err(usage_failure(&error)), Format::Json);
         }
         // Help and version are no errors, and a person reads the parser's own text.
-        Err(error) => return in_own_words(&error),
+        Err(error) => return print_parser_text(&error),
     };
     let format = cli.global.format();
     terminal::set_color(cli.global.color);
-    time::set_local(format);
+    time::use_local_zone(format);
     allow_many_open_files();
     keep_others_from_writing();
-    let runtime = match runtime() {
+    let runtime = match build_runtime() {
         Ok(runtime) => runtime,
-        Err(failure) => return output::print(Err(failure), format),
+        Err(failure) => return output::print_outcome(Err(failure), format),
     };
-    let outcome = runtime.block_on(run(cli));
-    let code = output::print(outcome, format);
+    let outcome = runtime.block_on(run_command(cli));
+    let code = output::print_outcome(outcome, format);
     // After the report is printed, so that nobody waits for a deletion to see a result.
     runtime.shutdown_timeout(DELETING_WAIT);
     code
 }
 
-async fn run(cli: Cli) -> output::Outcome {
-    let progress = cli.command.progress_label(&cli.global).map(Progress::general);
+async fn run_command(cli: Cli) -> output::CliOutcome {
+    let progress = cli.command.progress_label(&cli.global).map(ProgressLine::general_line);
     let session = Session::new(cli.global)?;
     let report = cli.command.run(&session).await;
     drop(progress);
@@ -85,7 +85,7 @@ async fn run(cli: Cli) -> output::Outcome {
         Some(home) => failure.name_home(home),
         None => failure,
     })?;
-    Ok(match session.remark() {
+    Ok(match session.undo_remark() {
         Some(remark) => report.with_remark(&remark),
         None => report,
     })
@@ -113,11 +113,11 @@ fn keep_others_from_writing() {
     umask(before | for_others);
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+fn build_runtime() -> Result<tokio::runtime::Runtime, CliFailure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|_| Failure::unavailable("the system cannot start threads"))
+        .map_err(|_| CliFailure::unavailable("the system cannot start threads"))
 }
 
 /// Whether `--json` is given, for arguments that the parser refused.
@@ -128,10 +128,10 @@ fn wants_json() -> bool {
 }
 
 /// Prints the parser's own text: help, the version or an error.
-fn in_own_words(error: &clap::Error) -> ExitCode {
+fn print_parser_text(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
     if error.use_stderr() {
-        return output::print_usage_error(&usage::text(error, &arguments()), code);
+        return output::print_usage_error(&usage_errors::error_text(error, &command_line_arguments()), code);
     }
     match error.print() {
         Err(failed) => output::print_lost(failed.kind()),
@@ -140,18 +140,18 @@ fn in_own_words(error: &clap::Error) -> ExitCode {
 }
 
 /// Makes a failure of the parser's error.
-fn wrong_usage(error: &clap::Error) -> Failure {
-    let text = usage::text(error, &[]);
+fn usage_failure(error: &clap::Error) -> CliFailure {
+    let text = usage_errors::error_text(error, &[]);
     // The first lines are the message; the rest repeats the help.
     let first = text.split("\n\n").next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(first).trim_end();
-    let tip = usage::tip(error, &arguments());
+    let tip = usage_errors::find_tip(error, &command_line_arguments());
     let hint = tip.unwrap_or_else(|| "see `garret --help`, or `garret COMMAND --help`".to_owned());
-    Failure::usage(garret::Error::invalid(message).hint(hint))
+    CliFailure::wrong_usage(garret::Error::invalid(message).hint(hint))
 }
 
 /// Returns the arguments as text.
-fn arguments() -> Vec<String> {
+fn command_line_arguments() -> Vec<String> {
     let all = std::env::args_os().skip(1);
     all.map(|one| one.to_string_lossy().into_owned()).collect()
 }

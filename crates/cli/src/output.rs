@@ -12,13 +12,13 @@ use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use garret::{Answer, Error, ErrorKind};
+use garret::{Error, ErrorKind, ToolAnswer};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::home::HomeChoice;
 use crate::terminal::{self, EscapedStream};
-use crate::{progress, wording};
+use crate::{error_wording, progress};
 
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -33,11 +33,11 @@ pub(crate) enum Format {
 }
 
 /// The end of a command: a report, or the reason why the command failed.
-pub(crate) type Outcome = Result<Report, Failure>;
+pub(crate) type CliOutcome = Result<CliReport, CliFailure>;
 
 /// The result of a command, for a person and for a program.
-pub(crate) struct Report {
-    body: Body,
+pub(crate) struct CliReport {
+    body: ReportBody,
     /// The text with colour, already escaped; `None` if it has no colour.
     painted: Option<String>,
     /// Makes the JSON object of the report; its argument is the text for a person.
@@ -50,36 +50,36 @@ pub(crate) struct Report {
 }
 
 /// The content for standard output in text form.
-enum Body {
+enum ReportBody {
     /// Text. A newline is added at its end if it has none, except to an empty text.
     Text(String),
     /// Bytes that are printed unchanged.
     Raw(Vec<u8>),
 }
 
-impl Report {
+impl CliReport {
     /// Reports a success: `text` for a person, `data` for a program.
-    pub(crate) fn done(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
-        let object = move |text| json!({"ok": true, "text": text, "data": plain(&data), "error": null});
-        Self::new(Body::Text(text.into()), object)
+    pub(crate) fn success(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
+        let object = move |text| json!({"ok": true, "text": text, "data": to_plain_json(&data), "error": null});
+        Self::new(ReportBody::Text(text.into()), object)
     }
 
     /// Reports bytes that are printed unchanged, in text form only.
-    pub(crate) fn raw(bytes: Vec<u8>) -> Self {
-        Self::new(Body::Raw(bytes), |_| Value::Null)
+    pub(crate) fn raw_bytes(bytes: Vec<u8>) -> Self {
+        Self::new(ReportBody::Raw(bytes), |_| Value::Null)
     }
 
     /// Reports a document that is the whole output, with and without `--json`.
     pub(crate) fn document(value: &Value) -> Self {
-        let body = Body::Text(format!("{value:#}"));
+        let body = ReportBody::Text(format!("{value:#}"));
         let value = value.clone();
         Self::new(body, move |_| value)
     }
 
     /// Reports the answer of a tool.
-    pub(crate) fn answer(answer: Answer) -> Self {
+    pub(crate) fn tool_answer(answer: ToolAnswer) -> Self {
         let body = if answer.ok { answer.text.clone() } else { String::new() };
-        let body = Body::Text(body);
+        let body = ReportBody::Text(body);
         let (error, code) = (answer.error.clone(), if answer.ok { 0 } else { FAILED });
         let object = move |_| answer.to_json();
         Self {
@@ -91,36 +91,36 @@ impl Report {
 
     /// Reports the answer of a tool for a command that is not `call`. Its user does not know the tool, so an error is
     /// put into the words of the command line.
-    pub(crate) fn answer_for_a_person(answer: Answer) -> Self {
+    pub(crate) fn translated_answer(answer: ToolAnswer) -> Self {
         match answer.error {
-            Some(error) => Self::answer(Answer::of_error(wording::for_a_person(error))),
-            None => Self::answer(answer),
+            Some(error) => Self::tool_answer(ToolAnswer::from_error(error_wording::translate_error(error))),
+            None => Self::tool_answer(answer),
         }
     }
 
     /// Reports a check that found problems: it is printed as a result, with the exit code of a failure.
-    pub(crate) fn wanting(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
+    pub(crate) fn with_problems(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
         Self {
             code: FAILED,
-            ..Self::done(text, data)
+            ..Self::success(text, data)
         }
     }
 
     /// Reports an operation that was not done, with details that are worth reading: `text` and `data` are printed as a
     /// result, beside the error.
-    pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
+    pub(crate) fn refusal(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
         let reason = error.to_json();
-        let object = move |text| json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
+        let object = move |text| json!({"ok": false, "text": text, "data": to_plain_json(&data), "error": reason});
         Self {
             error: Some(error),
             code: FAILED,
-            ..Self::new(Body::Text(text.into()), object)
+            ..Self::new(ReportBody::Text(text.into()), object)
         }
     }
 
     /// Reports nothing, because other code has already written to standard output.
     pub(crate) fn silent() -> Self {
-        Self::new(Body::Raw(Vec::new()), |_| Value::Null)
+        Self::new(ReportBody::Raw(Vec::new()), |_| Value::Null)
     }
 
     /// Sets the exit code with which the program ends.
@@ -154,13 +154,13 @@ impl Report {
 
     fn into_object(self) -> Value {
         let text = match self.body {
-            Body::Text(text) => text,
-            Body::Raw(_) => String::new(),
+            ReportBody::Text(text) => text,
+            ReportBody::Raw(_) => String::new(),
         };
         (self.object)(text)
     }
 
-    fn new(body: Body, object: impl FnOnce(String) -> Value + 'static) -> Self {
+    fn new(body: ReportBody, object: impl FnOnce(String) -> Value + 'static) -> Self {
         Self {
             body,
             painted: None,
@@ -175,13 +175,13 @@ impl Report {
 
 /// Prints bytes to standard output piece by piece, because all of them together may not fit into memory.
 #[derive(Debug)]
-pub(crate) struct Pipe {
+pub(crate) struct StdoutPipe {
     lost: Option<IoErrorKind>,
     /// Escapes the pieces if standard output is a terminal.
     escaped: Option<EscapedStream>,
 }
 
-impl Default for Pipe {
+impl Default for StdoutPipe {
     fn default() -> Self {
         Self {
             lost: None,
@@ -190,50 +190,50 @@ impl Default for Pipe {
     }
 }
 
-impl Pipe {
+impl StdoutPipe {
     /// Prints a piece. Returns a break if nobody reads the output any more, or if it cannot be written.
-    pub(crate) fn put(&mut self, piece: &[u8]) -> ControlFlow<()> {
+    pub(crate) fn put_piece(&mut self, piece: &[u8]) -> ControlFlow<()> {
         match &mut self.escaped {
             Some(escaped) => {
                 let piece = escaped.push(piece);
-                self.put_as_it_is(&piece)
+                self.put_escaped(&piece)
             }
-            None => self.put_as_it_is(piece),
+            None => self.put_escaped(piece),
         }
     }
 
     /// Prints a piece that is escaped already.
-    pub(crate) fn put_as_it_is(&mut self, piece: &[u8]) -> ControlFlow<()> {
+    pub(crate) fn put_escaped(&mut self, piece: &[u8]) -> ControlFlow<()> {
         // Otherwise the progress line and the output would share a line of the screen.
-        progress::stop();
+        progress::stop_general_line();
         match write_all(std::io::stdout().lock(), &[piece]) {
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => {
-                self.lost = lost(reason);
+                self.lost = lost_reason(reason);
                 ControlFlow::Break(())
             }
         }
     }
 
     /// Prints the bytes that were held back, and reports how the printing ended.
-    pub(crate) fn done(mut self) -> Report {
+    pub(crate) fn into_report(mut self) -> CliReport {
         if let Some(escaped) = self.escaped.take() {
-            let _ = self.put_as_it_is(&escaped.finish());
+            let _ = self.put_escaped(&escaped.finish());
         }
-        Report::silent().with_lost(self.lost)
+        CliReport::silent().with_lost(self.lost)
     }
 }
 
 /// The reason why a command failed, with the exit code for it.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliFailure {
     error: Error,
     code: u8,
 }
 
-impl Failure {
+impl CliFailure {
     /// Makes the failure for a wrong command line, or for a wrong file or workspace that it names.
-    pub(crate) fn usage(error: Error) -> Self {
+    pub(crate) fn wrong_usage(error: Error) -> Self {
         Self {
             error,
             code: WRONG_USAGE,
@@ -241,9 +241,9 @@ impl Failure {
     }
 
     /// Makes the failure for wrong input. Invalid input is wrong usage; an input file that cannot be read is not.
-    pub(crate) fn of_input(error: Error) -> Self {
+    pub(crate) fn wrong_input(error: Error) -> Self {
         match error.kind() {
-            ErrorKind::Invalid => Self::usage(error),
+            ErrorKind::Invalid => Self::wrong_usage(error),
             _ => error.into(),
         }
     }
@@ -278,17 +278,17 @@ impl Failure {
 }
 
 /// Translates an error of the layers below, which name the arguments of tools, into the words of the command line.
-impl From<Error> for Failure {
+impl From<Error> for CliFailure {
     fn from(error: Error) -> Self {
         Self {
-            error: wording::for_a_person(error),
+            error: error_wording::translate_error(error),
             code: FAILED,
         }
     }
 }
 
 /// Prints the outcome, and returns the exit code of the program.
-pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
+pub(crate) fn print_outcome(outcome: CliOutcome, format: Format) -> ExitCode {
     let code = match (outcome, format) {
         (Ok(report), Format::Text) => {
             let code = put_report(&report);
@@ -301,27 +301,29 @@ pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
             put_object(&report.into_object(), code)
         }
         (Err(failure), Format::Text) => put_note(&error_lines(&failure.error), failure.code),
-        (Err(failure), Format::Json) => put_object(&failed(&failure.error), failure.code),
+        (Err(failure), Format::Json) => put_object(&error_object(&failure.error), failure.code),
     };
     ExitCode::from(code)
 }
 
-fn put_report(report: &Report) -> u8 {
+fn put_report(report: &CliReport) -> u8 {
     // A pipe or a file gets the bytes unchanged; only a terminal would obey control characters in them.
     let bytes = match (&report.painted, &report.body) {
         (Some(painted), _) => Cow::Borrowed(painted.as_bytes()),
-        (None, Body::Raw(bytes)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape_bytes(bytes)),
-        (None, Body::Text(text)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape(text).into_bytes()),
-        (None, Body::Raw(bytes)) => Cow::Borrowed(bytes.as_slice()),
-        (None, Body::Text(text)) => Cow::Borrowed(text.as_bytes()),
+        (None, ReportBody::Raw(bytes)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape_bytes(bytes)),
+        (None, ReportBody::Text(text)) if std::io::stdout().is_terminal() => {
+            Cow::Owned(terminal::escape_text(text).into_bytes())
+        }
+        (None, ReportBody::Raw(bytes)) => Cow::Borrowed(bytes.as_slice()),
+        (None, ReportBody::Text(text)) => Cow::Borrowed(text.as_bytes()),
     };
-    let is_text = matches!(report.body, Body::Text(_));
+    let is_text = matches!(report.body, ReportBody::Text(_));
     let end = if is_text && !bytes.is_empty() && !bytes.ends_with(b"\n") {
         "\n"
     } else {
         ""
     };
-    let code = put_out(&[&bytes, end.as_bytes()], report.lost, report.code);
+    let code = put_output(&[&bytes, end.as_bytes()], report.lost, report.code);
     let error = report.error.as_ref().map_or_else(String::new, error_lines);
     put_note(&format!("{}{error}", report.note), code)
 }
@@ -332,9 +334,9 @@ pub(crate) fn print_note(text: &str) {
 }
 
 fn put_note(text: &str, code: u8) -> u8 {
-    match write_all(std::io::stderr().lock(), &[terminal::escape(text).as_bytes()])
+    match write_all(std::io::stderr().lock(), &[terminal::escape_text(text).as_bytes()])
         .err()
-        .and_then(lost)
+        .and_then(lost_reason)
     {
         Some(_) => code.max(FAILED),
         None => code,
@@ -346,21 +348,21 @@ fn put_object(object: &Value, code: u8) -> u8 {
         // A raw or silent report has no object: its output was written already.
         Value::Null => code,
         // Escaped in the way of JSON, so that the output can still be parsed.
-        object if std::io::stdout().is_terminal() => put_out(
+        object if std::io::stdout().is_terminal() => put_output(
             &[terminal::escape_json(&object.to_string()).as_bytes(), b"\n"],
             None,
             code,
         ),
-        object => put_out(&[format!("{object}\n").as_bytes()], None, code),
+        object => put_output(&[format!("{object}\n").as_bytes()], None, code),
     }
 }
 
 /// Writes to standard output. Returns `code`, or the code of a failure if this output was lost, or if earlier output
 /// was lost for the reason `before`.
-fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
+fn put_output(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
     let written = write_all(std::io::stdout().lock(), parts);
-    match before.or_else(|| written.err().and_then(lost)) {
-        Some(reason) => put_note(&error_lines(&not_written(reason)), code.max(FAILED)),
+    match before.or_else(|| written.err().and_then(lost_reason)) {
+        Some(reason) => put_note(&error_lines(&unwritten_error(reason)), code.max(FAILED)),
         None => code,
     }
 }
@@ -373,7 +375,7 @@ pub(crate) fn print_usage_error(text: &str, code: u8) -> ExitCode {
 
 /// Reports that text for standard output could not be written.
 pub(crate) fn print_lost(reason: IoErrorKind) -> ExitCode {
-    ExitCode::from(put_out(&[], lost(reason), 0))
+    ExitCode::from(put_output(&[], lost_reason(reason), 0))
 }
 
 /// Writes all parts to the stream and flushes it.
@@ -387,12 +389,12 @@ pub(crate) fn write_all(mut stream: impl Write, parts: &[&[u8]]) -> Result<(), I
 }
 
 /// Returns the reason why output was lost; `None` for a broken pipe, which is no loss.
-pub(crate) fn lost(reason: IoErrorKind) -> Option<IoErrorKind> {
+pub(crate) fn lost_reason(reason: IoErrorKind) -> Option<IoErrorKind> {
     // A reader that went away, such as `head`, wants no more output.
     (reason != IoErrorKind::BrokenPipe).then_some(reason)
 }
 
-fn not_written(reason: IoErrorKind) -> Error {
+fn unwritten_error(reason: IoErrorKind) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!("the output could not be written: {reason}"),
@@ -400,7 +402,7 @@ fn not_written(reason: IoErrorKind) -> Error {
     .hint("check that the destination can be written and has free space; changes to the workspace are kept")
 }
 
-fn failed(error: &Error) -> Value {
+fn error_object(error: &Error) -> Value {
     json!({"ok": false, "text": error.to_string(), "data": null, "error": error.to_json()})
 }
 
@@ -409,11 +411,11 @@ pub(crate) fn error_lines(error: &Error) -> String {
     format!(
         "error: {}: {}\n  hint: {}\n",
         error.kind(),
-        error.named_message(),
+        error.message_with_path(),
         error.hint_text()
     )
 }
 
-fn plain(data: &impl Serialize) -> Value {
+fn to_plain_json(data: &impl Serialize) -> Value {
     serde_json::to_value(data).expect("results are plain data")
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use garret::depot::Progress as Reached;
+use garret::depot::Progress;
 
 use crate::render;
 
@@ -23,13 +23,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 const WIDTH: usize = 24;
 
 /// A line that shows that work goes on; it is cleared on drop.
-pub(crate) struct Progress {
-    shared: Arc<Shared>,
+pub(crate) struct ProgressLine {
+    shared: Arc<ProgressLineState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProgressLineState {
     label: String,
     done: AtomicU64,
     total: AtomicU64,
@@ -44,28 +44,28 @@ static SPECIAL: AtomicU64 = AtomicU64::new(0);
 static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the general line: output or a question follows. The line is off the screen when this returns.
-pub(crate) fn stop() {
+pub(crate) fn stop_general_line() {
     // Under the lock, so that no thread draws the line again after it was cleared.
-    let _turn = drawing();
+    let _turn = lock_drawing();
     if !IS_STOPPED.swap(true, Ordering::AcqRel) && IS_DRAWN.swap(false, Ordering::AcqRel) {
-        put(CLEAR);
+        put_text(CLEAR);
     }
 }
 
-impl Progress {
+impl ProgressLine {
     /// Shows that work of an unknown amount goes on.
     pub(crate) fn spinner(label: &str) -> Self {
         SPECIAL.fetch_add(1, Ordering::AcqRel);
-        Self::start(label, false)
+        Self::start_drawing(label, false)
     }
 
     /// Shows that a command goes on. This line gives way to output and to lines that tell more.
-    pub(crate) fn general(label: &str) -> Self {
-        Self::start(label, true)
+    pub(crate) fn general_line(label: &str) -> Self {
+        Self::start_drawing(label, true)
     }
 
-    fn start(label: &str, is_general: bool) -> Self {
-        let shared = Arc::new(Shared {
+    fn start_drawing(label: &str, is_general: bool) -> Self {
+        let shared = Arc::new(ProgressLineState {
             label: label.to_owned(),
             done: AtomicU64::new(0),
             total: AtomicU64::new(0),
@@ -79,7 +79,7 @@ impl Progress {
         Self { shared, thread }
     }
 
-    /// Shows how many bytes of the work are done, as soon as [`Progress::set`] reports them.
+    /// Shows how many bytes of the work are done, as soon as [`Progress::set_reached`] reports them.
     pub(crate) fn bar(label: &str) -> Self {
         Self::spinner(label)
     }
@@ -95,7 +95,7 @@ impl Progress {
     }
 
     /// Sets how many bytes are done, and how many there are in all if that is known.
-    pub(crate) fn set(&self, reached: Reached) {
+    pub(crate) fn set_reached(&self, reached: Progress) {
         self.shared.done.store(reached.bytes, Ordering::Relaxed);
         self.shared.total.store(reached.total.unwrap_or(0), Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ impl Progress {
 
 /// Counts bytes that are done.
 #[derive(Debug, Clone)]
-pub(crate) struct ProgressCounter(Arc<Shared>);
+pub(crate) struct ProgressCounter(Arc<ProgressLineState>);
 
 impl ProgressCounter {
     pub(crate) fn add(&self, bytes: u64) {
@@ -111,7 +111,7 @@ impl ProgressCounter {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if !self.shared.is_general {
             SPECIAL.fetch_sub(1, Ordering::AcqRel);
@@ -125,18 +125,18 @@ impl Drop for Progress {
     }
 }
 
-fn draw_until_over(shared: &Shared) {
+fn draw_until_over(shared: &ProgressLineState) {
     let mut turn = 0;
     // Parked and not asleep, so that the end of the work wakes this thread at once.
     std::thread::park_timeout(DELAY);
     while !shared.is_over.load(Ordering::Acquire) {
-        shared.draw(turn);
+        shared.draw_line(turn);
         std::thread::park_timeout(PAUSE);
         turn += 1;
     }
-    let _turn = drawing();
+    let _turn = lock_drawing();
     if IS_DRAWN.swap(false, Ordering::AcqRel) {
-        put(CLEAR);
+        put_text(CLEAR);
     }
 }
 
@@ -146,44 +146,48 @@ const CLEAR: &str = "\r\x1b[2K";
 static IS_DRAWN: AtomicBool = AtomicBool::new(false);
 
 /// Takes the lock under which a line is drawn or cleared.
-fn drawing() -> MutexGuard<'static, ()> {
+fn lock_drawing() -> MutexGuard<'static, ()> {
     static DRAWING: Mutex<()> = Mutex::new(());
     DRAWING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn put(text: &str) {
+fn put_text(text: &str) {
     let mut stderr = std::io::stderr().lock();
     // A line that cannot be drawn is no reason to stop.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-impl Shared {
-    fn draw(&self, turn: usize) {
-        let _turn = drawing();
-        // Checked under the lock, so that nothing is drawn after `stop` has returned.
+impl ProgressLineState {
+    fn draw_line(&self, turn: usize) {
+        let _turn = lock_drawing();
+        // Checked under the lock, so that nothing is drawn after `stop_general_line` has returned.
         let gives_way = SPECIAL.load(Ordering::Acquire) > 0 || IS_STOPPED.load(Ordering::Acquire);
         if !(self.is_general && gives_way) {
             IS_DRAWN.store(true, Ordering::Release);
-            put(&format!("{CLEAR}{}", self.line(turn)));
+            put_text(&format!("{CLEAR}{}", self.format_line(turn)));
         }
     }
 
-    fn line(&self, turn: usize) -> String {
+    fn format_line(&self, turn: usize) -> String {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
-        line(&self.label, done, total, turn)
+        format_progress(&self.label, done, total, turn)
     }
 }
 
 /// Formats a bar if the total is known; otherwise a wheel and the number of bytes so far.
-fn line(label: &str, done: u64, total: u64, turn: usize) -> String {
+fn format_progress(label: &str, done: u64, total: u64, turn: usize) -> String {
     let wheel = ['|', '/', '-', '\\'][turn % 4];
     match (done, total) {
         (0, 0) => format!("{wheel} {label}"),
-        (done, 0) => format!("{wheel} {label}: {}", render::size(done)),
+        (done, 0) => format!("{wheel} {label}: {}", render::format_size(done)),
         (done, total) => {
             let filled = usize::try_from(done.min(total).saturating_mul(WIDTH as u64) / total).unwrap_or(WIDTH);
             let bar = format!("{}{}", "#".repeat(filled), ".".repeat(WIDTH - filled));
-            format!("[{bar}] {label}: {} of {}", render::size(done), render::size(total))
+            format!(
+                "[{bar}] {label}: {} of {}",
+                render::format_size(done),
+                render::format_size(total)
+            )
         }
     }
 }
@@ -194,9 +198,15 @@ mod tests {
 
     #[test]
     fn a_line_shows_as_much_as_is_known() {
-        assert_eq!(line("x", 0, 0, 0), "| x");
-        assert_eq!(line("x", 7, 0, 1), "/ x: 7 B");
-        assert_eq!(line("x", 1, 2, 0), "[############............] x: 1 B of 2 B");
-        assert_eq!(line("x", 9, 2, 0), "[########################] x: 9 B of 2 B");
+        assert_eq!(format_progress("x", 0, 0, 0), "| x");
+        assert_eq!(format_progress("x", 7, 0, 1), "/ x: 7 B");
+        assert_eq!(
+            format_progress("x", 1, 2, 0),
+            "[############............] x: 1 B of 2 B"
+        );
+        assert_eq!(
+            format_progress("x", 9, 2, 0),
+            "[########################] x: 9 B of 2 B"
+        );
     }
 }

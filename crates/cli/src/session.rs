@@ -12,21 +12,21 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
-    Actor, Declared, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, FsRestriction, Garret,
-    HistoryMode, Home, Naming, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace,
-    WorkspaceConfig, WrittenEvents,
+    Actor, DeclaredCapability, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, EventWriter,
+    FsRestriction, Garret, HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, ToolNaming,
+    Toolbox, Workspace, WorkspaceConfig,
 };
 
-use crate::arguments::Global;
-use crate::choice::{self, Choice, Known};
+use crate::arguments::GlobalArgs;
 use crate::config_file::ConfigFile;
 use crate::home::HomeChoice;
-use crate::output::Failure;
+use crate::output::CliFailure;
 use crate::trust::{self, TrustStore};
+use crate::workspace_choice::{self, KnownWorkspaces, WorkspaceChoice};
 use crate::{approval, config_file, home, render};
 
 /// The destination of events.
@@ -57,13 +57,13 @@ impl EventsChoice {
         matches!(self, Self::Console | Self::JsonLines(None))
     }
 
-    fn sink(&self) -> Result<Arc<dyn EventSink>> {
+    fn open_sink(&self) -> Result<Arc<dyn EventSink>> {
         let stderr = std::io::stderr;
         Ok(match self {
             Self::None => Arc::new(NoEvents),
-            Self::Console => Arc::new(WrittenEvents::new(stderr(), EventFormat::Console)),
-            Self::JsonLines(None) => Arc::new(WrittenEvents::new(stderr(), EventFormat::JsonLines)),
-            Self::JsonLines(Some(file)) => Arc::new(WrittenEvents::new(open_log(file)?, EventFormat::JsonLines)),
+            Self::Console => Arc::new(EventWriter::new(stderr(), EventFormat::Console)),
+            Self::JsonLines(None) => Arc::new(EventWriter::new(stderr(), EventFormat::JsonLines)),
+            Self::JsonLines(Some(file)) => Arc::new(EventWriter::new(open_log(file)?, EventFormat::JsonLines)),
         })
     }
 }
@@ -82,19 +82,19 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
 }
 
 /// Makes the sandbox of the kernel, with this program as its own supervisor.
-fn namespace() -> Arc<dyn Sandbox> {
+fn namespace_sandbox() -> Arc<dyn Sandbox> {
     let own = |path| SupervisorProgram {
         path,
         arguments: vec![supervisor::WORD.into()],
     };
-    Arc::new(NamespaceSandbox::new(namespace::Options {
+    Arc::new(NamespaceSandbox::new(namespace::NamespaceOptions {
         supervisor: std::env::current_exe().ok().map(own),
-        ..namespace::Options::default()
+        ..namespace::NamespaceOptions::default()
     }))
 }
 
 /// Returns the environment of this program; a policy can pass single variables of it to commands.
-fn environment() -> BTreeMap<String, String> {
+fn program_environment() -> BTreeMap<String, String> {
     let all = std::env::vars_os();
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
@@ -102,7 +102,7 @@ fn environment() -> BTreeMap<String, String> {
 
 /// The state of one run of the program: the global options, the home and the composition root.
 pub(crate) struct Session {
-    global: Global,
+    global: GlobalArgs,
     garret: Garret,
     home: Option<HomeChoice>,
     /// The reason why the changes of the command cannot be undone later, if they cannot.
@@ -111,9 +111,9 @@ pub(crate) struct Session {
 
 impl Session {
     /// Builds the parts that every workspace of this run shares.
-    pub(crate) fn new(global: Global) -> Result<Self, Failure> {
-        let events = global.events.sink().map_err(Failure::usage)?;
-        let home = HomeChoice::found(global.home.as_deref());
+    pub(crate) fn new(global: GlobalArgs) -> Result<Self, CliFailure> {
+        let events = global.events.open_sink().map_err(CliFailure::wrong_usage)?;
+        let home = HomeChoice::find_home(global.home.as_deref());
         let mut garret = Garret::new().events(events).actor(Actor {
             door: "cli".into(),
             ..Actor::default()
@@ -121,8 +121,8 @@ impl Session {
         if let Some(home) = &home {
             garret = garret.home(Home::new(&home.directory));
         }
-        garret = garret.sandbox(namespace()).environment(environment());
-        if let Some(approver) = approval::terminal() {
+        garret = garret.sandbox(namespace_sandbox()).environment(program_environment());
+        if let Some(approver) = approval::terminal_approver() {
             garret = garret.approver(approver);
         }
         Ok(Self {
@@ -139,14 +139,14 @@ impl Session {
     }
 
     /// Returns the global options.
-    pub(crate) fn global(&self) -> &Global {
+    pub(crate) fn global(&self) -> &GlobalArgs {
         &self.global
     }
 
     /// Returns the program with the options that chose the home and the workspace, for a command line that the user can
     /// type.
     pub(crate) fn typed_program(&self) -> String {
-        let Global {
+        let GlobalArgs {
             workspace,
             config,
             home,
@@ -161,8 +161,8 @@ impl Session {
     }
 
     /// Returns the name of a workspace of the home: the argument, or `-w`.
-    pub(crate) fn name(&self, argument: Option<&str>) -> Result<String, Failure> {
-        choice::name_of(self.global.workspace.as_deref(), argument).map_err(Failure::usage)
+    pub(crate) fn workspace_name(&self, argument: Option<&str>) -> Result<String, CliFailure> {
+        workspace_choice::required_name(self.global.workspace.as_deref(), argument).map_err(CliFailure::wrong_usage)
     }
 
     /// Returns the name of a workspace of the home, from the first argument or `-w`, and the argument after the name.
@@ -170,8 +170,9 @@ impl Session {
         &'a self,
         first: Option<&'a str>,
         second: Option<&'a str>,
-    ) -> Result<(&'a str, Option<&'a str>), Failure> {
-        choice::name_and_rest(self.global.workspace.as_deref(), first, second).map_err(Failure::usage)
+    ) -> Result<(&'a str, Option<&'a str>), CliFailure> {
+        workspace_choice::name_and_rest(self.global.workspace.as_deref(), first, second)
+            .map_err(CliFailure::wrong_usage)
     }
 
     /// Returns the home; `None` if no directory for it is known.
@@ -185,44 +186,44 @@ impl Session {
     }
 
     /// Opens the depot of the home; a missing one is made.
-    pub(crate) async fn depot(&self) -> Result<Depot, Failure> {
+    pub(crate) async fn open_depot(&self) -> Result<Depot, CliFailure> {
         match self.home {
             Some(_) => Ok(self.garret.depot().await?),
-            None => Err(Failure::usage(home::missing())),
+            None => Err(CliFailure::wrong_usage(home::missing_home_error())),
         }
     }
 
     /// Opens the chosen workspace with its tools.
-    pub(crate) async fn toolbox(&self) -> Result<Toolbox, Failure> {
-        self.chosen_by_option().await?.open(self).await
+    pub(crate) async fn open_toolbox(&self) -> Result<Toolbox, CliFailure> {
+        self.choose_by_option().await?.open(self).await
     }
 
     /// Opens the chosen workspace with its tools, for a command that changes files.
-    pub(crate) async fn toolbox_to_change(&self) -> Result<Toolbox, Failure> {
-        let chosen = self.chosen_by_option().await?;
-        self.note_way_back(&chosen);
+    pub(crate) async fn open_toolbox_to_change(&self) -> Result<Toolbox, CliFailure> {
+        let chosen = self.choose_by_option().await?;
+        self.note_undo_limits(&chosen);
         chosen.open(self).await
     }
 
     /// Opens the chosen workspace for a command that changes files; one that does not declare `fs` refuses.
-    pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
-        let chosen = self.chosen_by_option().await?;
+    pub(crate) async fn open_workspace(&self) -> Result<Workspace, CliFailure> {
+        let chosen = self.choose_by_option().await?;
         chosen.check_declares(&["fs"])?;
-        self.note_way_back(&chosen);
+        self.note_undo_limits(&chosen);
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
     /// Returns a note for the user if the changes of the command cannot be undone later.
-    pub(crate) fn remark(&self) -> Option<Error> {
+    pub(crate) fn undo_remark(&self) -> Option<Error> {
         self.no_way_back.get().map(|why| why())
     }
 
-    /// Remembers whether changes in `chosen` can be undone later.
-    fn note_way_back(&self, chosen: &Chosen) {
+    /// Remembers whether changes in `choose_workspace` can be undone later.
+    fn note_undo_limits(&self, chosen: &ChosenWorkspace) {
         let keeps_history = chosen.config.history != Some(HistoryMode::Off);
         let is_lasting = chosen.config.storage.kind() != "memory";
         let why: Option<fn() -> Error> = if chosen.holds_home {
-            Some(home::inside)
+            Some(home::home_inside_error)
         } else if self.home.is_none() && keeps_history && is_lasting {
             Some(home::missing_for_undo)
         } else {
@@ -232,116 +233,124 @@ impl Session {
     }
 
     /// Opens the chosen workspace for a command that reads files, as it was at `point`.
-    pub(crate) async fn workspace_at(&self, point: Option<&str>) -> Result<Workspace, Failure> {
-        let mut chosen = self.chosen_by_option().await?;
+    pub(crate) async fn open_workspace_at(&self, point: Option<&str>) -> Result<Workspace, CliFailure> {
+        let mut chosen = self.choose_by_option().await?;
         chosen.check_declares(&["fs"])?;
-        chosen.go_to(point)?;
+        chosen.set_point(point)?;
         // No history is kept of a workspace that contains the home, so it has no earlier points.
         if chosen.holds_home && chosen.point.is_some() {
-            return Err(home::inside().into());
+            return Err(home::home_inside_error().into());
         }
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
     /// Opens the chosen workspace for a command on its history, which needs the capability `capability`.
-    pub(crate) async fn with_history(&self, capability: &str) -> Result<Workspace, Failure> {
-        self.with_history_of(&[capability]).await
+    pub(crate) async fn open_history(&self, capability: &str) -> Result<Workspace, CliFailure> {
+        self.open_history_for_any(&[capability]).await
     }
 
     /// Opens the chosen workspace for a command on its history, which needs any one of the capabilities.
-    pub(crate) async fn with_history_of(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
-        let chosen = self.chosen_by_option().await?;
+    pub(crate) async fn open_history_for_any(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
+        let chosen = self.choose_by_option().await?;
         chosen.check_declares(capabilities)?;
         chosen.check_present()?;
-        self.note_way_back(&chosen);
+        self.note_undo_limits(&chosen);
         if chosen.holds_home {
-            return Err(home::inside().into());
+            return Err(home::home_inside_error().into());
         }
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
     /// Opens the chosen workspace to run something in it, which needs the capability `capability`.
-    pub(crate) async fn workspace_for(&self, capability: &str) -> Result<Workspace, Failure> {
-        self.workspace_for_any(&[capability]).await
+    pub(crate) async fn open_workspace_for(&self, capability: &str) -> Result<Workspace, CliFailure> {
+        self.open_workspace_for_any(&[capability]).await
     }
 
     /// Opens the chosen workspace to run something in it, which needs any one of the capabilities.
-    pub(crate) async fn workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
-        let mut chosen = self.chosen_by_option().await?;
+    pub(crate) async fn open_workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
+        let mut chosen = self.choose_by_option().await?;
         // A user who types the command in a plain directory allows it to run there.
         if chosen.is_plain_directory() {
-            chosen.declare(true, true);
+            chosen.declare_capabilities(true, true);
         }
         chosen.check_declares(capabilities)?;
         chosen.check_present()?;
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    async fn chosen_by_option(&self) -> Result<Chosen, Failure> {
-        self.chosen(self.global.workspace.as_deref()).await
+    async fn choose_by_option(&self) -> Result<ChosenWorkspace, CliFailure> {
+        self.choose_workspace(self.global.workspace.as_deref()).await
     }
 
     /// Finds the workspace that `text` names, or the current directory, without opening it.
-    pub(crate) async fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
-        let mut chosen = self.named(text).await?;
+    pub(crate) async fn choose_workspace(&self, text: Option<&str>) -> Result<ChosenWorkspace, CliFailure> {
+        let mut chosen = self.resolve_choice(text).await?;
         if let Some(home) = &self.home {
-            chosen.leave_out(home);
+            chosen.hide_home(home);
         }
         if let Some(path) = &self.global.config {
-            chosen.protect(path);
+            chosen.protect_file(path);
         }
         Ok(chosen)
     }
 
-    async fn named(&self, text: Option<&str>) -> Result<Chosen, Failure> {
+    async fn resolve_choice(&self, text: Option<&str>) -> Result<ChosenWorkspace, CliFailure> {
         let Some(text) = text else {
             return match &self.global.config {
-                None => Chosen::directory("."),
+                None => ChosenWorkspace::from_directory("."),
                 // The current directory does not have the policy of that file: to open it would silently drop the rules
                 // that the user asked for.
-                Some(path) => Err(Failure::usage(config_file::load_given(path).err().unwrap_or_else(
-                    || {
+                Some(path) => Err(CliFailure::wrong_usage(
+                    config_file::load_given(path).err().unwrap_or_else(|| {
                         Error::invalid("--config is given, but no workspace of that file is chosen")
                             .hint("name a workspace with -w")
-                    },
-                ))),
+                    }),
+                )),
             };
         };
-        let file = self.config_file(text).map_err(Failure::usage)?.map(Arc::new);
-        match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
-            (Choice::Url(url), file) => {
-                if let Some(name) = choice::filestore_name(&url) {
+        let file = self
+            .find_config_file(text)
+            .map_err(CliFailure::wrong_usage)?
+            .map(Arc::new);
+        match (
+            workspace_choice::choose_workspace(text, file.as_ref().map(|file| &file.config)),
+            &file,
+        ) {
+            (WorkspaceChoice::Url(url), file) => {
+                if let Some(name) = workspace_choice::filestore_name(&url) {
                     self.check_in_home(name, file.as_deref()).await?;
                 }
-                Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url))))
+                Ok(ChosenWorkspace::from_config(WorkspaceConfig::with_storage(
+                    StorageConfig::Url(url),
+                )))
             }
-            (Choice::Name(name, point), Some(file)) => {
+            (WorkspaceChoice::Configured(name, point), Some(file)) => {
                 self.check_clash(&name, file).await?;
-                let chosen = Chosen::configured(name, point, file);
+                let chosen = ChosenWorkspace::from_file(name, point, file);
                 chosen.check_trust(&self.garret, file)?;
                 Ok(chosen)
             }
-            (Choice::Other { name, point, directory }, file) => {
-                if let Some(chosen) = self.in_home(name, point).await? {
+            (WorkspaceChoice::HomeOrDirectory { name, point, directory }, file) => {
+                if let Some(chosen) = self.find_in_home(name, point).await? {
                     return Ok(chosen);
                 }
                 if Path::new(&directory).is_dir() {
-                    Chosen::directory(&directory)
+                    ChosenWorkspace::from_directory(&directory)
                 } else {
-                    Err(self.unknown(text, file.as_deref()).await)
+                    Err(self.unknown_failure(text, file.as_deref()).await)
                 }
             }
-            (Choice::Name(..), None) => unreachable!("names are configured in a file"),
+            (WorkspaceChoice::Configured(..), None) => unreachable!("names are configured in a file"),
         }
     }
 
     /// Returns the configuration file that could have the workspace `text`. For a path or a URL no file is searched.
-    fn config_file(&self, text: &str) -> Result<Option<ConfigFile>> {
+    fn find_config_file(&self, text: &str) -> Result<Option<ConfigFile>> {
         if let Some(path) = &self.global.config {
             return config_file::load_given(path).map(Some);
         }
         // A found file may be anybody's, and must not decide about a path or a URL that the user wrote.
-        if !choice::may_be_configured(text) {
+        if !workspace_choice::may_be_configured(text) {
             return Ok(None);
         }
         let found = config_file::load_found()?;
@@ -349,14 +358,14 @@ impl Session {
             // Without a home nothing is recorded as trusted, so the file stays untrusted.
             return Ok(found);
         };
-        let candidates = config_file::candidates();
+        let candidates = config_file::candidate_paths();
         let is_trusted = trust::is_trusted(found.as_ref(), &candidates, text, |path| store.record_of(path))?;
         Ok(found.map(|file| ConfigFile { is_trusted, ..file }))
     }
 
     /// Refuses a name for a new workspace of the home that a found file has for another one: `-w` would be an error for
     /// both.
-    pub(crate) fn check_unconfigured(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn check_unconfigured(&self, name: &str) -> Result<(), CliFailure> {
         // A file that cannot be read keeps nobody from making a workspace.
         let file = config_file::load_found().ok().flatten();
         let is_other = |file: &ConfigFile| file.config.workspaces.contains_key(name) && !file.is_of_home(name);
@@ -372,23 +381,27 @@ impl Session {
     }
 
     /// Refuses a name that a found file and the home both have, unless the file means that workspace of the home.
-    async fn check_clash(&self, name: &str, file: &ConfigFile) -> Result<(), Failure> {
+    async fn check_clash(&self, name: &str, file: &ConfigFile) -> Result<(), CliFailure> {
         if !file.is_found || file.is_of_home(name) {
             return Ok(());
         }
-        match self.in_home(Some(name.to_owned()), None).await? {
+        match self.find_in_home(Some(name.to_owned()), None).await? {
             None => Ok(()),
-            Some(_) => Err(Failure::usage(clashing(name, &file.shown))),
+            Some(_) => Err(CliFailure::wrong_usage(clash_error(name, &file.shown))),
         }
     }
 
-    /// Returns the workspace `name` of the home, if there is one. A missing home is not made.
-    async fn in_home(&self, name: Option<String>, point: Option<String>) -> Result<Option<Chosen>, Failure> {
+    /// Returns the workspace `workspace_name` of the home, if there is one. A missing home is not made.
+    async fn find_in_home(
+        &self,
+        name: Option<String>,
+        point: Option<String>,
+    ) -> Result<Option<ChosenWorkspace>, CliFailure> {
         let (Some(name), true) = (name, self.home.as_ref().is_some_and(HomeChoice::is_made)) else {
             return Ok(None);
         };
         match self.garret.config_of(&name).await {
-            Ok(config) => Ok(Some(Chosen {
+            Ok(config) => Ok(Some(ChosenWorkspace {
                 name,
                 point,
                 config,
@@ -405,15 +418,15 @@ impl Session {
 
     /// Returns the chosen workspace as the home knows it, without opening its files; `None` if the home does not know
     /// it.
-    pub(crate) async fn history_in_home(&self) -> Result<Option<DepotWorkspace>, Failure> {
+    pub(crate) async fn history_in_home(&self) -> Result<Option<DepotWorkspace>, CliFailure> {
         if !self.home.as_ref().is_some_and(HomeChoice::is_made) {
             return Ok(None);
         }
-        let chosen = self.chosen_by_option().await?;
-        let depot = self.depot().await?;
+        let chosen = self.choose_by_option().await?;
+        let depot = self.open_depot().await?;
         let name = match &chosen.config.storage {
             _ if chosen.is_named => Some(chosen.name.as_str()),
-            StorageConfig::Url(url) => choice::filestore_name(url),
+            StorageConfig::Url(url) => workspace_choice::filestore_name(url),
             StorageConfig::Table { .. } => None,
         };
         if let Some(name) = name {
@@ -432,25 +445,31 @@ impl Session {
     }
 
     /// Refuses a name that no workspace of the home has. A missing home is not made.
-    async fn check_in_home(&self, name: &str, file: Option<&ConfigFile>) -> Result<(), Failure> {
+    async fn check_in_home(&self, name: &str, file: Option<&ConfigFile>) -> Result<(), CliFailure> {
         if self.home.is_none() {
-            return Err(Failure::usage(home::missing()));
+            return Err(CliFailure::wrong_usage(home::missing_home_error()));
         }
-        match self.in_home(Some(name.to_owned()), None).await? {
+        match self.find_in_home(Some(name.to_owned()), None).await? {
             Some(_) => Ok(()),
-            None => Err(Failure::usage(choice::unknown_filestore(name, &self.known(file).await))),
+            None => Err(CliFailure::wrong_usage(workspace_choice::unknown_filestore_error(
+                name,
+                &self.known_workspaces(file).await,
+            ))),
         }
     }
 
-    async fn unknown(&self, text: &str, file: Option<&ConfigFile>) -> Failure {
-        Failure::usage(choice::unknown(text, &self.known(file).await))
+    async fn unknown_failure(&self, text: &str, file: Option<&ConfigFile>) -> CliFailure {
+        CliFailure::wrong_usage(workspace_choice::unknown_workspace_error(
+            text,
+            &self.known_workspaces(file).await,
+        ))
     }
 
     /// Returns the workspaces of `file` and of the home.
-    pub(crate) async fn known<'a>(&self, file: Option<&'a ConfigFile>) -> Known<'a> {
-        let mut known = Known {
+    pub(crate) async fn known_workspaces<'a>(&self, file: Option<&'a ConfigFile>) -> KnownWorkspaces<'a> {
+        let mut known = KnownWorkspaces {
             config: file.map(|file| &file.config),
-            ..Known::default()
+            ..KnownWorkspaces::default()
         };
         if self.home.as_ref().is_some_and(HomeChoice::is_made) {
             // The names only help with a hint or a completion, so a home that cannot be read gives none.
@@ -467,7 +486,7 @@ impl Session {
 }
 
 /// A workspace that is found and not yet open.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenWorkspace {
     pub(crate) name: String,
     /// The point of the past that is meant; `None` for the workspace as it is.
     point: Option<String>,
@@ -484,8 +503,8 @@ pub(crate) struct Chosen {
     holds_home: bool,
 }
 
-impl Chosen {
-    fn unnamed(config: WorkspaceConfig) -> Self {
+impl ChosenWorkspace {
+    fn from_config(config: WorkspaceConfig) -> Self {
         Self {
             name: garret::UNNAMED.to_owned(),
             point: None,
@@ -498,7 +517,7 @@ impl Chosen {
         }
     }
 
-    fn configured(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
+    fn from_file(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
         let mut chosen = Self {
             config: file.config.workspaces[&name].clone(),
             restriction: FsRestriction::default(),
@@ -509,26 +528,30 @@ impl Chosen {
             name,
             point,
         };
-        chosen.protect(&file.path);
+        chosen.protect_file(&file.path);
         chosen
     }
 
     /// Refuses settings that only a trusted file may have, before anything is opened.
-    fn check_trust(&self, garret: &Garret, file: &ConfigFile) -> Result<(), Failure> {
+    fn check_trust(&self, garret: &Garret, file: &ConfigFile) -> Result<(), CliFailure> {
         if file.is_trusted {
             return Ok(());
         }
         // An invalid configuration is reported as invalid, and not as untrusted.
-        garret.check(&self.config).map_err(|error| self.opening(error))?;
+        garret
+            .check(&self.config)
+            .map_err(|error| self.opening_failure(error))?;
         let settings = self.config.widening_settings(&file.directory);
         if !settings.is_empty() {
-            return Err(Failure::usage(trust::too_wide(file, &self.name, &settings)));
+            return Err(CliFailure::wrong_usage(trust::too_wide_error(
+                file, &self.name, &settings,
+            )));
         }
-        if config_file::leads_outside(&self.config, &file.directory) {
-            return Err(Failure::usage(outside(&self.name, &file.shown)));
+        if config_file::is_outside(&self.config, &file.directory) {
+            return Err(CliFailure::wrong_usage(outside_error(&self.name, &file.shown)));
         }
         if self.is_directory_elsewhere() {
-            return Err(Failure::usage(misleading(&self.name, &file.shown)));
+            return Err(CliFailure::wrong_usage(misleading_name_error(&self.name, &file.shown)));
         }
         Ok(())
     }
@@ -544,8 +567,10 @@ impl Chosen {
         here.is_dir() && own.as_deref() != Some(&here)
     }
 
-    fn directory(path: &str) -> Result<Self, Failure> {
-        Garret::config_of_dir(path).map(Self::unnamed).map_err(Failure::usage)
+    fn from_directory(path: &str) -> Result<Self, CliFailure> {
+        Garret::config_of_dir(path)
+            .map(Self::from_config)
+            .map_err(CliFailure::wrong_usage)
     }
 
     /// Whether it is a directory that neither a configuration nor the home describes.
@@ -560,7 +585,7 @@ impl Chosen {
 
     /// Names the workspace on a plain directory after the directory, if the names of its tools contain the name.
     pub(crate) fn take_directory_name(&mut self) {
-        let is_carried = self.config.tools.naming == Naming::Prefixed;
+        let is_carried = self.config.tools.naming == ToolNaming::Prefixed;
         if !is_carried || !self.is_plain_directory() {
             return;
         }
@@ -573,7 +598,7 @@ impl Chosen {
     }
 
     /// Denies writes to the configuration file, so that tools and commands cannot change their own rules.
-    fn protect(&mut self, file: &Path) {
+    fn protect_file(&mut self, file: &Path) {
         if let Some(directory) = self.local_directory() {
             for glob in config_file::globs_within(file, &directory) {
                 if !self.restriction.deny_write.contains(&glob) {
@@ -584,7 +609,7 @@ impl Chosen {
     }
 
     /// Hides the home in a workspace that contains it, and keeps no history of that workspace.
-    fn leave_out(&mut self, home: &HomeChoice) {
+    fn hide_home(&mut self, home: &HomeChoice) {
         let within = self
             .local_directory()
             .and_then(|directory| home.glob_within(&directory));
@@ -598,30 +623,30 @@ impl Chosen {
     }
 
     /// Declares the requested capabilities with their defaults, unless the configuration declares them.
-    pub(crate) fn declare(&mut self, shell: bool, code: bool) {
+    pub(crate) fn declare_capabilities(&mut self, shell: bool, code: bool) {
         let capabilities = &mut self.config.capabilities;
         if shell && !capabilities.shell.is_declared() {
-            capabilities.shell = Declared::Switch(true);
+            capabilities.shell = DeclaredCapability::Switch(true);
         }
         if code && !capabilities.code.is_declared() {
-            capabilities.code = Declared::Switch(true);
+            capabilities.code = DeclaredCapability::Switch(true);
         }
     }
 
     /// Withdraws `shell` and `code` if a file that is not trusted declares them and the user did not ask for them.
     /// Returns a note that says so.
-    pub(crate) fn withhold(&mut self, is_shell_asked: bool, is_code_asked: bool) -> Option<String> {
+    pub(crate) fn withhold_untrusted(&mut self, is_shell_asked: bool, is_code_asked: bool) -> Option<String> {
         // Withdrawn and not refused: the options `--shell` and `--code` say the same, and their absence is an answer.
         let file = self.file.as_ref().filter(|file| !file.is_trusted)?;
         let capabilities = &mut self.config.capabilities;
         let (mut names, mut options) = (Vec::new(), Vec::new());
         if capabilities.shell.is_declared() && !is_shell_asked {
-            capabilities.shell = Declared::Switch(false);
+            capabilities.shell = DeclaredCapability::Switch(false);
             names.push("`shell`");
             options.push("--shell");
         }
         if capabilities.code.is_declared() && !is_code_asked {
-            capabilities.code = Declared::Switch(false);
+            capabilities.code = DeclaredCapability::Switch(false);
             names.push("`code`");
             options.push("--code");
         }
@@ -629,7 +654,7 @@ impl Chosen {
         (!names.is_empty()).then(|| {
             format!(
                 "{} is not trusted, so its settings for {names} are ignored; use {options}, or see `garret trust`",
-                printable(&file.shown)
+                escape_unprintable(&file.shown)
             )
         })
     }
@@ -642,7 +667,7 @@ impl Chosen {
         let policy = shell
             .policy()
             .filter(|policy| policy.sandbox != ShellPolicy::default().sandbox)?;
-        *shell = Declared::Switch(false);
+        *shell = DeclaredCapability::Switch(false);
         Some(format!(
             "--read-only: commands are not offered, because the sandbox {} cannot keep them from changing files",
             garret::path::quote(&policy.sandbox)
@@ -650,8 +675,8 @@ impl Chosen {
     }
 
     /// Refuses a command if none of the capabilities is declared; the error names the first of them.
-    fn check_declares(&self, capabilities: &[&str]) -> Result<(), Failure> {
-        let declared = self.config.capabilities.declared();
+    fn check_declares(&self, capabilities: &[&str]) -> Result<(), CliFailure> {
+        let declared = self.config.capabilities.declared_names();
         let missing = match capabilities {
             [first, ..] if !capabilities.iter().any(|one| declared.contains(one)) => Some(*first),
             _ => None,
@@ -676,11 +701,14 @@ impl Chosen {
             "local" => " --storage local:DIR",
             _ => "",
         };
-        let mut wanted: Vec<&str> = self.config.capabilities.declared();
+        let mut wanted: Vec<&str> = self.config.capabilities.declared_names();
         wanted.push(capability);
         let wanted = wanted.join(",");
         if self.is_named {
-            format!("declare it: `garret capabilities {} {wanted}`", printable(&self.name))
+            format!(
+                "declare it: `garret capabilities {} {wanted}`",
+                escape_unprintable(&self.name)
+            )
         } else {
             format!(
                 "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {wanted}`"
@@ -689,22 +717,22 @@ impl Chosen {
     }
 
     /// Refuses an earlier point for a command that needs the current workspace.
-    fn check_present(&self) -> Result<(), Failure> {
+    fn check_present(&self) -> Result<(), CliFailure> {
         match &self.point {
             None => Ok(()),
-            Some(point) => Err(Failure::usage(
+            Some(point) => Err(CliFailure::wrong_usage(
                 Error::invalid("this command needs the current workspace, not an earlier point of it").hint(format!(
                     "leave out `@{}` after its name",
-                    garret::path::printable(point)
+                    garret::path::escape_unprintable(point)
                 )),
             )),
         }
     }
 
     /// Chooses the workspace as it was at `point`, if one is given.
-    fn go_to(&mut self, point: Option<&str>) -> Result<(), Failure> {
+    fn set_point(&mut self, point: Option<&str>) -> Result<(), CliFailure> {
         match (point, &self.point) {
-            (Some(_), Some(_)) => Err(Failure::usage(
+            (Some(_), Some(_)) => Err(CliFailure::wrong_usage(
                 Error::invalid("the point is given twice").hint("leave out --at, or the point after the `@`"),
             )),
             (Some(point), None) => {
@@ -717,23 +745,23 @@ impl Chosen {
 
     /// Makes the failure for an error of opening. A wrong configuration is wrong usage, and the error names its file; a
     /// workspace that cannot be reached is a plain failure.
-    fn opening(&self, error: Error) -> Failure {
+    fn opening_failure(&self, error: Error) -> CliFailure {
         match (error.kind(), &self.file) {
-            (ErrorKind::Invalid, Some(file)) => Failure::usage(file.blame(&self.name, error)),
-            (ErrorKind::Invalid, None) => Failure::usage(error),
+            (ErrorKind::Invalid, Some(file)) => CliFailure::wrong_usage(file.locate_error(&self.name, error)),
+            (ErrorKind::Invalid, None) => CliFailure::wrong_usage(error),
             _ => error.into(),
         }
     }
 
     /// Opens the workspace with its tools.
-    pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, Failure> {
+    pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, CliFailure> {
         self.open_with(session, session.garret()).await
     }
 
     /// Opens the workspace with its tools, by another composition root than that of the session.
-    pub(crate) async fn open_with(&self, session: &Session, garret: &Garret) -> Result<Toolbox, Failure> {
+    pub(crate) async fn open_with(&self, session: &Session, garret: &Garret) -> Result<Toolbox, CliFailure> {
         if self.config.storage.kind() == "filestore" && session.home().is_none() {
-            return Err(Failure::usage(home::missing()));
+            return Err(CliFailure::wrong_usage(home::missing_home_error()));
         }
         let garret = match &self.file {
             Some(file) if file.is_trusted => garret.clone().relative_to(&file.directory),
@@ -744,7 +772,7 @@ impl Chosen {
         let opened = garret
             .open_restricted(&self.name, &self.config, &self.restriction)
             .await;
-        let toolbox = opened.map_err(|error| self.opening(error))?;
+        let toolbox = opened.map_err(|error| self.opening_failure(error))?;
         match &self.point {
             Some(point) => Ok(garret.open_at(&toolbox, point).await?),
             None => Ok(toolbox),
@@ -753,17 +781,17 @@ impl Chosen {
 }
 
 /// Makes the error for a name that means two workspaces.
-fn clashing(name: &str, file: &str) -> Error {
+fn clash_error(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
     Error::invalid(format!("{shown} is the name of a workspace in {file} and of another one in the home"))
         .hint(format!(
             "give the file with --config FILE to use its workspace; to use the one in the home, write `-w filestore:{}`, or rename it with `garret rename`",
-            printable(name)
+            escape_unprintable(name)
         ))
 }
 
 /// Makes the error for a workspace whose directory lies outside that of its file, by way of a link.
-fn outside(name: &str, file: &str) -> Error {
+fn outside_error(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
     let message = format!(
         "{file} is not trusted, and the directory of its workspace {shown} lies outside the directory of the file"
@@ -772,13 +800,13 @@ fn outside(name: &str, file: &str) -> Error {
 }
 
 /// Makes the error for a name that an untrusted file gives to another directory than the one of that name here.
-fn misleading(name: &str, file: &str) -> Error {
+fn misleading_name_error(name: &str, file: &str) -> Error {
     let (shown, file_shown) = (garret::path::quote(name), garret::path::quote(file));
     let message =
         format!("{shown} is a directory here, but the name of another workspace in {file_shown}, which is not trusted");
     Error::new(ErrorKind::Denied, message).hint(format!(
         "write ./{} for the directory, or see `garret trust`",
-        printable(name)
+        escape_unprintable(name)
     ))
 }
 

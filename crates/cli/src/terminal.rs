@@ -64,7 +64,7 @@ fn wants_color(choice: ColorChoice, environment: &ColorEnvironment) -> bool {
 
 /// The style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     Bold,
     Red,
     BoldRed,
@@ -74,7 +74,7 @@ pub(crate) enum Style {
     Cyan,
 }
 
-impl Style {
+impl TextStyle {
     fn code(self) -> &'static str {
         match self {
             Self::Bold => "1",
@@ -89,16 +89,16 @@ impl Style {
 }
 
 /// Escapes `text` and gives it a style.
-pub(crate) fn paint(style: Style, text: &str) -> String {
+pub(crate) fn paint(style: TextStyle, text: &str) -> String {
     if text.is_empty() {
         String::new()
     } else {
-        format!("\x1b[{}m{}\x1b[0m", style.code(), escape(text))
+        format!("\x1b[{}m{}\x1b[0m", style.code(), escape_text(text))
     }
 }
 
 /// Escapes everything in `text` that a terminal would obey; line ends and tabs stay.
-pub(crate) fn escape(text: &str) -> String {
+pub(crate) fn escape_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -107,7 +107,7 @@ pub(crate) fn escape(text: &str) -> String {
         match c {
             '\n' | '\t' => escaped.push(c),
             _ if ends_line => escaped.push(c),
-            c => escaped.push_str(&garret::path::printable(c.encode_utf8(&mut [0; 4]))),
+            c => escaped.push_str(&garret::path::escape_unprintable(c.encode_utf8(&mut [0; 4]))),
         }
     }
     escaped
@@ -118,7 +118,7 @@ pub(crate) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         // Characters that do not print stand within strings, and all of them have four digits.
-        match garret::path::printable(c.encode_utf8(&mut [0; 4])) {
+        match garret::path::escape_unprintable(c.encode_utf8(&mut [0; 4])) {
             Cow::Borrowed(_) => escaped.push(c),
             Cow::Owned(_) => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
         }
@@ -138,7 +138,7 @@ impl EscapedStream {
     pub(crate) fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         self.carry.extend_from_slice(piece);
         // A character may be cut between two pieces; its first bytes wait for the rest.
-        let whole = self.carry.len() - unfinished(&self.carry);
+        let whole = self.carry.len() - unfinished_length(&self.carry);
         let rest = self.carry.split_off(whole);
         let bytes = std::mem::replace(&mut self.carry, rest);
         escape_bytes(&bytes)
@@ -151,7 +151,7 @@ impl EscapedStream {
 }
 
 /// Counts the bytes at the end that may be the beginning of a longer character or of a line end.
-fn unfinished(bytes: &[u8]) -> usize {
+fn unfinished_length(bytes: &[u8]) -> usize {
     if bytes.last() == Some(&b'\r') {
         return 1;
     }
@@ -172,7 +172,7 @@ fn unfinished(bytes: &[u8]) -> usize {
 pub(crate) fn escape_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        escaped.extend_from_slice(escape(chunk.valid()).as_bytes());
+        escaped.extend_from_slice(escape_text(chunk.valid()).as_bytes());
         for byte in chunk.invalid() {
             escaped.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
         }
@@ -186,10 +186,13 @@ mod tests {
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {
-        assert_eq!(escape("a\x1b[2Jb\tc\nd\r\ne\rf"), "a\\u{1b}[2Jb\tc\nd\r\ne\\rf");
-        assert_eq!(escape("x\u{9b}31my\u{7f}\u{202e}z"), "x\\u{9b}31my\\u{7f}\\u{202e}z");
-        assert_eq!(escape("größe ✓"), "größe ✓");
-        assert_eq!(paint(Style::Red, "\x1b[8m"), "\x1b[31m\\u{1b}[8m\x1b[0m");
+        assert_eq!(escape_text("a\x1b[2Jb\tc\nd\r\ne\rf"), "a\\u{1b}[2Jb\tc\nd\r\ne\\rf");
+        assert_eq!(
+            escape_text("x\u{9b}31my\u{7f}\u{202e}z"),
+            "x\\u{9b}31my\\u{7f}\\u{202e}z"
+        );
+        assert_eq!(escape_text("größe ✓"), "größe ✓");
+        assert_eq!(paint(TextStyle::Red, "\x1b[8m"), "\x1b[31m\\u{1b}[8m\x1b[0m");
     }
 
     #[test]

@@ -13,22 +13,22 @@ use crate::output::Format;
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
 /// Shows times in the time zone of this machine if a person reads them: as text on a terminal.
-pub(crate) fn set_local(format: Format) {
+pub(crate) fn use_local_zone(format: Format) {
     if format == Format::Text && std::io::stdout().is_terminal() {
         let _ = ZONE.set(TimeZone::system());
     }
 }
 
 /// Formats a time in RFC 3339 for the reader of this run.
-pub(crate) fn shown(time: &str) -> String {
+pub(crate) fn format_time(time: &str) -> String {
     match ZONE.get() {
-        Some(zone) => in_zone(time, zone),
+        Some(zone) => format_in_zone(time, zone),
         None => time.to_owned(),
     }
 }
 
 /// Formats a time in RFC 3339 as the clocks of a time zone show it. The offset makes it a point that commands take.
-fn in_zone(time: &str, zone: &TimeZone) -> String {
+fn format_in_zone(time: &str, zone: &TimeZone) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
         // A missing time is given as `-`.
@@ -60,11 +60,11 @@ mod tests {
     fn a_time_is_shown_as_the_clocks_of_a_zone_show_it() {
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         assert_eq!(
-            in_zone("2026-11-15T23:30:00.123456Z", &zone),
+            format_in_zone("2026-11-15T23:30:00.123456Z", &zone),
             "2026-11-16 01:30:00+02:00"
         );
-        assert_eq!(in_zone("-", &zone), "-");
-        let shown: Timestamp = in_zone("2026-11-15T23:30:00Z", &zone).parse().unwrap();
+        assert_eq!(format_in_zone("-", &zone), "-");
+        let shown: Timestamp = format_in_zone("2026-11-15T23:30:00Z", &zone).parse().unwrap();
         assert_eq!(shown.to_string(), "2026-11-15T23:30:00Z");
     }
 

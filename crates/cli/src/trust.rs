@@ -18,9 +18,9 @@ use garret::path::quote;
 use garret::{Config, Error, ErrorKind, Result, WideningSetting};
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{self, Choice};
 use crate::config_file::{ConfigFile, open_unfollowed};
 use crate::home::HomeChoice;
+use crate::workspace_choice::{self, WorkspaceChoice};
 
 /// A file as the user trusted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(crate) struct TrustRecord {
 
 impl TrustRecord {
     /// Makes the record of a file as it is now; `invalid` if its path is not UTF-8.
-    pub(crate) fn of(file: &ConfigFile) -> Result<Self> {
+    pub(crate) fn of_file(file: &ConfigFile) -> Result<Self> {
         let not_utf8 = || Error::invalid("the path of this file is not UTF-8").hint("give it with --config FILE");
         Ok(Self {
             path: file.path.to_str().ok_or_else(not_utf8)?.to_owned(),
@@ -46,7 +46,7 @@ impl TrustRecord {
     }
 
     /// Whether this is a record of `file` as it is now.
-    pub(crate) fn matches(&self, file: &ConfigFile) -> bool {
+    pub(crate) fn matches_file(&self, file: &ConfigFile) -> bool {
         self.is_at(&file.path) && self.hash == hash_of(file.text.as_bytes())
     }
 
@@ -55,9 +55,12 @@ impl TrustRecord {
     }
 
     /// Whether the file, as it was trusted, configured the workspace that `-w` names.
-    fn configures(&self, text: &str) -> bool {
+    fn configures_name(&self, text: &str) -> bool {
         let config = Config::from_toml(&self.content).ok();
-        matches!(choice::choose(text, config.as_ref()), Choice::Name(..))
+        matches!(
+            workspace_choice::choose_workspace(text, config.as_ref()),
+            WorkspaceChoice::Configured(..)
+        )
     }
 }
 
@@ -80,10 +83,10 @@ impl TrustStore {
 
     /// Returns the record of the file at `path`, a path without links.
     pub(crate) fn record_of(&self, path: &Path) -> Result<Option<TrustRecord>> {
-        let record = read_record(&self.place_of(path))?;
+        let record = read_record(&self.record_path(path))?;
         match record {
             // The name of the record does not match its path: the record of another file was copied here.
-            Some(record) if !record.is_at(path) => Err(damaged()),
+            Some(record) if !record.is_at(path) => Err(damaged_error()),
             other => Ok(other),
         }
     }
@@ -92,11 +95,11 @@ impl TrustStore {
     pub(crate) fn records(&self) -> Result<Vec<TrustRecord>> {
         let entries = match std::fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|_| damaged())?,
+            entries => entries.map_err(|_| damaged_error())?,
         };
         let mut records = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|_| damaged())?.path();
+            let path = entry.map_err(|_| damaged_error())?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
                 records.extend(read_record(&path)?);
             }
@@ -106,8 +109,8 @@ impl TrustStore {
     }
 
     /// Writes a record in place of the one before it. It survives a loss of power.
-    pub(crate) fn remember(&self, record: &TrustRecord) -> Result<()> {
-        self.write(record).map_err(|_| {
+    pub(crate) fn save_record(&self, record: &TrustRecord) -> Result<()> {
+        self.write_record(record).map_err(|_| {
             Error::new(
                 ErrorKind::Unavailable,
                 "the record of trust cannot be written to the home",
@@ -116,7 +119,7 @@ impl TrustStore {
         })
     }
 
-    fn write(&self, record: &TrustRecord) -> io::Result<()> {
+    fn write_record(&self, record: &TrustRecord) -> io::Result<()> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -125,14 +128,14 @@ impl TrustStore {
         let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.as_file().sync_all()?;
-        file.persist(self.place_of(Path::new(&record.path)))?;
+        file.persist(self.record_path(Path::new(&record.path)))?;
         // A rename survives a loss of power only when its directory is synced, too.
         std::fs::File::open(&self.directory)?.sync_all()
     }
 
     /// Removes the record of the file at `path`; says whether there was one.
-    pub(crate) fn forget(&self, path: &Path) -> Result<bool> {
-        match std::fs::remove_file(self.place_of(path)) {
+    pub(crate) fn remove_record(&self, path: &Path) -> Result<bool> {
+        match std::fs::remove_file(self.record_path(path)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(_) => Err(
@@ -142,7 +145,7 @@ impl TrustStore {
         }
     }
 
-    fn place_of(&self, path: &Path) -> PathBuf {
+    fn record_path(&self, path: &Path) -> PathBuf {
         let name = hash_of(path.as_os_str().as_bytes());
         self.directory.join(format!("{name}.json"))
     }
@@ -151,7 +154,7 @@ impl TrustStore {
 fn read_record(place: &Path) -> Result<Option<TrustRecord>> {
     let (mut file, metadata) = match open_unfollowed(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(|_| damaged())?,
+        opened => opened.map_err(|_| damaged_error())?,
     };
     const OTHERS_CAN_WRITE: u32 = 0o022;
     let user = rustix::process::geteuid().as_raw();
@@ -161,11 +164,11 @@ fn read_record(place: &Path) -> Result<Option<TrustRecord>> {
     let record: Option<TrustRecord> = serde_json::from_slice(&bytes).ok().filter(|_| is_read);
     match record {
         Some(record) if record.hash == hash_of(record.content.as_bytes()) => Ok(Some(record)),
-        _ => Err(damaged()),
+        _ => Err(damaged_error()),
     }
 }
 
-fn damaged() -> Error {
+fn damaged_error() -> Error {
     Error::new(
         ErrorKind::Denied,
         "a record of trust in the home is damaged, or other users can write it",
@@ -187,31 +190,34 @@ pub(crate) fn is_trusted(
         None => None,
     };
     if let (Some(record), Some(file)) = (&own, found) {
-        let is_named = matches!(choice::choose(text, Some(&file.config)), Choice::Name(..));
-        return if record.matches(file) {
+        let is_named = matches!(
+            workspace_choice::choose_workspace(text, Some(&file.config)),
+            WorkspaceChoice::Configured(..)
+        );
+        return if record.matches_file(file) {
             Ok(true)
-        } else if is_named || record.configures(text) {
+        } else if is_named || record.configures_name(text) {
             // Also if the changed file only narrows: rules that the user trusted may be missing from it.
-            Err(changed(file))
+            Err(changed_error(file))
         } else {
             Ok(false)
         };
     }
     for path in candidates {
         match record_of(path)? {
-            Some(record) if record.configures(text) => return Err(displaced(&record, found)),
+            Some(record) if record.configures_name(text) => return Err(displaced_error(&record, found)),
             _ => {}
         }
     }
     Ok(false)
 }
 
-fn changed(file: &ConfigFile) -> Error {
+fn changed_error(file: &ConfigFile) -> Error {
     let message = format!("{} changed since it was trusted", quote(&file.shown));
     Error::new(ErrorKind::Denied, message).hint("`garret trust` shows the difference and asks again")
 }
 
-fn displaced(record: &TrustRecord, found: Option<&ConfigFile>) -> Error {
+fn displaced_error(record: &TrustRecord, found: Option<&ConfigFile>) -> Error {
     let trusted = quote(&record.path);
     let message = match found {
         Some(file) => format!(
@@ -225,7 +231,7 @@ fn displaced(record: &TrustRecord, found: Option<&ConfigFile>) -> Error {
 }
 
 /// Makes the error for settings that only a trusted file may have.
-pub(crate) fn too_wide(file: &ConfigFile, name: &str, settings: &[WideningSetting]) -> Error {
+pub(crate) fn too_wide_error(file: &ConfigFile, name: &str, settings: &[WideningSetting]) -> Error {
     let listed: Vec<_> = settings
         .iter()
         .map(|setting| format!("{} ({})", quote(&setting.key), setting.reason))
@@ -259,7 +265,7 @@ mod tests {
 
     /// Decides for `-w site` in `/p/sub`, if `found` is nearest and `/p/garret.toml` was trusted as `SITE`.
     fn decide(found: Option<&ConfigFile>) -> Result<bool> {
-        let record = TrustRecord::of(&file("/p/garret.toml", SITE)).unwrap();
+        let record = TrustRecord::of_file(&file("/p/garret.toml", SITE)).unwrap();
         let candidates = ["/p/sub/garret.toml", "/p/garret.toml", "/garret.toml"].map(PathBuf::from);
         let record_of = |path: &Path| Ok(record.is_at(path).then(|| record.clone()));
         is_trusted(found, &candidates, "site", record_of)
@@ -288,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_trusted_file_says_nothing_of_names_that_it_does_not_configure() {
-        let record = TrustRecord::of(&file("/p/garret.toml", SITE)).unwrap();
+        let record = TrustRecord::of_file(&file("/p/garret.toml", SITE)).unwrap();
         let record_of = |path: &Path| Ok(record.is_at(path).then(|| record.clone()));
         let nearer = file("/p/sub/garret.toml", "[workspaces.sub]\nstorage = 'local:.'\n");
         let candidates = [PathBuf::from("/p/sub/garret.toml"), PathBuf::from("/p/garret.toml")];
@@ -301,17 +307,17 @@ mod tests {
         let store = TrustStore {
             directory: room.path().join("trust"),
         };
-        let record = TrustRecord::of(&file("/p/garret.toml", SITE)).unwrap();
+        let record = TrustRecord::of_file(&file("/p/garret.toml", SITE)).unwrap();
         let path = Path::new("/p/garret.toml");
         assert_eq!(store.record_of(path).unwrap(), None);
         assert_eq!(store.records().unwrap(), Vec::new());
-        store.remember(&record).unwrap();
-        store.remember(&record).unwrap();
+        store.save_record(&record).unwrap();
+        store.save_record(&record).unwrap();
         assert_eq!(store.record_of(path).unwrap().as_ref(), Some(&record));
         assert_eq!(store.records().unwrap(), [record]);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(&store.directory), mode(&store.place_of(path))), (0o700, 0o600));
-        assert!(store.forget(path).unwrap() && !store.forget(path).unwrap());
+        assert_eq!((mode(&store.directory), mode(&store.record_path(path))), (0o700, 0o600));
+        assert!(store.remove_record(path).unwrap() && !store.remove_record(path).unwrap());
         assert_eq!(store.record_of(path).unwrap(), None);
     }
 
@@ -322,15 +328,15 @@ mod tests {
         let store = TrustStore {
             directory: room.path().join("trust"),
         };
-        let record = TrustRecord::of(&file("/p/garret.toml", SITE)).unwrap();
+        let record = TrustRecord::of_file(&file("/p/garret.toml", SITE)).unwrap();
         let (path, other) = (Path::new("/p/garret.toml"), Path::new("/q/garret.toml"));
-        store.remember(&record).unwrap();
-        std::fs::copy(store.place_of(path), store.place_of(other)).unwrap();
+        store.save_record(&record).unwrap();
+        std::fs::copy(store.record_path(path), store.record_path(other)).unwrap();
         assert!(store.record_of(other).is_err(), "it is the record of another file");
-        std::fs::set_permissions(store.place_of(path), PermissionsExt::from_mode(0o666)).unwrap();
+        std::fs::set_permissions(store.record_path(path), PermissionsExt::from_mode(0o666)).unwrap();
         assert!(store.record_of(path).is_err(), "other users can write it");
         let edited = serde_json::json!({"path": "/p/garret.toml", "hash": record.hash, "content": "other"});
-        std::fs::write(store.place_of(other), edited.to_string()).unwrap();
+        std::fs::write(store.record_path(other), edited.to_string()).unwrap();
         assert!(store.record_of(other).is_err(), "its hash is not that of its content");
     }
 }

@@ -17,11 +17,11 @@ use crate::{Effect, EntryPath, Result, Timestamp};
 pub trait Bench: Send + Sync + fmt::Debug {
     /// Brings the bench up to the newest change. The cost grows with the changes since the last call; a damaged bench
     /// is made anew.
-    async fn ready(&self) -> Result<BenchState>;
+    async fn bring_up_to_date(&self) -> Result<BenchState>;
 
     /// Records in the journal the changes that other programs made to the files and that the journal cannot see by
     /// itself, so that commands already running on the bench can be shown them.
-    async fn look(&self) -> Result<()> {
+    async fn record_outside_changes(&self) -> Result<()> {
         Ok(())
     }
 
@@ -40,12 +40,12 @@ pub trait Bench: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Returns the private directory, [`BenchState::scratch`], whether or not it exists yet.
-    fn scratch(&self) -> PathBuf;
+    /// Returns the private directory, [`BenchState::scratch_directory`], whether or not it exists yet.
+    fn scratch_directory(&self) -> PathBuf;
 
     /// Takes over the effects of a layer that became a change, and those that are excluded from history: with the times
     /// that build tools compare, and without fetching the content again.
-    async fn take(&self, taken: Taken<'_>) -> Result<()>;
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()>;
 }
 
 /// The location of a bench and the state of its files.
@@ -59,14 +59,14 @@ pub struct BenchState {
     pub head: u64,
     /// The generation of the bench; it changes whenever a file in the bench does. `None` for a bench that others may
     /// change at any time.
-    pub stands: Option<String>,
+    pub generation: Option<String>,
     /// Files of the workspace that the bench lacks, because their stored content is damaged. No command removed them.
     pub corrupt: Vec<EntryPath>,
 }
 
 /// The effects of a layer that a bench takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken<'a> {
+pub struct LayerOutcome<'a> {
     /// The effects that became part of a change.
     pub committed: &'a [Effect],
     /// The effects that are excluded from history and exist in the bench only.
@@ -91,7 +91,7 @@ impl TurnHolder {
     pub fn describe(&self, now: Timestamp) -> String {
         // The clock may have been put back since the command started.
         let seconds = now.as_second().saturating_sub(self.since.as_second()).max(0);
-        let command = crate::path::printable(&self.command);
+        let command = crate::path::escape_unprintable(&self.command);
         format!("`{command}` (process {}, started {seconds} s ago)", self.process)
     }
 }

@@ -11,21 +11,21 @@ use crate::{CodePolicy, Error, FsPolicy, Result, ShellPolicy, shape};
 /// A capability in a configuration: `true` for the defaults, an object with options, `false` or absent for none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Declared<P> {
+pub enum DeclaredCapability<P> {
     /// `true` or `false`.
     Switch(bool),
     /// The options; an option that is left out has its default.
     Options(P),
 }
 
-impl<P> Default for Declared<P> {
+impl<P> Default for DeclaredCapability<P> {
     fn default() -> Self {
         Self::Switch(false)
     }
 }
 
 /// Written by hand, because the derived reader of an untagged enum does not say which part of the data is wrong.
-impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
+impl<'de, P: DeserializeOwned> Deserialize<'de> for DeclaredCapability<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(switch) => Ok(Self::Switch(switch)),
@@ -41,14 +41,14 @@ impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
     }
 }
 
-impl<P> Declared<P> {
+impl<P> DeclaredCapability<P> {
     /// Returns whether the capability is declared.
     pub const fn is_declared(&self) -> bool {
         !matches!(self, Self::Switch(false))
     }
 
     /// Returns the earlier setting if the capability is declared both now and before; otherwise the setting of now.
-    fn keeping(self, before: Self) -> Self {
+    fn keep_options_of(self, before: Self) -> Self {
         if self.is_declared() && before.is_declared() {
             before
         } else {
@@ -57,7 +57,7 @@ impl<P> Declared<P> {
     }
 }
 
-impl<P: Clone + Default> Declared<P> {
+impl<P: Clone + Default> DeclaredCapability<P> {
     /// Returns the policy, if the capability is declared.
     pub fn policy(&self) -> Option<P> {
         match self {
@@ -74,16 +74,16 @@ impl<P: Clone + Default> Declared<P> {
 pub struct Capabilities {
     /// The file tools.
     #[serde(default)]
-    pub fs: Declared<FsPolicy>,
+    pub fs: DeclaredCapability<FsPolicy>,
     /// The tools for snapshots, branches and merges.
     #[serde(default)]
-    pub snapshot: Declared<SnapshotPolicy>,
+    pub snapshot: DeclaredCapability<SnapshotPolicy>,
     /// The tools for commands.
     #[serde(default)]
-    pub shell: Declared<ShellPolicy>,
+    pub shell: DeclaredCapability<ShellPolicy>,
     /// The tools for code.
     #[serde(default)]
-    pub code: Declared<CodePolicy>,
+    pub code: DeclaredCapability<CodePolicy>,
 }
 
 /// The options of the `snapshot` capability; there are none yet.
@@ -98,23 +98,23 @@ impl Capabilities {
     /// Declares no capability at all.
     pub fn none() -> Self {
         Self {
-            fs: Declared::Switch(false),
-            snapshot: Declared::Switch(false),
-            shell: Declared::Switch(false),
-            code: Declared::Switch(false),
+            fs: DeclaredCapability::Switch(false),
+            snapshot: DeclaredCapability::Switch(false),
+            shell: DeclaredCapability::Switch(false),
+            code: DeclaredCapability::Switch(false),
         }
     }
 
     /// Declares the capabilities called `names`, each with its defaults, and no others.
-    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut all = Self::none();
         for name in names {
             match name {
-                "fs" => all.fs = Declared::Switch(true),
-                "snapshot" => all.snapshot = Declared::Switch(true),
-                "shell" => all.shell = Declared::Switch(true),
-                "code" => all.code = Declared::Switch(true),
-                _ => return Err(unknown(name)),
+                "fs" => all.fs = DeclaredCapability::Switch(true),
+                "snapshot" => all.snapshot = DeclaredCapability::Switch(true),
+                "shell" => all.shell = DeclaredCapability::Switch(true),
+                "code" => all.code = DeclaredCapability::Switch(true),
+                _ => return Err(unknown_capability(name)),
             }
         }
         Ok(all)
@@ -122,17 +122,17 @@ impl Capabilities {
 
     /// Returns these capabilities, but each one that `before` declares too has the options that it had there.
     #[must_use]
-    pub fn keeping(self, before: Self) -> Self {
+    pub fn keep_options_of(self, before: Self) -> Self {
         Self {
-            fs: self.fs.keeping(before.fs),
-            snapshot: self.snapshot.keeping(before.snapshot),
-            shell: self.shell.keeping(before.shell),
-            code: self.code.keeping(before.code),
+            fs: self.fs.keep_options_of(before.fs),
+            snapshot: self.snapshot.keep_options_of(before.snapshot),
+            shell: self.shell.keep_options_of(before.shell),
+            code: self.code.keep_options_of(before.code),
         }
     }
 
     /// Returns the names of the declared capabilities.
-    pub fn declared(&self) -> Vec<&'static str> {
+    pub fn declared_names(&self) -> Vec<&'static str> {
         let declared = [
             self.fs.is_declared(),
             self.snapshot.is_declared(),
@@ -146,9 +146,9 @@ impl Capabilities {
     }
 }
 
-fn unknown(name: &str) -> Error {
+fn unknown_capability(name: &str) -> Error {
     let known = Capabilities::NAMES.map(|name| format!("`{name}`")).join(", ");
-    let hint = match shape::nearest(name, Capabilities::NAMES) {
+    let hint = match shape::nearest_name(name, Capabilities::NAMES) {
         Some(near) => format!("did you mean `{near}`? Known: {known}"),
         None => format!("known: {known}"),
     };
@@ -160,8 +160,8 @@ impl Default for Capabilities {
     /// defaults.
     fn default() -> Self {
         Self {
-            fs: Declared::Switch(true),
-            snapshot: Declared::Switch(true),
+            fs: DeclaredCapability::Switch(true),
+            snapshot: DeclaredCapability::Switch(true),
             ..Self::none()
         }
     }

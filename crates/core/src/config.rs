@@ -11,7 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, HistoryMode, Keep, Result, shape};
+use crate::{Capabilities, Error, HistoryMode, Result, RetentionLimits, shape};
 
 /// A `garret.toml` (or its JSON form): workspaces by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,12 +46,12 @@ pub struct WorkspaceConfig {
     /// (`1000`), a size (`500MB`), or a list of them. A value here is applied each time the workspace is opened;
     /// without one, the setting of the command `keep` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep: Option<Keep>,
+    pub keep: Option<RetentionLimits>,
 }
 
 impl WorkspaceConfig {
     /// Returns the configuration of a workspace on `storage` with everything else at its default.
-    pub fn on(storage: StorageConfig) -> Self {
+    pub fn with_storage(storage: StorageConfig) -> Self {
         Self {
             storage,
             capabilities: Capabilities::default(),
@@ -94,15 +94,15 @@ fn parse_json(text: &str) -> Result<Value> {
 
 fn parse_toml(text: &str) -> Result<Value> {
     let wrong = |error: toml::de::Error| {
-        let place = error
-            .span()
-            .map_or_else(String::new, |span| format!(" in line {}", line_of(text, span.start)));
+        let place = error.span().map_or_else(String::new, |span| {
+            format!(" in line {}", line_number_at(text, span.start))
+        });
         Error::invalid(format!("this is not TOML: {}{place}", error.message()))
             .hint("check quotes and brackets at that place")
     };
     let value = toml::from_str(text).map_err(wrong)?;
     // Otherwise a limit of `inf` or `nan` would be read as null, and so as no limit at all.
-    if holds_null(&value) {
+    if contains_null(&value) {
         return Err(Error::invalid("`inf` and `nan` are not allowed in a configuration")
             .hint("use a finite number, or leave the setting out"));
     }
@@ -110,16 +110,16 @@ fn parse_toml(text: &str) -> Result<Value> {
 }
 
 /// Returns whether a null is anywhere in `value`. TOML has no null: only a number that JSON cannot express becomes one.
-fn holds_null(value: &Value) -> bool {
+fn contains_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Array(items) => items.iter().any(holds_null),
-        Value::Object(object) => object.values().any(holds_null),
+        Value::Array(items) => items.iter().any(contains_null),
+        Value::Object(object) => object.values().any(contains_null),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+fn line_number_at(text: &str, offset: usize) -> usize {
     text.as_bytes()
         .iter()
         .take(offset)
@@ -169,7 +169,7 @@ impl fmt::Debug for StorageConfig {
             Self::Table { kind, options } => {
                 let shown: BTreeMap<_, _> = options
                     .iter()
-                    .map(|(key, value)| (key, shown_option(key, value)))
+                    .map(|(key, value)| (key, redact_option(key, value)))
                     .collect();
                 let mut table = formatter.debug_struct("Table");
                 table.field("kind", kind).field("options", &shown).finish()
@@ -180,13 +180,13 @@ impl fmt::Debug for StorageConfig {
 
 /// Returns the value of an option, or `[redacted]` if its name says that it is a secret and its value is not a
 /// reference to one.
-pub(crate) fn shown_option(key: &str, value: &Value) -> Value {
+pub(crate) fn redact_option(key: &str, value: &Value) -> Value {
     let key = shape::snake_case(key);
     let is_secret = ["secret", "token", "password", "key_id"]
         .iter()
         .any(|word| key.contains(word));
     // A reference such as `env:NAME` is shown even for a secret key: it says where to look and reveals nothing.
-    if value.as_str().is_some_and(is_reference) || !is_secret {
+    if value.as_str().is_some_and(is_secret_reference) || !is_secret {
         value.clone()
     } else {
         "[redacted]".into()
@@ -194,7 +194,7 @@ pub(crate) fn shown_option(key: &str, value: &Value) -> Value {
 }
 
 /// Returns whether the text of an option refers to a secret (`env:`, `file:`, `secret:`), instead of being the secret.
-pub(crate) fn is_reference(text: &str) -> bool {
+pub(crate) fn is_secret_reference(text: &str) -> bool {
     ["env:", "file:", "secret:"]
         .iter()
         .any(|prefix| text.starts_with(prefix))
@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for StorageConfig {
 /// How tools are named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Naming {
+pub enum ToolNaming {
     /// `workspace__box__read_file`.
     Prefixed,
     /// `workspace_read_file`.
@@ -239,7 +239,7 @@ pub enum Naming {
 #[serde(deny_unknown_fields, default)]
 pub struct ToolsConfig {
     /// How tools are named.
-    pub naming: Naming,
+    pub naming: ToolNaming,
     /// The most lines in one answer.
     pub max_lines: usize,
     /// The most KiB in one answer.
@@ -251,7 +251,7 @@ pub struct ToolsConfig {
 impl Default for ToolsConfig {
     fn default() -> Self {
         Self {
-            naming: Naming::default(),
+            naming: ToolNaming::default(),
             max_lines: 2_000,
             max_kib: 100,
             page_kib: 24,

@@ -4,7 +4,7 @@
 //! new reader. The length is known beforehand, because quotas and limits are checked before anything is stored. A
 //! source whose length differs from the declared one is an error, not a file of another size.
 //!
-//! Content may name another path that has the very same file ([`Content::also_at`]): if both paths are written, a
+//! Content may name another path that has the very same file ([`Content::with_other_name`]): if both paths are written, a
 //! storage with hard links can make them two names of one file. Any other storage writes it like any content.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub trait ContentSource: Send + Sync + fmt::Debug {
     fn open(&self) -> Result<Box<dyn Read + Send>>;
     /// Opens a file that holds exactly these bytes, for reading, so that a storage can share its blocks or take it
     /// over; `None` if there is no such file.
-    fn file(&self) -> Result<Option<File>> {
+    fn backing_file(&self) -> Result<Option<File>> {
         Ok(None)
     }
 }
@@ -34,12 +34,12 @@ pub trait ContentSource: Send + Sync + fmt::Debug {
 /// source.
 #[derive(Clone)]
 pub struct Content {
-    form: Form,
+    form: ContentForm,
     also_at: Option<Arc<WsPath>>,
 }
 
 #[derive(Clone)]
-enum Form {
+enum ContentForm {
     Bytes(Bytes),
     Source(Arc<dyn ContentSource>),
 }
@@ -47,18 +47,18 @@ enum Form {
 impl Content {
     /// Returns content that is read from `source` when it is stored.
     pub fn from_source(source: impl ContentSource + 'static) -> Self {
-        Form::Source(Arc::new(source)).into()
+        ContentForm::Source(Arc::new(source)).into()
     }
 
     /// Adds the path of another name of the same file.
-    pub fn also_at(self, path: WsPath) -> Self {
+    pub fn with_other_name(self, path: WsPath) -> Self {
         let also_at = Some(Arc::new(path));
         Self { also_at, ..self }
     }
 
     /// Returns the path of another name of the file that has this content. A storage may write this content as a hard
     /// link to that path, as long as the file there has these very bytes. In the effects of a command, all names of one
-    /// file carry the same path, which is one of them; [`other_names`] tells which of the names to link.
+    /// file carry the same path, which is one of them; [`find_hard_links`] tells which of the names to link.
     pub fn other_name(&self) -> Option<&WsPath> {
         self.also_at.as_deref()
     }
@@ -66,8 +66,8 @@ impl Content {
     /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         match &self.form {
-            Form::Bytes(bytes) => bytes.len() as u64,
-            Form::Source(source) => source.size(),
+            ContentForm::Bytes(bytes) => bytes.len() as u64,
+            ContentForm::Source(source) => source.size(),
         }
     }
 
@@ -79,8 +79,8 @@ impl Content {
     /// Returns the bytes, if they are in memory.
     pub fn as_bytes(&self) -> Option<&Bytes> {
         match &self.form {
-            Form::Bytes(bytes) => Some(bytes),
-            Form::Source(_) => None,
+            ContentForm::Bytes(bytes) => Some(bytes),
+            ContentForm::Source(_) => None,
         }
     }
 
@@ -93,25 +93,25 @@ impl Content {
         // A declared size that does not fit into memory is an error here; a plain allocation would abort the process.
         let size = usize::try_from(self.len()).ok();
         size.and_then(|size| bytes.try_reserve_exact(size).ok())
-            .ok_or_else(no_room)?;
+            .ok_or_else(out_of_memory_error)?;
         let mut reader = self.open()?;
         while reader.append_to(&mut bytes, PIECE)? > 0 {}
         Ok(bytes.into())
     }
 
-    /// Opens the file that holds the content, if there is one: see [`ContentSource::file`].
-    pub fn file(&self) -> Result<Option<File>> {
+    /// Opens the file that holds the content, if there is one: see [`ContentSource::backing_file`].
+    pub fn backing_file(&self) -> Result<Option<File>> {
         match &self.form {
-            Form::Bytes(_) => Ok(None),
-            Form::Source(source) => source.file(),
+            ContentForm::Bytes(_) => Ok(None),
+            ContentForm::Source(source) => source.backing_file(),
         }
     }
 
     /// Opens the content for reading from the start.
     pub fn open(&self) -> Result<ContentReader> {
         let bytes: Box<dyn Read + Send> = match &self.form {
-            Form::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes.clone())),
-            Form::Source(source) => source.open()?,
+            ContentForm::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes.clone())),
+            ContentForm::Source(source) => source.open()?,
         };
         Ok(ContentReader {
             bytes,
@@ -124,8 +124,8 @@ impl Content {
 
 const PIECE: usize = 256 * 1024;
 
-impl From<Form> for Content {
-    fn from(form: Form) -> Self {
+impl From<ContentForm> for Content {
+    fn from(form: ContentForm) -> Self {
         Self { form, also_at: None }
     }
 }
@@ -133,8 +133,8 @@ impl From<Form> for Content {
 impl fmt::Debug for Content {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.form {
-            Form::Bytes(bytes) => bytes.fmt(formatter),
-            Form::Source(source) => source.fmt(formatter),
+            ContentForm::Bytes(bytes) => bytes.fmt(formatter),
+            ContentForm::Source(source) => source.fmt(formatter),
         }
     }
 }
@@ -142,9 +142,9 @@ impl fmt::Debug for Content {
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         match (&self.form, &other.form) {
-            (Form::Bytes(one), Form::Bytes(two)) => one == two,
+            (ContentForm::Bytes(one), ContentForm::Bytes(two)) => one == two,
             // Bytes are not compared: that would read both sources whole.
-            (Form::Source(one), Form::Source(two)) => Arc::ptr_eq(one, two),
+            (ContentForm::Source(one), ContentForm::Source(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }
     }
@@ -162,7 +162,7 @@ macro_rules! from_bytes {
     ($($kind:ty),*) => {
         $(impl From<$kind> for Content {
             fn from(bytes: $kind) -> Self {
-                Form::Bytes(bytes.into()).into()
+                ContentForm::Bytes(bytes.into()).into()
             }
         })*
     };
@@ -180,7 +180,7 @@ impl<const N: usize> From<&'static [u8; N]> for Content {
 ///
 /// `files` gives the names in the order in which they are written, each with the path that identifies its file. The
 /// path to link to is a name that is not written and so keeps its file, or else the first name.
-pub fn other_names<'a>(
+pub fn find_hard_links<'a>(
     files: impl IntoIterator<Item = (&'a WsPath, &'a WsPath)>,
     is_written: impl Fn(&WsPath) -> bool,
 ) -> BTreeMap<WsPath, WsPath> {
@@ -222,11 +222,14 @@ impl ContentReader {
         let before = buffer.len();
         let rest = self.size - self.read;
         let wanted = rest.min(most as u64);
-        let got = (&mut self.bytes).take(wanted).read_to_end(buffer).map_err(unreadable)?;
+        let got = (&mut self.bytes)
+            .take(wanted)
+            .read_to_end(buffer)
+            .map_err(source_error)?;
         debug_assert_eq!(got, buffer.len() - before);
         self.read += got as u64;
         if (got as u64) < wanted {
-            return Err(other_size(self.size, &format!("ended after {}", self.read)));
+            return Err(wrong_size_error(self.size, &format!("ended after {}", self.read)));
         }
         // Checked with the last byte, because a caller that has all bytes need not read again.
         if self.read == self.size {
@@ -241,9 +244,9 @@ impl ContentReader {
             return Ok(());
         }
         let mut more = Vec::with_capacity(1);
-        let more = (&mut self.bytes).take(1).read_to_end(&mut more).map_err(unreadable)?;
+        let more = (&mut self.bytes).take(1).read_to_end(&mut more).map_err(source_error)?;
         if more > 0 {
-            return Err(other_size(self.size, "has more"));
+            return Err(wrong_size_error(self.size, "has more"));
         }
         Ok(())
     }
@@ -261,19 +264,19 @@ impl Read for ContentReader {
 }
 
 /// Returns the error for a source that cannot be read; an [`Error`] of the source itself is passed on.
-fn unreadable(failure: std::io::Error) -> Error {
+fn source_error(failure: std::io::Error) -> Error {
     failure.downcast::<Error>().unwrap_or_else(|_| {
         Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")
     })
 }
 
-fn other_size(size: u64, what: &str) -> Error {
+fn wrong_size_error(size: u64, what: &str) -> Error {
     let message = format!("the declared size of the content is {size} bytes, but the content {what}");
     Error::new(ErrorKind::Unavailable, message)
         .hint("nothing was changed; try again when no program changes its source")
 }
 
-fn no_room() -> Error {
+fn out_of_memory_error() -> Error {
     Error::new(ErrorKind::TooLarge, "the content to write does not fit into memory")
         .hint("use a storage that keeps files on a disk")
 }
@@ -314,7 +317,7 @@ mod tests {
         ];
         let others = |staying: &'static str| {
             let files = files.iter().map(|(path, file)| (path, file));
-            let others = other_names(files, |path| path.as_str() != staying);
+            let others = find_hard_links(files, |path| path.as_str() != staying);
             let shown = |(path, there): (&WsPath, &WsPath)| format!("{path} {there}");
             others.iter().map(shown).collect::<Vec<_>>()
         };

@@ -106,11 +106,11 @@ impl fmt::Display for ErrorKind {
 
 /// An error with its kind, its operation, its workspace path and a hint.
 #[derive(Clone)]
-pub struct Error(Box<Parts>);
+pub struct Error(Box<ErrorParts>);
 
 // Boxed, so that a `Result` with an error stays small.
 #[derive(Clone)]
-struct Parts {
+struct ErrorParts {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
@@ -123,7 +123,7 @@ struct Parts {
 impl Error {
     /// Makes an error of `kind`. `message` is a plain sentence without host paths, secrets or content.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts {
+        Self(Box::new(ErrorParts {
             kind,
             message: message.into(),
             hint: None,
@@ -136,13 +136,13 @@ impl Error {
 
     /// Names the workspace path.
     #[must_use]
-    pub fn at(self, path: &WsPath) -> Self {
-        self.at_text(path.to_string())
+    pub fn at_path(self, path: &WsPath) -> Self {
+        self.at_path_text(path.to_string())
     }
 
     /// Names the path as the caller wrote it, for a path that is not a valid [`WsPath`].
     #[must_use]
-    pub fn at_text(mut self, path: impl Into<String>) -> Self {
+    pub fn at_path_text(mut self, path: impl Into<String>) -> Self {
         // The first path stays: the code nearest to the cause knows the path best.
         self.0.path.get_or_insert(path.into());
         self
@@ -157,21 +157,21 @@ impl Error {
 
     /// Names the operation, unless one nearer to the cause is already named.
     #[must_use]
-    pub fn during(mut self, operation: &'static str) -> Self {
+    pub fn during_operation(mut self, operation: &'static str) -> Self {
         self.0.operation.get_or_insert(operation);
         self
     }
 
     /// Names the policy rule that refused the operation.
     #[must_use]
-    pub fn rule(mut self, rule: impl Into<String>) -> Self {
+    pub fn with_rule(mut self, rule: impl Into<String>) -> Self {
         self.0.rule = Some(rule.into());
         self
     }
 
     /// Replaces the path, for a caller who knows the file by another name (a scope).
     #[must_use]
-    pub fn renamed(mut self, path: Option<String>) -> Self {
+    pub fn with_path_replaced(mut self, path: Option<String>) -> Self {
         self.0.path = path;
         self
     }
@@ -189,19 +189,19 @@ impl Error {
     pub fn not_found(path: &WsPath) -> Self {
         Self::new(
             ErrorKind::NotFound,
-            format!("no such file or directory: {}", path.quoted()),
+            format!("no such file or directory: {}", path.to_quoted()),
         )
-        .at(path)
+        .at_path(path)
     }
 
     /// Something is at `path` already.
     pub fn already_exists(path: &WsPath) -> Self {
-        Self::new(ErrorKind::AlreadyExists, format!("{} exists already", path.quoted())).at(path)
+        Self::new(ErrorKind::AlreadyExists, format!("{} exists already", path.to_quoted())).at_path(path)
     }
 
     /// `path` is a directory and the operation wants a file.
     pub fn is_a_directory(path: &WsPath) -> Self {
-        Self::new(ErrorKind::IsADirectory, format!("{} is a directory", path.quoted())).at(path)
+        Self::new(ErrorKind::IsADirectory, format!("{} is a directory", path.to_quoted())).at_path(path)
     }
 
     /// `path`, or one above it, is not a directory.
@@ -210,19 +210,19 @@ impl Error {
             ErrorKind::NotADirectory,
             format!(
                 "{} is not a directory, or a directory above it is a file",
-                path.quoted()
+                path.to_quoted()
             ),
         )
-        .at(path)
+        .at_path(path)
     }
 
     /// The directory at `path` has entries.
     pub fn not_empty(path: &WsPath) -> Self {
         Self::new(
             ErrorKind::NotEmpty,
-            format!("the directory {} is not empty", path.quoted()),
+            format!("the directory {} is not empty", path.to_quoted()),
         )
-        .at(path)
+        .at_path(path)
     }
 
     /// `path` leads outside the workspace.
@@ -233,7 +233,7 @@ impl Error {
     /// The path that the caller wrote leads outside the workspace.
     pub fn escape_text(path: &str) -> Self {
         let shown = crate::path::quote(path);
-        Self::new(ErrorKind::PathEscape, format!("{shown} leads outside the workspace")).at_text(path)
+        Self::new(ErrorKind::PathEscape, format!("{shown} leads outside the workspace")).at_path_text(path)
     }
 
     /// The request is wrong: `message` says in which way.
@@ -248,7 +248,7 @@ impl Error {
             Some(version) => format!("has another version: it is now {version}"),
             None => "does not exist now".to_owned(),
         };
-        let mut error = Self::new(ErrorKind::Conflict, format!("{} {now}", path.quoted())).at(path);
+        let mut error = Self::new(ErrorKind::Conflict, format!("{} {now}", path.to_quoted())).at_path(path);
         error.0.current_version = current;
         error
     }
@@ -256,8 +256,8 @@ impl Error {
     /// Something of version `current` is at `path`, although the caller demanded that nothing be there. This is a
     /// conflict, too.
     pub fn not_absent(path: &WsPath, current: Option<Version>) -> Self {
-        let mut error = Self::new(ErrorKind::Conflict, format!("{} exists already", path.quoted()))
-            .at(path)
+        let mut error = Self::new(ErrorKind::Conflict, format!("{} exists already", path.to_quoted()))
+            .at_path(path)
             .hint("read it and change it on its version, or choose another name");
         error.0.current_version = current;
         error
@@ -323,7 +323,7 @@ impl Error {
 
 impl Error {
     /// Returns the message; for damaged content, preceded by the path of the file.
-    pub fn named_message(&self) -> Cow<'_, str> {
+    pub fn message_with_path(&self) -> Cow<'_, str> {
         // The code that finds damaged content knows only its address; a caller adds the path of the file later.
         let quoted = self.path().map(crate::path::quote);
         match quoted {
@@ -339,19 +339,19 @@ impl Error {
 /// The error in the form that a model reads.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, message) = (self.kind(), self.named_message());
+        let (kind, message) = (self.kind(), self.message_with_path());
         let message = message.trim_end();
-        let hint = sentence(self.hint_text());
+        let hint = end_with_full_stop(self.hint_text());
         // The last line of such a message may be a line of a file, and the hint must not seem to be part of it.
         if message.contains('\n') {
             return write!(formatter, "{kind}: {message}\nHint: {hint}");
         }
-        write!(formatter, "{kind}: {} Hint: {hint}", sentence(message))
+        write!(formatter, "{kind}: {} Hint: {hint}", end_with_full_stop(message))
     }
 }
 
 /// Returns the text with one full stop; an example of several lines keeps its end.
-fn sentence(text: &str) -> String {
+fn end_with_full_stop(text: &str) -> String {
     if text.contains('\n') {
         return text.trim_end().to_owned();
     }
@@ -378,7 +378,7 @@ mod tests {
     fn an_error_shows_kind_message_and_hint() {
         let path = WsPath::parse("a.txt").unwrap();
         assert_eq!(
-            Error::not_found(&path).during("read_file").to_string(),
+            Error::not_found(&path).during_operation("read_file").to_string(),
             "not_found: no such file or directory: `a.txt`. Hint: list the directory to see its entries."
         );
     }
@@ -394,16 +394,16 @@ mod tests {
 
     #[test]
     fn what_is_damaged_is_named_in_text_as_in_json() {
-        let error = Error::new(ErrorKind::Corrupt, "stored content is damaged: it is lost").at_text("docs/a.txt");
+        let error = Error::new(ErrorKind::Corrupt, "stored content is damaged: it is lost").at_path_text("docs/a.txt");
         assert!(
             error.to_string().starts_with("corrupt: `docs/a.txt`: stored content"),
             "{error}"
         );
         assert_eq!(error.to_json()["path"], "docs/a.txt");
-        let short = Error::new(ErrorKind::Corrupt, "stored content is damaged").at_text("s");
-        assert_eq!(short.named_message(), "`s`: stored content is damaged");
-        let named = Error::new(ErrorKind::Corrupt, "the file `s` is damaged").at_text("s");
-        assert_eq!(named.named_message(), "the file `s` is damaged");
+        let short = Error::new(ErrorKind::Corrupt, "stored content is damaged").at_path_text("s");
+        assert_eq!(short.message_with_path(), "`s`: stored content is damaged");
+        let named = Error::new(ErrorKind::Corrupt, "the file `s` is damaged").at_path_text("s");
+        assert_eq!(named.message_with_path(), "the file `s` is damaged");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::path::printable;
+use crate::path::escape_unprintable;
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind};
 
@@ -54,13 +54,13 @@ pub struct Event {
     pub duration: Duration,
     /// How it ended.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: EventOutcome,
 }
 
 /// How an operation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum EventOutcome {
     /// It was done.
     Done,
     /// A policy or an approval refused it.
@@ -78,9 +78,9 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl EventOutcome {
     /// Returns the outcome of an operation that ended with `error`, or without an error.
-    pub fn of(error: Option<&Error>) -> Self {
+    pub fn from_error(error: Option<&Error>) -> Self {
         match error {
             None => Self::Done,
             Some(error) if is_refusal(error) => Self::Refused {
@@ -91,11 +91,11 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for EventOutcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => formatter.write_str("done"),
-            Self::Refused { rule: Some(rule) } => write!(formatter, "refused by {}", printable(rule)),
+            Self::Refused { rule: Some(rule) } => write!(formatter, "refused by {}", escape_unprintable(rule)),
             Self::Refused { rule: None } => formatter.write_str("refused"),
             Self::Cancelled => formatter.write_str("cancelled"),
             Self::Failed { kind } => write!(formatter, "failed: {kind}"),
@@ -116,7 +116,7 @@ fn as_micros<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result
 /// fail.
 pub trait EventSink: Send + Sync + fmt::Debug {
     /// Receives one event.
-    fn record(&self, event: &Event);
+    fn record_event(&self, event: &Event);
     /// Returns whether events are wanted; if not, none are made.
     fn is_enabled(&self) -> bool;
 }
@@ -126,7 +126,7 @@ pub trait EventSink: Send + Sync + fmt::Debug {
 pub struct NoEvents;
 
 impl EventSink for NoEvents {
-    fn record(&self, _event: &Event) {}
+    fn record_event(&self, _event: &Event) {}
 
     fn is_enabled(&self) -> bool {
         false
@@ -145,7 +145,7 @@ impl MemoryEvents {
 }
 
 impl EventSink for MemoryEvents {
-    fn record(&self, event: &Event) {
+    fn record_event(&self, event: &Event) {
         self.0.lock().expect("no holder panics").push(event.clone());
     }
 
@@ -154,7 +154,7 @@ impl EventSink for MemoryEvents {
     }
 }
 
-/// The format in which a [`WrittenEvents`] writes.
+/// The format in which a [`EventWriter`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventFormat {
     /// A line for a person.
@@ -164,12 +164,12 @@ pub enum EventFormat {
 }
 
 /// Writes every event to a writer that the front door supplies: a terminal, a file.
-pub struct WrittenEvents<W> {
+pub struct EventWriter<W> {
     writer: Mutex<W>,
     format: EventFormat,
 }
 
-impl<W: Write + Send> WrittenEvents<W> {
+impl<W: Write + Send> EventWriter<W> {
     /// Makes a sink that writes to `writer` in `format`.
     pub fn new(writer: W, format: EventFormat) -> Self {
         Self {
@@ -178,28 +178,28 @@ impl<W: Write + Send> WrittenEvents<W> {
         }
     }
 
-    fn line(&self, event: &Event) -> String {
+    fn format_line(&self, event: &Event) -> String {
         match self.format {
             EventFormat::JsonLines => serde_json::to_string(event).expect("an event is plain data"),
-            EventFormat::Console => console_line(event),
+            EventFormat::Console => format_console_line(event),
         }
     }
 }
 
-fn console_line(event: &Event) -> String {
+fn format_console_line(event: &Event) -> String {
     // Names may hold control characters, which must not forge a line of the log.
     let path = event.path.as_deref().unwrap_or("-");
     let (at, bytes, micros) = (event.at, event.bytes, event.duration.as_micros());
     format!(
         "{at:.3} {} {} {} {bytes} B {micros} µs {}",
-        printable(&event.workspace),
+        escape_unprintable(&event.workspace),
         event.operation,
-        printable(path),
+        escape_unprintable(path),
         event.outcome
     )
 }
 
-impl<W> fmt::Debug for WrittenEvents<W> {
+impl<W> fmt::Debug for EventWriter<W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("WrittenEvents")
@@ -208,11 +208,11 @@ impl<W> fmt::Debug for WrittenEvents<W> {
     }
 }
 
-impl<W: Write + Send> EventSink for WrittenEvents<W> {
-    fn record(&self, event: &Event) {
+impl<W: Write + Send> EventSink for EventWriter<W> {
+    fn record_event(&self, event: &Event) {
         let mut writer = self.writer.lock().expect("no holder panics");
         // A log that cannot be written must not fail the operation that it reports.
-        let _ = writeln!(writer, "{}", self.line(event));
+        let _ = writeln!(writer, "{}", self.format_line(event));
     }
 
     fn is_enabled(&self) -> bool {
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::WsPath;
 
-    fn event(outcome: Outcome) -> Event {
+    fn event(outcome: EventOutcome) -> Event {
         Event {
             id: "id-1".into(),
             at: Timestamp::UNIX_EPOCH,
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn an_event_is_one_json_line() {
-        let sink = WrittenEvents::new(Vec::new(), EventFormat::JsonLines);
-        sink.record(&event(Outcome::Refused {
+        let sink = EventWriter::new(Vec::new(), EventFormat::JsonLines);
+        sink.record_event(&event(EventOutcome::Refused {
             rule: Some("deny_read = `**/.env`".into()),
         }));
         let written = String::from_utf8(sink.writer.into_inner().unwrap()).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_name_with_a_newline_stays_on_its_console_line() {
         assert_eq!(
-            console_line(&event(Outcome::Done)),
+            format_console_line(&event(EventOutcome::Done)),
             "1970-01-01T00:00:00.000Z box write_file a\\nb 3 B 7 µs done"
         );
     }
@@ -266,6 +266,9 @@ mod tests {
     #[test]
     fn an_escape_counts_as_a_refusal() {
         let error = Error::path_escape(&WsPath::parse("link").unwrap());
-        assert_eq!(Outcome::of(Some(&error)), Outcome::Refused { rule: None });
+        assert_eq!(
+            EventOutcome::from_error(Some(&error)),
+            EventOutcome::Refused { rule: None }
+        );
     }
 }

@@ -14,7 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::quote;
 use crate::time::Timestamp;
-use crate::{Content, Directory, EntryKind, EntryPath, Error, Keep, Opened, Origin, Result, Storage, Version, WsPath};
+use crate::{
+    Content, DirectoryHandle, EntryKind, EntryPath, Error, OpenedStorage, Origin, Result, RetentionLimits, Storage,
+    Version, WsPath,
+};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -37,11 +40,11 @@ pub trait History: Send + Sync + fmt::Debug {
 
     /// Opens the files at `point` for reading: a mutation is `denied`. The view stays the same, whatever is changed
     /// afterwards.
-    async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>>;
+    async fn open_view(&self, point: &Point) -> Result<Arc<dyn Storage>>;
 
     /// Opens the root directory of the files at `point` for reading. It gives access to names that no path can spell,
     /// and that [`Storage::read`] therefore cannot take.
-    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>>;
+    async fn open_root_directory(&self, point: &Point) -> Result<Box<dyn DirectoryHandle>>;
 
     /// Returns whether the history has every file of the state at `point`. A view of files that live elsewhere lacks
     /// those that the history had not captured by then, and anything that shows such a view must say so.
@@ -56,19 +59,19 @@ pub trait History: Send + Sync + fmt::Debug {
     async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>>;
 
     /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
-    async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed>;
+    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome>;
 
     /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
-    async fn redo(&self, making: Making) -> Result<Reversed>;
+    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome>;
 
     /// Puts the earlier state of a path back, as one change that can be undone; `None` if nothing differs.
-    async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>>;
+    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>>;
 
     /// Puts the given entries at their paths as one change; `None` if nothing differs. A path whose state is not the
-    /// one that its [`Put`] expects is a `conflict`, and then nothing is touched.
-    async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>>;
+    /// one that its [`PathPut`] expects is a `conflict`, and then nothing is touched.
+    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>>;
 
-    /// Returns those of `paths` that other programs touched since the change `change` and the time `at`: the history
+    /// Returns those of `paths` that other programs touched since the change `change` and the time `open_view`: the history
     /// does not know their state at that time. Empty if every change of the files goes through the history.
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
         let _ = (paths, change, at);
@@ -96,18 +99,18 @@ pub trait History: Send + Sync + fmt::Debug {
     async fn branches(&self) -> Result<Vec<Branch>>;
 
     /// Sets how much of the history is kept when retention runs. Nothing is dropped before that.
-    async fn set_keep(&self, keep: &Keep) -> Result<()>;
+    async fn set_retention(&self, keep: &RetentionLimits) -> Result<()>;
 
     /// Opens the branch `name` (by name or id) of this workspace. A name of no branch of this workspace is `not_found`.
     async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
 
     /// Returns the history of the branch with this id, for writing to the branch.
-    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
+    async fn branch_history(&self, id: &str) -> Result<Arc<dyn History>>;
 
     /// Returns the input of a merge of the workspace `other` (by name or id) into this one. A workspace that shares no
     /// origin with this one is `not_found`, in the same words as one that does not exist: the permission to merge
     /// reveals nothing about unrelated workspaces.
-    async fn merging(&self, other: &str) -> Result<Merging>;
+    async fn merge_input(&self, other: &str) -> Result<MergeInput>;
 }
 
 /// The selection of changes for [`History::changes`].
@@ -214,7 +217,7 @@ impl ChangeKind {
 
     /// Returns whether the change is new work, which a plain undo takes back: neither an undo or redo, nor a change by
     /// other programs.
-    pub const fn is_work(self) -> bool {
+    pub const fn is_new_work(self) -> bool {
         matches!(self, Self::Change | Self::Restore | Self::Merge)
     }
 
@@ -249,14 +252,14 @@ pub struct PathChange {
     /// The path.
     pub path: EntryPath,
     /// The entry before the change; `None` for nothing.
-    pub before: Option<Image>,
+    pub before: Option<PathImage>,
     /// The entry after the change; `None` for nothing.
-    pub after: Option<Image>,
+    pub after: Option<PathImage>,
 }
 
 /// The entry that was at a path at some point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Image {
+pub struct PathImage {
     /// The kind of the entry.
     pub kind: EntryKind,
     /// Its permission bits; those of a link have no meaning.
@@ -286,7 +289,7 @@ pub struct PathVersion {
     /// The path of the file at that time.
     pub path: EntryPath,
     /// The entry at the path.
-    pub image: Image,
+    pub image: PathImage,
 }
 
 /// A point in the history of a workspace.
@@ -321,7 +324,7 @@ impl Point {
     }
 
     /// Returns the point that a text names; the newest state without a text, or for the word [`Point::NOW`].
-    pub fn or_now(text: Option<&str>) -> Self {
+    pub fn parse_or_now(text: Option<&str>) -> Self {
         match text {
             None | Some(Self::NOW) => Self::Now,
             Some(text) => Self::Named(text.to_owned()),
@@ -334,7 +337,7 @@ const SHOWN_SESSIONS: usize = 10;
 
 /// The changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum UndoSelection {
     /// The newest changes, this many, that are neither undos or redos nor already undone.
     Last(usize),
     /// The change with this id or number, at any position in the journal; later changes to other paths stay. A change
@@ -354,7 +357,7 @@ pub enum Selection {
     },
 }
 
-impl Selection {
+impl UndoSelection {
     /// Refuses a tool call id that several sessions used.
     pub fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
         // A caller who undoes the call of one session does not mean the work of the others.
@@ -378,7 +381,7 @@ impl Selection {
 
 /// The state to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Restore {
+pub enum RestoreTarget {
     /// The state of `path`, and of everything below it, at a point; the root for the whole workspace.
     Point {
         /// The point.
@@ -397,24 +400,24 @@ pub enum Restore {
 
 /// A check of the paths that a change is about to touch; it may refuse the change. It is called once, before anything
 /// is touched.
-pub type Review = Arc<dyn Fn(&[PathChange]) -> Result<()> + Send + Sync>;
+pub type ChangeReview = Arc<dyn Fn(&[PathChange]) -> Result<()> + Send + Sync>;
 
 /// The origin of a change and the check that it must pass.
 #[derive(Clone, Default)]
-pub struct Making {
+pub struct ChangeRequest {
     /// The operation and actor that make the change.
     pub origin: Origin,
     /// The check that may refuse the change.
-    pub review: Option<Review>,
+    pub review: Option<ChangeReview>,
 }
 
-impl From<Origin> for Making {
+impl From<Origin> for ChangeRequest {
     fn from(origin: Origin) -> Self {
         Self { origin, review: None }
     }
 }
 
-impl fmt::Debug for Making {
+impl fmt::Debug for ChangeRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Making");
         shown.field("origin", &self.origin).finish_non_exhaustive()
@@ -423,24 +426,24 @@ impl fmt::Debug for Making {
 
 /// The outcome of an undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reversed {
+pub enum ReversalOutcome {
     /// The changes were reversed, by this change.
     Done(Box<Change>),
     /// Some paths are no longer in the state that the changes left them in; nothing was touched.
-    Clashed(Vec<Clash>),
+    Clashed(Vec<PathClash>),
 }
 
 /// A path that prevents changes from being reversed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clash {
+pub struct PathClash {
     /// The path.
     pub path: EntryPath,
     /// The reason.
     pub reason: ClashReason,
     /// The entry that the change left there.
-    pub left: Option<Image>,
+    pub left: Option<PathImage>,
     /// The entry that is there now.
-    pub found: Option<Image>,
+    pub found: Option<PathImage>,
 }
 
 /// The reason why a path prevents a reversal.
@@ -457,9 +460,9 @@ pub enum ClashReason {
 
 /// Entries to put at paths, as one change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Puts {
+pub struct PutBatch {
     /// The entries with their paths. The directory above each entry must exist or be among them.
-    pub puts: Vec<Put>,
+    pub puts: Vec<PathPut>,
     /// Paths that moved, each as its old and new path, so that the history of a file can be followed.
     pub moves: Vec<(EntryPath, EntryPath)>,
     /// The point of another workspace that this change merges.
@@ -468,20 +471,20 @@ pub struct Puts {
 
 /// One entry to put at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct PathPut {
     /// The path.
     pub path: EntryPath,
     /// The state that the path must have now.
-    pub expected: Expected,
+    pub expected: PathExpectation,
     /// The entry that the path will have.
-    pub placed: Placed,
+    pub placed: PlacedEntry,
 }
 
-/// The state that a path must have for a [`Put`] to touch it.
+/// The state that a path must have for a [`PathPut`] to touch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum PathExpectation {
     /// This entry is there; `None` for nothing.
-    Is(Option<Image>),
+    Is(Option<PathImage>),
     /// The path is unchanged since a point: the new entry was computed from the files at that point.
     UnchangedSince {
         /// The newest change at that point.
@@ -492,13 +495,13 @@ pub enum Expected {
     },
 }
 
-/// The entry that a [`Put`] puts at its path.
+/// The entry that a [`PathPut`] puts at its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Placed {
+pub enum PlacedEntry {
     /// Nothing: the present entry is removed.
     Nothing,
     /// An entry that some path of the same depot had at some point.
-    Image(Image),
+    Image(PathImage),
     /// A file with new content.
     File {
         /// The content.
@@ -612,25 +615,25 @@ pub struct OpenedBranch {
     pub config: serde_json::Value,
     /// Its files and their history, if they end with those of the parent workspace; `None` if they outlive them, and
     /// the branch is to be opened from the home.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedStorage>,
 }
 
 /// The input of a merge: the common base and both sides.
 #[derive(Debug, Clone)]
-pub struct Merging {
+pub struct MergeInput {
     /// The files of the last state that both sides have in common.
     pub base: Arc<dyn Storage>,
     /// The side of this workspace.
-    pub ours: Side,
+    pub ours: MergeSide,
     /// The side of the other workspace.
-    pub theirs: Side,
+    pub theirs: MergeSide,
     /// The point of the other workspace that is merged.
     pub point: MergePoint,
 }
 
 /// One side of a merge.
 #[derive(Debug, Clone)]
-pub struct Side {
+pub struct MergeSide {
     /// The name of the workspace, or its id.
     pub name: String,
     /// Its files now.

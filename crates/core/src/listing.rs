@@ -7,7 +7,7 @@ const PAGE: usize = 10_000;
 
 /// The options of [`list_all`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListAll {
+pub struct ListAllOptions {
     /// Whether the entries below the directories are listed too.
     pub is_deep: bool,
     /// How links above the directory are treated.
@@ -18,7 +18,7 @@ pub struct ListAll {
 
 /// The entries of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListedAll {
+pub struct FullListing {
     /// The entries in the byte order of their paths.
     pub entries: Vec<Entry>,
     /// Whether the directory has more entries, after the last one, than were requested.
@@ -26,7 +26,7 @@ pub struct ListedAll {
 }
 
 /// Lists everything in `directory`, or below it.
-pub async fn list_all(storage: &dyn Storage, directory: &WsPath, all: &ListAll) -> Result<ListedAll> {
+pub async fn list_all(storage: &dyn Storage, directory: &WsPath, all: &ListAllOptions) -> Result<FullListing> {
     let most = all
         .limit
         .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -36,7 +36,7 @@ pub async fn list_all(storage: &dyn Storage, directory: &WsPath, all: &ListAll) 
         follow: all.follow,
         after: None,
     };
-    let mut listed = ListedAll::default();
+    let mut listed = FullListing::default();
     loop {
         // One entry more than requested tells whether there are more.
         let room = most.saturating_sub(listed.entries.len()).saturating_add(1);
@@ -82,8 +82,8 @@ mod tests {
         storage
     }
 
-    fn listed(storage: &MemoryStorage, is_deep: bool, limit: Option<u64>) -> ListedAll {
-        let all = ListAll {
+    fn listed(storage: &MemoryStorage, is_deep: bool, limit: Option<u64>) -> FullListing {
+        let all = ListAllOptions {
             is_deep,
             follow: Follow::Never,
             limit,

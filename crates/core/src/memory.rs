@@ -11,10 +11,10 @@ use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 
-use crate::memory::tree::{Last, Tree};
+use crate::memory::tree::{FinalLink, MemoryTree};
 use crate::storage::{
-    Applied, Batch, Directory, ListOptions, ListPage, Mutation, ReadOptions, ReadResult, Stat, StatOptions, Storage,
-    StorageInfo,
+    Batch, DirectoryHandle, ListOptions, ListPage, Mutation, MutationOutcome, ReadOptions, ReadResult, Stat,
+    StatOptions, Storage, StorageInfo,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result, WsPath};
@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result, WsPath};
 /// Files in memory that live as long as this value.
 #[derive(Debug)]
 pub struct MemoryStorage {
-    tree: RwLock<Tree>,
+    tree: RwLock<MemoryTree>,
     clock: Arc<dyn Clock>,
 }
 
@@ -30,12 +30,12 @@ impl MemoryStorage {
     /// Makes an empty storage.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            tree: RwLock::new(Tree::default()),
+            tree: RwLock::new(MemoryTree::default()),
             clock,
         }
     }
 
-    fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
+    fn read_tree(&self) -> std::sync::RwLockReadGuard<'_, MemoryTree> {
         self.tree.read().expect("no holder panics")
     }
 }
@@ -54,28 +54,29 @@ impl Storage for MemoryStorage {
     }
 
     async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.tree().locate(path, Last::Followed, crate::storage::Follow::Inside)
+        self.read_tree()
+            .resolve_links(path, FinalLink::Followed, crate::storage::Follow::Inside)
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        let tree = self.tree();
-        let real = tree.locate(path, Last::Kept, options.follow)?;
-        tree.stat(&real).map(|stat| Stat {
+        let tree = self.read_tree();
+        let real = tree.resolve_links(path, FinalLink::NotFollowed, options.follow)?;
+        tree.stat_node(&real).map(|stat| Stat {
             version: stat.version.filter(|_| options.with_version),
             ..stat
         })
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        let tree = self.tree();
-        let real = tree.locate(path, Last::Followed, options.follow)?;
-        let file = tree.file(&real)?;
-        options.precondition.check(path, Some(&file.version()))?;
+        let tree = self.read_tree();
+        let real = tree.resolve_links(path, FinalLink::Followed, options.follow)?;
+        let file = tree.find_file(&real)?;
+        options.precondition.check_version(path, Some(&file.version()))?;
         let size = file.content.len() as u64;
         let range = options.range.unwrap_or(0..size);
         // A range past the end is empty, not an error.
         let range = range.start.min(size)..range.end.min(size).max(range.start.min(size));
-        check_limit(path, range.end - range.start, options.max_bytes)?;
+        check_read_limit(path, range.end - range.start, options.max_bytes)?;
         let bytes = file.content.slice(range.start as usize..range.end as usize);
         Ok(ReadResult {
             bytes,
@@ -87,41 +88,41 @@ impl Storage for MemoryStorage {
     }
 
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        let tree = self.tree();
-        let real = tree.locate(path, Last::Followed, options.follow)?;
-        tree.list(&real, &options)
+        let tree = self.read_tree();
+        let real = tree.resolve_links(path, FinalLink::Followed, options.follow)?;
+        tree.list_directory(&real, &options)
     }
 
-    async fn apply(&self, mut batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, mut batch: Batch) -> Result<Vec<MutationOutcome>> {
         // The sources are read before the lock is taken, so that nobody waits for them while the tree is locked.
-        batch.mutations.iter_mut().try_for_each(take_in)?;
+        batch.mutations.iter_mut().try_for_each(load_content)?;
         let now = self.clock.now();
-        apply::apply(&mut self.tree.write().expect("no holder panics"), batch, now)
+        apply::apply_batch(&mut self.tree.write().expect("no holder panics"), batch, now)
     }
 
-    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         Ok(None)
     }
 }
 
 /// Replaces the content of a write by its bytes in memory.
-fn take_in(mutation: &mut Mutation) -> Result<()> {
+fn load_content(mutation: &mut Mutation) -> Result<()> {
     if let Mutation::Write { path, content, .. } = mutation {
-        *content = content.to_bytes().map_err(|error| error.at(path))?.into();
+        *content = content.to_bytes().map_err(|error| error.at_path(path))?.into();
     }
     Ok(())
 }
 
 /// Refuses a read of `size` bytes that is over `max_bytes`.
-pub fn check_limit(path: &WsPath, size: u64, max_bytes: Option<u64>) -> Result<()> {
+pub fn check_read_limit(path: &WsPath, size: u64, max_bytes: Option<u64>) -> Result<()> {
     match max_bytes {
         Some(limit) if size > limit => {
             let message = format!(
                 "{} has {size} bytes; at most {limit} can be read at once",
-                path.quoted()
+                path.to_quoted()
             );
             Err(Error::new(ErrorKind::TooLarge, message)
-                .at(path)
+                .at_path(path)
                 .hint("read a part of it with `offset` and `limit`"))
         }
         _ => Ok(()),

@@ -51,11 +51,11 @@ impl WsPath {
     /// Parses the path that a caller wrote: a leading `/` or `/workspace/` means the root, `.` and empty components
     /// vanish, `..` is resolved lexically.
     pub fn parse_with(text: &str, on_escape: OnEscape) -> Result<Self> {
-        if is_normal(text) {
-            return Self::checked(text.to_owned());
+        if is_normalised(text) {
+            return Self::from_normal_text(text.to_owned());
         }
         let mut parts: Vec<&str> = Vec::new();
-        for part in inside_mount_point(text).split('/') {
+        for part in strip_mount_point(text).split('/') {
             match part {
                 "" | "." => {}
                 ".." if parts.pop().is_some() || on_escape == OnEscape::Clamp => {}
@@ -63,10 +63,10 @@ impl WsPath {
                 name => parts.push(name),
             }
         }
-        Self::checked(parts.join("/"))
+        Self::from_normal_text(parts.join("/"))
     }
 
-    fn checked(text: String) -> Result<Self> {
+    fn from_normal_text(text: String) -> Result<Self> {
         if text.contains('\0') {
             return Err(Error::invalid("a path cannot contain a NUL character"));
         }
@@ -91,7 +91,7 @@ impl WsPath {
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
             return Err(Error::invalid(format!("{} is not a file name", quote(name))));
         }
-        Self::checked(if self.is_root() {
+        Self::from_normal_text(if self.is_root() {
             name.to_owned()
         } else {
             format!("{}/{name}", self.0)
@@ -99,11 +99,11 @@ impl WsPath {
     }
 
     /// Returns this path below `base`. Fails only if the result would be too long.
-    pub fn below(&self, base: &WsPath) -> Result<Self> {
+    pub fn rebase_below(&self, base: &WsPath) -> Result<Self> {
         match (base.is_root(), self.is_root()) {
             (true, _) => Ok(self.clone()),
             (_, true) => Ok(base.clone()),
-            _ => Self::checked(format!("{}/{}", base.0, self.0)),
+            _ => Self::from_normal_text(format!("{}/{}", base.0, self.0)),
         }
     }
 
@@ -165,33 +165,33 @@ impl WsPath {
     }
 
     /// Returns the path in backquotes, with control characters escaped, for messages.
-    pub fn quoted(&self) -> String {
+    pub fn to_quoted(&self) -> String {
         quote(if self.is_root() { "/" } else { &self.0 })
     }
 }
 
 /// Returns whether `text` is already a normal relative path, so that it need not be split.
-fn is_normal(text: &str) -> bool {
+fn is_normalised(text: &str) -> bool {
     let odd = |part: &str| part.is_empty() || part == "." || part == "..";
     !text.split('/').any(odd)
 }
 
 /// Returns whether `text` is an absolute path at the mount point of the workspace: `/workspace`, or something below.
 pub fn is_at_mount_point(text: &str) -> bool {
-    text.starts_with('/') && after_mount_point(below_root(text)).is_some()
+    text.starts_with('/') && after_mount_point(strip_leading_root(text)).is_some()
 }
 
 /// Returns the text after a leading `/workspace`, so that it is read relative to the root.
-fn inside_mount_point(text: &str) -> &str {
+fn strip_mount_point(text: &str) -> &str {
     if !text.starts_with('/') {
         return text;
     }
-    let rest = below_root(text);
+    let rest = strip_leading_root(text);
     after_mount_point(rest).unwrap_or(rest)
 }
 
 /// Returns an absolute path without the slashes and dots that it begins with.
-fn below_root(text: &str) -> &str {
+fn strip_leading_root(text: &str) -> &str {
     let mut rest = text.trim_start_matches('/');
     while let Some(after) = rest.strip_prefix("./") {
         rest = after.trim_start_matches('/');
@@ -217,11 +217,11 @@ pub fn check_target(target: &str) -> Result<()> {
 
 /// Returns `text` in backquotes with control characters escaped, so that a name cannot forge a line of output.
 pub fn quote(text: &str) -> String {
-    format!("`{}`", printable(text))
+    format!("`{}`", escape_unprintable(text))
 }
 
 /// Returns `text` with control characters escaped; borrowed if there are none.
-pub fn printable(text: &str) -> Cow<'_, str> {
+pub fn escape_unprintable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
     }
@@ -280,10 +280,10 @@ pub enum EntryPath {
     Raw(Vec<u8>),
 }
 
-/// Writes the path in the form of [`EntryPath::shown`].
+/// Writes the path in the form of [`EntryPath::display_path`].
 impl Serialize for EntryPath {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.shown())
+        serializer.serialize_str(&self.display_path())
     }
 }
 
@@ -292,7 +292,9 @@ impl EntryPath {
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             // A name too long for a `WsPath` is kept as raw bytes, so that it can still be listed.
-            Ok(text) => WsPath::checked(text.clone()).map_or_else(|_| Self::Raw(text.into_bytes()), Self::Valid),
+            Ok(text) => {
+                WsPath::from_normal_text(text.clone()).map_or_else(|_| Self::Raw(text.into_bytes()), Self::Valid)
+            }
             Err(error) => Self::Raw(error.into_bytes()),
         }
     }
@@ -334,12 +336,12 @@ impl EntryPath {
     }
 
     /// Returns the last component for display: bytes that are not UTF-8 become `\xFF`.
-    pub fn shown_name(&self) -> String {
+    pub fn display_name(&self) -> String {
         escape_bytes(self.name_bytes())
     }
 
     /// Returns the whole path for display: bytes that are not UTF-8 become `\xFF`.
-    pub fn shown(&self) -> String {
+    pub fn display_path(&self) -> String {
         escape_bytes(self.as_bytes())
     }
 
@@ -496,7 +498,7 @@ mod tests {
     #[test]
     fn a_name_that_is_not_utf8_is_shown_escaped_and_survives_a_cursor() {
         let path = EntryPath::from_bytes(b"dir/caf\xe9%.txt".to_vec());
-        assert_eq!(path.shown(), "dir/caf\\xE9%.txt");
+        assert_eq!(path.display_path(), "dir/caf\\xE9%.txt");
         assert!(path.is_escaped());
         assert_eq!(EntryPath::from_token(&path.to_token()).unwrap(), path);
     }
@@ -520,7 +522,7 @@ mod tests {
                 "{token}"
             );
         }
-        assert_eq!(EntryPath::from_token("a/..b").unwrap().shown(), "a/..b");
+        assert_eq!(EntryPath::from_token("a/..b").unwrap().display_path(), "a/..b");
     }
 
     #[test]

@@ -14,19 +14,19 @@ const ROOT: u32 = 0;
 #[derive(Clone)]
 pub struct PathTree<V> {
     /// The nodes; the first one is the root.
-    nodes: Vec<TreeNode<V>>,
+    nodes: Vec<PathTreeNode<V>>,
     length: usize,
 }
 
 #[derive(Clone)]
-struct TreeNode<V> {
+struct PathTreeNode<V> {
     parent: u32,
     name: Arc<[u8]>,
     children: BTreeMap<Arc<[u8]>, u32>,
     value: Option<V>,
 }
 
-impl<V> TreeNode<V> {
+impl<V> PathTreeNode<V> {
     fn new(parent: u32, name: Arc<[u8]>) -> Self {
         Self {
             parent,
@@ -40,7 +40,7 @@ impl<V> TreeNode<V> {
 impl<V> Default for PathTree<V> {
     fn default() -> Self {
         Self {
-            nodes: vec![TreeNode::new(ROOT, Arc::default())],
+            nodes: vec![PathTreeNode::new(ROOT, Arc::default())],
             length: 0,
         }
     }
@@ -60,8 +60,8 @@ impl<V> PathTree<V> {
     /// Gives `path` a value; returns its earlier value. The empty path is the root.
     pub fn insert(&mut self, path: &[u8], value: V) -> Option<V> {
         let mut node = ROOT;
-        for name in names_of(path) {
-            node = match self.child(node, name) {
+        for name in split_names(path) {
+            node = match self.find_child(node, name) {
                 Some(child) => child,
                 None => self.add_child(node, name),
             };
@@ -73,15 +73,15 @@ impl<V> PathTree<V> {
 
     /// Returns the value of `path`.
     pub fn get(&self, path: &[u8]) -> Option<&V> {
-        let mut names = names_of(path);
-        let node = names.try_fold(ROOT, |node, name| self.child(node, name))?;
-        self.node(node).value.as_ref()
+        let mut names = split_names(path);
+        let node = names.try_fold(ROOT, |node, name| self.find_child(node, name))?;
+        self.node_at(node).value.as_ref()
     }
 
     /// Returns the value of `path`, to change it.
     pub fn get_mut(&mut self, path: &[u8]) -> Option<&mut V> {
-        let mut names = names_of(path);
-        let node = names.try_fold(ROOT, |node, name| self.child(node, name))?;
+        let mut names = split_names(path);
+        let node = names.try_fold(ROOT, |node, name| self.find_child(node, name))?;
         self.node_mut(node).value.as_mut()
     }
 
@@ -105,22 +105,22 @@ impl<V> PathTree<V> {
         })
     }
 
-    fn node(&self, number: u32) -> &TreeNode<V> {
+    fn node_at(&self, number: u32) -> &PathTreeNode<V> {
         &self.nodes[number as usize]
     }
 
-    fn node_mut(&mut self, number: u32) -> &mut TreeNode<V> {
+    fn node_mut(&mut self, number: u32) -> &mut PathTreeNode<V> {
         &mut self.nodes[number as usize]
     }
 
-    fn child(&self, node: u32, name: &[u8]) -> Option<u32> {
-        self.node(node).children.get(name).copied()
+    fn find_child(&self, node: u32, name: &[u8]) -> Option<u32> {
+        self.node_at(node).children.get(name).copied()
     }
 
     fn add_child(&mut self, node: u32, name: &[u8]) -> u32 {
         let name: Arc<[u8]> = name.into();
         let number = u32::try_from(self.nodes.len()).expect("memory ends before four billion entries");
-        self.nodes.push(TreeNode::new(node, Arc::clone(&name)));
+        self.nodes.push(PathTreeNode::new(node, Arc::clone(&name)));
         self.node_mut(node).children.insert(name, number);
         number
     }
@@ -129,15 +129,15 @@ impl<V> PathTree<V> {
         let mut names = Vec::new();
         let mut node = number;
         while node != ROOT {
-            names.push(&*self.node(node).name);
-            node = self.node(node).parent;
+            names.push(&*self.node_at(node).name);
+            node = self.node_at(node).parent;
         }
         names.reverse();
         names.join(&b'/')
     }
 }
 
-fn names_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }
 

@@ -56,7 +56,7 @@ pub struct FsRestriction {
 
 impl FsRestriction {
     /// Returns `policy` with these rules added.
-    pub fn restrict(&self, mut policy: FsPolicy) -> FsPolicy {
+    pub fn restrict_policy(&self, mut policy: FsPolicy) -> FsPolicy {
         policy.read_only |= self.read_only;
         policy.deny_read.extend_from_slice(&self.deny_read);
         policy.deny_write.extend_from_slice(&self.deny_write);
@@ -77,10 +77,10 @@ pub enum Access {
 #[derive(Debug, Clone)]
 pub struct FsRules {
     policy: FsPolicy,
-    allow_read: Rules,
-    deny_read: Rules,
-    allow_write: Rules,
-    deny_write: Rules,
+    allow_read: GlobRules,
+    deny_read: GlobRules,
+    allow_write: GlobRules,
+    deny_write: GlobRules,
 }
 
 impl FsRules {
@@ -94,10 +94,10 @@ impl FsRules {
             check_size(key, value)?;
         }
         Ok(Self {
-            allow_read: Rules::new("allow_read", &policy.allow_read)?,
-            deny_read: Rules::new("deny_read", &policy.deny_read)?,
-            allow_write: Rules::new("allow_write", &policy.allow_write)?,
-            deny_write: Rules::new("deny_write", &policy.deny_write)?,
+            allow_read: GlobRules::new("allow_read", &policy.allow_read)?,
+            deny_read: GlobRules::new("deny_read", &policy.deny_read)?,
+            allow_write: GlobRules::new("allow_write", &policy.allow_write)?,
+            deny_write: GlobRules::new("deny_write", &policy.deny_write)?,
             policy,
         })
     }
@@ -125,15 +125,15 @@ impl FsRules {
     }
 
     /// Decides on `path`; a refusal is a `denied` error that names the rule and the paths that would be allowed.
-    pub fn check(&self, access: Access, path: &WsPath) -> Result<()> {
+    pub fn check_access(&self, access: Access, path: &WsPath) -> Result<()> {
         // A path that may not be read may not be written: the answer to a write tells whether an entry is there, and
         // its size.
-        let (allow, denies, what): (_, &[&Rules], _) = match access {
+        let (allow, denies, what): (_, &[&GlobRules], _) = match access {
             Access::Read => (&self.allow_read, &[&self.deny_read], "read"),
             Access::Write => (&self.allow_write, &[&self.deny_write, &self.deny_read], "written"),
         };
         if access == Access::Write && self.policy.read_only {
-            return Err(refusal(
+            return Err(denied_error(
                 path,
                 what,
                 "read_only = true".into(),
@@ -142,31 +142,36 @@ impl FsRules {
         }
         let denied = denies
             .iter()
-            .find_map(|deny| deny.matching(path).map(|rule| deny.shown(rule)));
+            .find_map(|deny| deny.find_match(path).map(|rule| deny.describe_rule(rule)));
         if let Some(rule) = denied {
-            return Err(refusal(path, what, rule, "choose a path that this rule does not match"));
+            return Err(denied_error(
+                path,
+                what,
+                rule,
+                "choose a path that this rule does not match",
+            ));
         }
-        if allow.is_empty() || allow.matching(path).is_some() {
+        if allow.is_empty() || allow.find_match(path).is_some() {
             return Ok(());
         }
-        Err(refusal(
+        Err(denied_error(
             path,
             what,
             allow.key.to_owned(),
-            &format!("only paths that match {} may be {what}", allow.listed()),
+            &format!("only paths that match {} may be {what}", allow.list_patterns()),
         ))
     }
 
     /// Decides on a directory that is made or removed with its entries: it may be written, or something below it may
     /// be.
     pub fn check_directory(&self, path: &WsPath) -> Result<()> {
-        let refusal = match self.check(Access::Write, path) {
+        let refusal = match self.check_access(Access::Write, path) {
             Ok(()) => return Ok(()),
             Err(refusal) => refusal,
         };
         let is_denied = [&self.deny_write, &self.deny_read]
             .iter()
-            .any(|deny| deny.matching(path).is_some());
+            .any(|deny| deny.find_match(path).is_some());
         // A directory above an allowed path must come and go with that path; a denial covers everything below.
         if self.policy.read_only || is_denied || !self.allow_write.may_match_below(path) {
             return Err(refusal);
@@ -177,54 +182,55 @@ impl FsRules {
     /// Returns whether lists and searches show `path`: it may be read, or (a directory) something below it may be.
     pub fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
         // Every list begins at the root, so no rule can hide it.
-        if path.is_root() || self.check(Access::Read, path).is_ok() {
+        if path.is_root() || self.check_access(Access::Read, path).is_ok() {
             return true;
         }
-        is_directory && self.deny_read.matching(path).is_none() && self.allow_read.may_match_below(path)
+        is_directory && self.deny_read.find_match(path).is_none() && self.allow_read.may_match_below(path)
     }
 
     /// Returns whether `directory` and everything below it may be read, for any names that are there.
     pub fn may_read_all_below(&self, directory: &WsPath) -> bool {
-        let is_allowed = self.allow_read.is_empty() || self.allow_read.matching(directory).is_some();
-        let is_denied = self.deny_read.matching(directory).is_some() || self.deny_read.may_match_below(directory);
+        let is_allowed = self.allow_read.is_empty() || self.allow_read.find_match(directory).is_some();
+        let is_denied = self.deny_read.find_match(directory).is_some() || self.deny_read.may_match_below(directory);
         is_allowed && !is_denied
     }
 
     /// Returns whether the rules decide the same on everything below `directory` as on `directory` itself, so that its
     /// entries need not be looked at.
     pub fn is_uniform_below(&self, directory: &WsPath) -> bool {
-        let is_settled = |rules: &&Rules| rules.matching(directory).is_some() || !rules.may_match_below(directory);
+        let is_settled =
+            |rules: &&GlobRules| rules.find_match(directory).is_some() || !rules.may_match_below(directory);
         let all = [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write];
         all.iter().all(is_settled)
     }
 
     /// Returns the most bytes that one read returns.
     pub fn max_read_bytes(&self) -> Option<u64> {
-        self.policy.max_read_mb.map(bytes)
+        self.policy.max_read_mb.map(mebibytes_to_bytes)
     }
 
     /// Returns the most bytes in one file.
     pub fn max_file_bytes(&self) -> Option<u64> {
-        self.policy.max_file_size_mb.map(bytes)
+        self.policy.max_file_size_mb.map(mebibytes_to_bytes)
     }
 
     /// Returns the most bytes in the workspace.
     pub fn max_total_bytes(&self) -> Option<u64> {
-        self.policy.max_total_mb.map(bytes)
+        self.policy.max_total_mb.map(mebibytes_to_bytes)
     }
 
     /// Refuses a file of `size` bytes if it is too large.
     pub fn check_file_size(&self, path: &WsPath, size: u64) -> Result<()> {
         match self.policy.max_file_size_mb {
-            Some(limit) if size > bytes(limit) => {
+            Some(limit) if size > mebibytes_to_bytes(limit) => {
                 let message = format!(
                     "{} would have {size} bytes; the policy allows {}",
-                    path.quoted(),
-                    bytes(limit)
+                    path.to_quoted(),
+                    mebibytes_to_bytes(limit)
                 );
                 Err(Error::new(ErrorKind::TooLarge, message)
-                    .at(path)
-                    .rule(format!("max_file_size_mb = {limit}"))
+                    .at_path(path)
+                    .with_rule(format!("max_file_size_mb = {limit}"))
                     .hint("write less, or split it into several files"))
             }
             _ => Ok(()),
@@ -237,7 +243,7 @@ impl FsRules {
     }
 }
 
-fn bytes(mebibytes: f64) -> u64 {
+fn mebibytes_to_bytes(mebibytes: f64) -> u64 {
     (mebibytes * MEBIBYTE) as u64
 }
 
@@ -251,36 +257,40 @@ fn check_size(key: &str, value: Option<f64>) -> Result<()> {
     }
 }
 
-fn refusal(path: &WsPath, what: &str, rule: String, hint: &str) -> Error {
+fn denied_error(path: &WsPath, what: &str, rule: String, hint: &str) -> Error {
     Error::new(
         ErrorKind::Denied,
-        format!("{} may not be {what}: the policy says {}", path.quoted(), quote(&rule)),
+        format!(
+            "{} may not be {what}: the policy says {}",
+            path.to_quoted(),
+            quote(&rule)
+        ),
     )
-    .at(path)
-    .rule(rule)
+    .at_path(path)
+    .with_rule(rule)
     .hint(hint)
 }
 
 /// A list of globs under one key of the configuration.
 #[derive(Debug, Clone)]
-struct Rules {
+struct GlobRules {
     key: &'static str,
-    patterns: Vec<Pattern>,
+    patterns: Vec<RulePattern>,
 }
 
 #[derive(Debug, Clone)]
-struct Pattern {
+struct RulePattern {
     text: String,
     whole: GlobMatcher,
     /// One matcher for each component, `None` for `**`; they decide whether the pattern may match below a directory.
     components: Vec<Option<GlobMatcher>>,
 }
 
-impl Rules {
+impl GlobRules {
     fn new(key: &'static str, patterns: &[String]) -> Result<Self> {
         let patterns = patterns
             .iter()
-            .map(|text| Pattern::new(key, text))
+            .map(|text| RulePattern::new(key, text))
             .collect::<Result<_>>()?;
         Ok(Self { key, patterns })
     }
@@ -290,7 +300,7 @@ impl Rules {
     }
 
     /// Returns the first pattern that matches the path or a directory above it.
-    fn matching(&self, path: &WsPath) -> Option<&Pattern> {
+    fn find_match(&self, path: &WsPath) -> Option<&RulePattern> {
         if self.is_empty() {
             return None;
         }
@@ -305,11 +315,11 @@ impl Rules {
         self.patterns.iter().any(|pattern| pattern.may_match_below(directory))
     }
 
-    fn shown(&self, pattern: &Pattern) -> String {
+    fn describe_rule(&self, pattern: &RulePattern) -> String {
         format!("{} = {}", self.key, pattern.text)
     }
 
-    fn listed(&self) -> String {
+    fn list_patterns(&self) -> String {
         self.patterns
             .iter()
             .map(|pattern| quote(&pattern.text))
@@ -318,19 +328,19 @@ impl Rules {
     }
 }
 
-impl Pattern {
+impl RulePattern {
     fn new(key: &str, text: &str) -> Result<Self> {
         let wrong = |why: String| {
             Error::invalid(format!("`{key}` has an invalid glob {}: {why}", quote(text)))
                 .hint("see the glob syntax in docs/reference/globs.md")
         };
-        let glob = from_root(text);
-        check_reach(glob).map_err(wrong)?;
+        let glob = strip_glob_root(text);
+        check_matchable(glob).map_err(wrong)?;
         let components = glob.split('/').map(|part| {
             if part == "**" {
                 Ok(None)
             } else {
-                matcher(part).map(Some)
+                compile_glob(part).map(Some)
             }
         });
         // A brace may hold a slash, and then the parts are not globs of their own; such a pattern may match below any
@@ -338,7 +348,7 @@ impl Pattern {
         let components = components.collect::<Result<_, _>>().unwrap_or_else(|_| vec![None]);
         Ok(Self {
             text: text.to_owned(),
-            whole: matcher(glob).map_err(wrong)?,
+            whole: compile_glob(glob).map_err(wrong)?,
             components,
         })
     }
@@ -364,8 +374,8 @@ const MAX_GLOB_DEPTH: usize = 16;
 
 /// Compiles a glob by the rules of all of Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes. The
 /// error says why the text is not a glob.
-pub fn matcher(glob: &str) -> Result<GlobMatcher, String> {
-    check_bounds(glob)?;
+pub fn compile_glob(glob: &str) -> Result<GlobMatcher, String> {
+    check_glob_bounds(glob)?;
     let built = GlobBuilder::new(glob)
         .literal_separator(true)
         .backslash_escape(true)
@@ -376,7 +386,7 @@ pub fn matcher(glob: &str) -> Result<GlobMatcher, String> {
 }
 
 /// Refuses a glob that could not be compiled.
-fn check_bounds(glob: &str) -> Result<(), String> {
+fn check_glob_bounds(glob: &str) -> Result<(), String> {
     // A glob comes from a model as often as from a configuration, so its size is bounded before anything is compiled.
     if glob.len() > MAX_GLOB_BYTES {
         return Err(format!("it is longer than {MAX_GLOB_BYTES} bytes"));
@@ -398,7 +408,7 @@ fn check_bounds(glob: &str) -> Result<(), String> {
 }
 
 /// Returns a glob without its spelling of "from the root" and without a trailing slash.
-pub fn from_root(text: &str) -> &str {
+pub fn strip_glob_root(text: &str) -> &str {
     let inside = text.strip_prefix(MOUNT_POINT);
     let mut glob = inside
         .filter(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -410,7 +420,7 @@ pub fn from_root(text: &str) -> &str {
 }
 
 /// Refuses a rule that no path can match: it would seem to protect something and would not.
-fn check_reach(glob: &str) -> Result<(), String> {
+fn check_matchable(glob: &str) -> Result<(), String> {
     let odd = |part: &&str| part.is_empty() || *part == "." || *part == "..";
     match glob.split('/').find(odd) {
         None => Ok(()),
@@ -443,8 +453,8 @@ mod tests {
             deny_read: globs(&["**/.env"]),
             ..FsPolicy::default()
         });
-        assert!(rules.check(Access::Read, &path("src/a.rs")).is_ok());
-        let error = rules.check(Access::Read, &path("src/.env")).unwrap_err();
+        assert!(rules.check_access(Access::Read, &path("src/a.rs")).is_ok());
+        let error = rules.check_access(Access::Read, &path("src/.env")).unwrap_err();
         assert_eq!(error.refused_by(), Some("deny_read = **/.env"));
         assert_eq!(
             error.message(),
@@ -458,7 +468,7 @@ mod tests {
             deny_read: globs(&["secret"]),
             ..FsPolicy::default()
         });
-        let error = rules.check(Access::Write, &path("secret/key")).unwrap_err();
+        let error = rules.check_access(Access::Write, &path("secret/key")).unwrap_err();
         assert_eq!(
             error.message(),
             "`secret/key` may not be written: the policy says `deny_read = secret`"
@@ -510,12 +520,12 @@ mod tests {
             allow_write: globs(&["out", "tmp/**"]),
             ..FsPolicy::default()
         });
-        let error = rules.check(Access::Write, &path("src/a.rs")).unwrap_err();
+        let error = rules.check_access(Access::Write, &path("src/a.rs")).unwrap_err();
         assert_eq!(
             error.hint_text(),
             "only paths that match `out`, `tmp/**` may be written"
         );
-        assert!(rules.check(Access::Write, &path("out/deep/a.rs")).is_ok());
+        assert!(rules.check_access(Access::Write, &path("out/deep/a.rs")).is_ok());
     }
 
     #[test]
@@ -524,9 +534,9 @@ mod tests {
             read_only: true,
             ..FsPolicy::default()
         });
-        assert!(rules.check(Access::Read, &path("a")).is_ok());
+        assert!(rules.check_access(Access::Read, &path("a")).is_ok());
         assert_eq!(
-            rules.check(Access::Write, &path("a")).unwrap_err().kind(),
+            rules.check_access(Access::Write, &path("a")).unwrap_err().kind(),
             ErrorKind::Denied
         );
     }
@@ -554,8 +564,8 @@ mod tests {
             deny_read: globs(&["secrets/"]),
             ..FsPolicy::default()
         });
-        assert!(rules.check(Access::Read, &path("secrets/a/b")).is_err());
-        assert!(rules.check(Access::Read, &path("secrets2")).is_ok());
+        assert!(rules.check_access(Access::Read, &path("secrets/a/b")).is_err());
+        assert!(rules.check_access(Access::Read, &path("secrets2")).is_ok());
     }
 
     #[test]
@@ -564,8 +574,8 @@ mod tests {
             deny_write: globs(&["*.lock"]),
             ..FsPolicy::default()
         });
-        assert!(rules.check(Access::Write, &path("a.lock")).is_err());
-        assert!(rules.check(Access::Write, &path("sub/a.lock")).is_ok());
+        assert!(rules.check_access(Access::Write, &path("a.lock")).is_err());
+        assert!(rules.check_access(Access::Write, &path("sub/a.lock")).is_ok());
     }
 
     #[test]
@@ -634,7 +644,10 @@ mod tests {
                 deny_read: globs(&[glob]),
                 ..FsPolicy::default()
             });
-            assert!(rules.check(Access::Read, &path("secrets/key")).is_err(), "{glob}");
+            assert!(
+                rules.check_access(Access::Read, &path("secrets/key")).is_err(),
+                "{glob}"
+            );
         }
     }
 
@@ -643,13 +656,13 @@ mod tests {
         let nested = "{".repeat(300) + "a" + &"}".repeat(300);
         let wrong = ["*".repeat(100_000), nested, "a".repeat(5_000)];
         for glob in &wrong {
-            assert!(matcher(glob).is_err(), "{}", &glob[..10]);
+            assert!(compile_glob(glob).is_err(), "{}", &glob[..10]);
         }
         for part in ["*", "?", "**/", "{a,b}", "[!a]", "[!a-z]", "é", "\\{", "{{a,b},c}"] {
             let longest = part.repeat(MAX_GLOB_BYTES / part.len());
-            assert!(matcher(&longest).is_ok(), "{part}");
+            assert!(compile_glob(&longest).is_ok(), "{part}");
         }
         let deepest = "{a,*".repeat(MAX_GLOB_DEPTH) + &"}".repeat(MAX_GLOB_DEPTH);
-        assert!(matcher(&deepest).is_ok());
+        assert!(compile_glob(&deepest).is_ok());
     }
 }

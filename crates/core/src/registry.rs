@@ -12,7 +12,7 @@ use crate::config::StorageConfig;
 use crate::memory::MemoryStorage;
 use crate::path::quote;
 use crate::time::{Clock, Ids};
-use crate::{Durability, Error, History, HistoryMode, NearContent, Reach, Result, Storage, shape};
+use crate::{AccessLimits, Durability, Error, History, HistoryMode, LocalContent, Result, Storage, shape};
 
 /// The services that a factory may use while it opens a storage.
 #[derive(Debug, Clone)]
@@ -27,14 +27,14 @@ pub struct OpenContext {
 
 /// An opened storage, and the facts that its factory knows about it.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct OpenedStorage {
     /// The files.
     pub storage: Arc<dyn Storage>,
     /// Their history, if the storage keeps one itself.
     pub history: Option<Arc<dyn History>>,
     /// An id of the location, different from every other of its kind on this machine, so that a journal kept elsewhere
     /// finds its files again; `None` if the files do not outlive the handle. It is never shown to a user.
-    pub place: Option<String>,
+    pub location_id: Option<String>,
     /// The options by which another process on this machine opens the same files, if it can.
     pub reference: Option<Map<String, Value>>,
     /// The failures that its changes survive.
@@ -45,23 +45,23 @@ pub struct Opened {
     /// The absolute path by which that directory was given, which may lead through links. It is never shown to a user.
     pub given_directory: Option<PathBuf>,
     /// The limits on reading and searching the files.
-    pub reach: Reach,
+    pub access_limits: AccessLimits,
     /// The content of remote files that is stored on this machine.
-    pub near: Option<Arc<dyn NearContent>>,
+    pub local_content: Option<Arc<dyn LocalContent>>,
 }
 
-impl<S: Storage + 'static> From<Arc<S>> for Opened {
+impl<S: Storage + 'static> From<Arc<S>> for OpenedStorage {
     fn from(storage: Arc<S>) -> Self {
         Self {
             storage,
             history: None,
-            place: None,
+            location_id: None,
             reference: None,
             durability: Durability::Full,
             directory: None,
             given_directory: None,
-            reach: Reach::default(),
-            near: None,
+            access_limits: AccessLimits::default(),
+            local_content: None,
         }
     }
 }
@@ -73,15 +73,15 @@ pub trait StorageFactory: Send + Sync + fmt::Debug {
     fn kind(&self) -> &'static str;
 
     /// Parses the text after the colon of a URL into options, so that a URL and a table have the same meaning.
-    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>>;
+    fn parse_url(&self, rest: &str) -> Result<Map<String, Value>>;
 
     /// Checks options as far as possible without touching anything; opening finds the other mistakes.
-    fn check(&self, _options: &Map<String, Value>) -> Result<()> {
+    fn check_options(&self, _options: &Map<String, Value>) -> Result<()> {
         Ok(())
     }
 
     /// Opens the storage. Unknown options are refused.
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened>;
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage>;
 }
 
 /// The storages that a program knows.
@@ -107,43 +107,43 @@ impl StorageRegistry {
     }
 
     /// Checks, by its kind and options and without touching it, that the storage could be opened.
-    pub fn check(&self, config: &StorageConfig) -> Result<()> {
-        let (factory, options) = self.prepare(config)?;
-        factory.check(&options)
+    pub fn check_config(&self, config: &StorageConfig) -> Result<()> {
+        let (factory, options) = self.resolve_config(config)?;
+        factory.check_options(&options)
     }
 
     /// Opens a storage by its URL or table.
-    pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<Opened> {
-        let (factory, options) = self.prepare(config)?;
+    pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<OpenedStorage> {
+        let (factory, options) = self.resolve_config(config)?;
         factory.open(options, context).await
     }
 
-    fn prepare(&self, config: &StorageConfig) -> Result<(&dyn StorageFactory, Map<String, Value>)> {
+    fn resolve_config(&self, config: &StorageConfig) -> Result<(&dyn StorageFactory, Map<String, Value>)> {
         match config {
             // Both forms become options, so that a factory opens only one form.
             StorageConfig::Url(url) => {
                 let (kind, rest) = url.split_once(':').unwrap_or((url, ""));
-                let factory = self.factory(kind)?;
-                Ok((factory, factory.options_of_url(rest)?))
+                let factory = self.find_factory(kind)?;
+                Ok((factory, factory.parse_url(rest)?))
             }
-            StorageConfig::Table { kind, options } => Ok((self.factory(kind)?, options.clone())),
+            StorageConfig::Table { kind, options } => Ok((self.find_factory(kind)?, options.clone())),
         }
     }
 
-    fn factory(&self, kind: &str) -> Result<&dyn StorageFactory> {
+    fn find_factory(&self, kind: &str) -> Result<&dyn StorageFactory> {
         self.factories
             .get(kind)
             .map(Arc::as_ref)
-            .ok_or_else(|| self.unknown(kind))
+            .ok_or_else(|| self.unknown_kind_error(kind))
     }
 
-    fn unknown(&self, kind: &str) -> Error {
+    fn unknown_kind_error(&self, kind: &str) -> Error {
         let known = self
             .kinds()
             .map(|kind| format!("`{kind}`"))
             .collect::<Vec<_>>()
             .join(", ");
-        let hint = match shape::nearest(kind, self.kinds()) {
+        let hint = match shape::nearest_name(kind, self.kinds()) {
             Some(near) => format!("did you mean `{near}`? Known: {known}"),
             None => format!("known: {known}"),
         };
@@ -161,7 +161,7 @@ impl StorageFactory for MemoryFactory {
         "memory"
     }
 
-    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+    fn parse_url(&self, rest: &str) -> Result<Map<String, Value>> {
         match rest {
             "" => Ok(Map::new()),
             _ => Err(Error::invalid(format!(
@@ -172,7 +172,7 @@ impl StorageFactory for MemoryFactory {
         }
     }
 
-    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+    fn check_options(&self, options: &Map<String, Value>) -> Result<()> {
         match options.keys().next() {
             None => Ok(()),
             Some(key) => Err(Error::invalid(format!(
@@ -182,8 +182,8 @@ impl StorageFactory for MemoryFactory {
         }
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
-        self.check(&options)?;
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage> {
+        self.check_options(&options)?;
         Ok(Arc::new(MemoryStorage::new(context.clock.clone())).into())
     }
 }
@@ -196,7 +196,9 @@ mod tests {
     fn an_unknown_kind_names_the_nearest() {
         let mut registry = StorageRegistry::empty();
         registry.register(MemoryFactory);
-        let error = registry.check(&StorageConfig::Url("memroy:".into())).unwrap_err();
+        let error = registry
+            .check_config(&StorageConfig::Url("memroy:".into()))
+            .unwrap_err();
         assert_eq!(error.hint_text(), "did you mean `memory`? Known: `memory`");
     }
 
@@ -208,9 +210,9 @@ mod tests {
             kind: "memory".into(),
             options,
         };
-        assert!(registry.check(&of(Map::new())).is_ok());
+        assert!(registry.check_config(&of(Map::new())).is_ok());
         let wrong = Map::from_iter([("dir".to_owned(), Value::Null)]);
-        let error = registry.check(&of(wrong)).unwrap_err();
+        let error = registry.check_config(&of(wrong)).unwrap_err();
         assert_eq!(error.message(), "the storage `memory` has no option `dir`");
     }
 }

@@ -23,12 +23,13 @@ use serde::{Deserialize, Serialize};
 use crate::{EntryPath, Result, WsPath};
 
 pub use command::{
-    Chunk, Command, Ended, Exit, Finished, InputSource, InputStream, Process, Program, Signal, Stdin, Stream, Usage,
+    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, FinishedCommand, InputSource, InputStream,
+    OutputStream, Process, ResourceUsage, SandboxCommand, Signal,
 };
-pub use effects::{Dropped, Effect, Effects, Mark};
-pub use limits::{EffectLimits, EffectTally, Limit, Limits};
+pub use effects::{DroppedEntry, Effect, Effects, EffectsMark};
+pub use limits::{EffectLimits, EffectTally, Limits, ResourceLimit};
 pub use masking::{Masker, Secrets};
-pub use output::{Captured, Output, OutputCollector};
+pub use output::{CapturedStream, CommandOutput, OutputCollector};
 pub use read_filter::{HiddenPaths, ReadFilter, Visibility};
 
 /// A way to run commands apart from everything else on the machine.
@@ -39,7 +40,7 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
 
     /// Tests on this machine, by really running a process, which guards it can enforce. The result may be that of an
     /// earlier test.
-    async fn probe(&self) -> Vec<Enforced>;
+    async fn probe(&self) -> Vec<GuardStatus>;
 
     /// Makes the sandbox ready on a bench. A guard that the request requires and this machine cannot enforce is
     /// `unsupported`, and the error names the guard, the reason and the remedy.
@@ -50,23 +51,23 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
 #[async_trait]
 pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// Returns each guard, whether it is enforced, and by which means.
-    fn enforced(&self) -> &[Enforced];
+    fn guard_statuses(&self) -> &[GuardStatus];
 
     /// Lays an empty layer over the bench, which others may change at any time. If the request has a [`ReadFilter`],
     /// the layer lies over the part of the bench that the filter shows now: nothing that is added to the bench later
     /// appears below it.
-    async fn lay(&self) -> Result<Arc<dyn Layer>>;
+    async fn create_layer(&self) -> Result<Arc<dyn Layer>>;
 
     /// Lays an empty layer over a bench of the generation `stands`: nothing in it changes as long as the generation is
     /// the same, and nobody changes it before the layer is lifted. A layer that was removed unused may be used again.
-    async fn lay_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
+    async fn create_layer_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
         let _ = stands;
-        self.lay().await
+        self.create_layer().await
     }
 
     /// Returns the layers, with their effects, that a process left behind because it ended without lifting them; their
     /// processes are dead.
-    async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>>;
+    async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>>;
 
     /// Ends every process, lifts every layer and releases everything. A second call is fine.
     async fn close(&self) -> Result<()>;
@@ -82,22 +83,22 @@ pub trait Layer: Send + Sync + fmt::Debug {
     fn id(&self) -> &str;
 
     /// Starts a process on the layer. A program or a directory that does not exist is `not_found`.
-    async fn start(&self, command: Command) -> Result<Box<dyn Process>>;
+    async fn start_process(&self, command: SandboxCommand) -> Result<Box<dyn Process>>;
 
     /// Starts the last process on the layer: the layer is lifted as soon as the process has ended, so that
     /// [`Layer::lift`] then takes little time.
-    async fn start_last(&self, command: Command) -> Result<Box<dyn Process>> {
-        self.start(command).await
+    async fn start_last_process(&self, command: SandboxCommand) -> Result<Box<dyn Process>> {
+        self.start_process(command).await
     }
 
     /// Puts entries on the layer, visible at once to its processes; the directory above each must exist or be among
     /// them.
-    async fn place(&self, effects: Vec<Effect>) -> Result<()>;
+    async fn place_entries(&self, effects: Vec<Effect>) -> Result<()>;
 
     /// Makes changes of others to the bench, since the layer was laid or since the last call, visible to the processes
-    /// on the layer. Returns the changed paths that cannot be seen through the layer, for [`Layer::place`]; paths that
+    /// on the layer. Returns the changed paths that cannot be seen through the layer, for [`Layer::place_entries`]; paths that
     /// the layer itself covers are not returned. Only while the layer is paused.
-    async fn look_below(&self) -> Result<Vec<EntryPath>> {
+    async fn refresh_bench(&self) -> Result<Vec<EntryPath>> {
         Ok(Vec::new())
     }
 
@@ -111,7 +112,7 @@ pub trait Layer: Send + Sync + fmt::Debug {
     /// Returns the effects on the layer since `since`, or since it was laid, in the order of paths. Only while the
     /// layer is paused or after it was lifted, so that nothing moves under the reader. The content can be read until
     /// [`Layer::remove`].
-    async fn effects(&self, since: Option<&Mark>) -> Result<Effects>;
+    async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects>;
 
     /// Ends every process on the layer and takes the layer off the bench. A second call is fine.
     async fn lift(&self) -> Result<()>;
@@ -133,7 +134,7 @@ pub struct SandboxRequest {
     pub read_only: Vec<WsPath>,
     /// The part of the network that a command reaches.
     pub network: Network,
-    /// Limits on everything that runs at once in it; a [`Command`] may lower its own.
+    /// Limits on everything that runs at once in it; a [`SandboxCommand`] may lower its own.
     pub limits: Limits,
     /// Directories of the machine that a command may read besides the usual ones: toolchains outside `/usr`.
     pub system: Vec<PathBuf>,
@@ -212,7 +213,7 @@ impl Guard {
 
 /// Whether a guard is enforced, and by which means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Enforced {
+pub struct GuardStatus {
     /// The guard.
     pub guard: Guard,
     /// Whether it is enforced.

@@ -2,7 +2,7 @@
 //!
 //! The type's own JSON schema says which keys exist, so both spellings of a key (`max_files`, `maxFiles`) are accepted,
 //! a null counts as absent (models fill every optional parameter), and an unknown key is refused with the nearest name
-//! that exists. A caller may pass further names of keys ([`Alias`]); the schema does not show them.
+//! that exists. A caller may pass further names of keys ([`KeyAlias`]); the schema does not show them.
 
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ pub type AliasConversion = fn(Value) -> Result<Option<Value>>;
 
 /// Another name of a key, which callers know from elsewhere.
 #[derive(Debug, Clone, Copy)]
-pub struct Alias {
+pub struct KeyAlias {
     /// The other name.
     pub name: &'static str,
     /// The key that it stands for, in every object that has this key and has no key called `name`.
@@ -34,35 +34,35 @@ pub fn from_value<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T> {
 
 /// Reads `value` as a `T` whose keys may also be called by `aliases`. If several aliases of one name fit an object, the
 /// first one counts.
-pub fn from_value_with<T: DeserializeOwned + JsonSchema>(mut value: Value, aliases: &[Alias]) -> Result<T> {
+pub fn from_value_with<T: DeserializeOwned + JsonSchema>(mut value: Value, aliases: &[KeyAlias]) -> Result<T> {
     let schema = schemars::schema_for!(T);
-    let names = Names { root: &schema, aliases };
-    normalise(&mut value, schema.as_value(), &names, "")?;
-    serde_path_to_error::deserialize(value).map_err(|error| wrong_shape(&error, &schema))
+    let names = KeyNames { root: &schema, aliases };
+    normalise_value(&mut value, schema.as_value(), &names, "")?;
+    serde_path_to_error::deserialize(value).map_err(|error| wrong_shape_error(&error, &schema))
 }
 
 /// The names that keys may have: those of the schema, and the aliases.
-struct Names<'a> {
+struct KeyNames<'a> {
     root: &'a Schema,
-    aliases: &'a [Alias],
+    aliases: &'a [KeyAlias],
 }
 
-impl Names<'_> {
+impl KeyNames<'_> {
     /// Returns the alias that `key` stands for in an object with these properties.
-    fn alias(&self, key: &str, snake: &str, properties: &Map<String, Value>) -> Option<&Alias> {
-        let mut fitting = self.fitting(properties);
+    fn find_alias(&self, key: &str, snake: &str, properties: &Map<String, Value>) -> Option<&KeyAlias> {
+        let mut fitting = self.fitting_aliases(properties);
         fitting.find(|alias| alias.name == key || alias.name == snake)
     }
 
     /// Returns the aliases that an object with these properties takes.
-    fn fitting(&self, properties: &Map<String, Value>) -> impl Iterator<Item = &Alias> {
-        let fits = |alias: &&Alias| properties.contains_key(alias.key) && !properties.contains_key(alias.name);
+    fn fitting_aliases(&self, properties: &Map<String, Value>) -> impl Iterator<Item = &KeyAlias> {
+        let fits = |alias: &&KeyAlias| properties.contains_key(alias.key) && !properties.contains_key(alias.name);
         self.aliases.iter().filter(fits)
     }
 }
 
 /// Returns the one of `names` that is nearest to `name`, if it is near enough to be meant.
-pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = names
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate));
@@ -88,9 +88,9 @@ pub fn snake_case(key: &str) -> String {
 
 /// Renames keys to the spelling of `schema`, drops nulls, and refuses unknown keys; `place` is the location for the
 /// message.
-fn normalise(value: &mut Value, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
-    let schema = resolve(schema, names.root);
-    if let Some(variants) = alternatives(schema) {
+fn normalise_value(value: &mut Value, schema: &Value, names: &KeyNames<'_>, place: &str) -> Result<()> {
+    let schema = resolve_reference(schema, names.root);
+    if let Some(variants) = schema_variants(schema) {
         return normalise_variant(value, variants, names, place);
     }
     match value {
@@ -98,14 +98,14 @@ fn normalise(value: &mut Value, schema: &Value, names: &Names<'_>, place: &str) 
         Value::Array(items) => {
             let Some(item) = schema.get("items") else { return Ok(()) };
             let mut numbered = items.iter_mut().enumerate();
-            numbered.try_for_each(|(index, value)| normalise(value, item, names, &format!("{place}[{index}]")))
+            numbered.try_for_each(|(index, value)| normalise_value(value, item, names, &format!("{place}[{index}]")))
         }
         _ => Ok(()),
     }
 }
 
 /// Normalises the value by the one of several possible shapes that has its JSON type; a bool or string needs nothing.
-fn normalise_variant(value: &mut Value, variants: &[Value], names: &Names<'_>, place: &str) -> Result<()> {
+fn normalise_variant(value: &mut Value, variants: &[Value], names: &KeyNames<'_>, place: &str) -> Result<()> {
     let wanted = match value {
         Value::Object(_) => "object",
         Value::Array(_) => "array",
@@ -113,12 +113,12 @@ fn normalise_variant(value: &mut Value, variants: &[Value], names: &Names<'_>, p
     };
     let fitting = variants
         .iter()
-        .map(|variant| resolve(variant, names.root))
+        .map(|variant| resolve_reference(variant, names.root))
         .find(|variant| variant["type"] == wanted);
-    fitting.map_or(Ok(()), |variant| normalise(value, variant, names, place))
+    fitting.map_or(Ok(()), |variant| normalise_value(value, variant, names, place))
 }
 
-fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
+fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &KeyNames<'_>, place: &str) -> Result<()> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return normalise_map(object, schema, names, place);
     };
@@ -130,14 +130,14 @@ fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Nam
             (key.clone(), None)
         } else if properties.contains_key(&snake) {
             (snake, None)
-        } else if let Some(alias) = names.alias(&key, &snake, properties) {
+        } else if let Some(alias) = names.find_alias(&key, &snake, properties) {
             (alias.key.to_owned(), alias.convert)
         } else if let Some(other) = open_values(schema) {
-            normalise(&mut value, other, names, &join(place, &key))?;
+            normalise_value(&mut value, other, names, &join_key(place, &key))?;
             object.insert(key, value);
             continue;
         } else {
-            return Err(unknown_key(&key, properties, names, place));
+            return Err(unknown_key_error(&key, properties, names, place));
         };
         // Models fill every optional parameter; a null counts as absent.
         if value.is_null() {
@@ -149,25 +149,28 @@ fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Nam
                 None => continue,
             }
         }
-        normalise(&mut value, &properties[&name], names, &join(place, &name))?;
+        normalise_value(&mut value, &properties[&name], names, &join_key(place, &name))?;
         let other = spellings.insert(name.clone(), key.clone().into());
         // Two spellings of one key are harmless as long as their values agree.
         if let Some(earlier) = object.insert(name, value.clone())
-            && !is_same(&earlier, &value)
+            && !is_same_value(&earlier, &value)
         {
             let other = other.as_ref().and_then(Value::as_str).unwrap_or_default();
-            return Err(two_values(&join(place, other), &join(place, &key)));
+            return Err(conflicting_values_error(
+                &join_key(place, other),
+                &join_key(place, &key),
+            ));
         }
     }
     Ok(())
 }
 
 /// Returns whether two values mean the same: `5` and `5.0` do.
-fn is_same(one: &Value, other: &Value) -> bool {
+fn is_same_value(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-fn two_values(one: &str, other: &str) -> Error {
+fn conflicting_values_error(one: &str, other: &str) -> Error {
     let message = format!(
         "{} and {} are two names of the same argument, and their values differ",
         quote(one),
@@ -177,13 +180,13 @@ fn two_values(one: &str, other: &str) -> Error {
 }
 
 /// Normalises the values of a map with free keys; the keys stay as they are.
-fn normalise_map(object: &mut Map<String, Value>, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
+fn normalise_map(object: &mut Map<String, Value>, schema: &Value, names: &KeyNames<'_>, place: &str) -> Result<()> {
     let Some(values) = open_values(schema) else {
         return Ok(());
     };
     object
         .iter_mut()
-        .try_for_each(|(key, value)| normalise(value, values, names, &join(place, key)))
+        .try_for_each(|(key, value)| normalise_value(value, values, names, &join_key(place, key)))
 }
 
 fn open_values(schema: &Value) -> Option<&Value> {
@@ -192,12 +195,12 @@ fn open_values(schema: &Value) -> Option<&Value> {
         .filter(|values| values.is_object() || **values == Value::Bool(true))
 }
 
-fn alternatives(schema: &Value) -> Option<&[Value]> {
+fn schema_variants(schema: &Value) -> Option<&[Value]> {
     let found = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     found.as_array().map(Vec::as_slice)
 }
 
-fn resolve<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
+fn resolve_reference<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
     let pointer = schema
         .get("$ref")
         .and_then(Value::as_str)
@@ -207,7 +210,7 @@ fn resolve<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
         .unwrap_or(schema)
 }
 
-fn join(place: &str, key: &str) -> String {
+fn join_key(place: &str, key: &str) -> String {
     if place.is_empty() {
         key.to_owned()
     } else {
@@ -215,44 +218,44 @@ fn join(place: &str, key: &str) -> String {
     }
 }
 
-fn unknown_key(key: &str, properties: &Map<String, Value>, names: &Names<'_>, place: &str) -> Error {
+fn unknown_key_error(key: &str, properties: &Map<String, Value>, names: &KeyNames<'_>, place: &str) -> Error {
     let known = properties.keys().map(String::as_str);
-    let aliases: Vec<_> = names.fitting(properties).collect();
+    let aliases: Vec<_> = names.fitting_aliases(properties).collect();
     let spellings = known.clone().chain(aliases.iter().map(|alias| alias.name));
-    let near = nearest(&snake_case(key), spellings);
+    let near = nearest_name(&snake_case(key), spellings);
     // A near alias is not shown itself, because the schema does not have it; its key is.
     let meant = near.map(|near| match aliases.iter().find(|alias| alias.name == near) {
         Some(alias) => alias.key,
         None => near,
     });
     let hint = match meant {
-        Some(meant) => format!("did you mean `{meant}`? Known keys: {}", listed(known)),
-        None => format!("known keys: {}", listed(known)),
+        Some(meant) => format!("did you mean `{meant}`? Known keys: {}", list_names(known)),
+        None => format!("known keys: {}", list_names(known)),
     };
-    Error::invalid(format!("unknown key {}", quote(&join(place, key)))).hint(hint)
+    Error::invalid(format!("unknown key {}", quote(&join_key(place, key)))).hint(hint)
 }
 
-fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> Error {
+fn wrong_shape_error(error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> Error {
     let place = error.path().to_string();
     let problem = match place.as_str() {
         "." => error.inner().to_string(),
         place => format!("{}: {}", quote(place), error.inner()),
     };
-    Error::invalid(problem).hint(format!("expected: {}", outline(schema)))
+    Error::invalid(problem).hint(format!("expected: {}", outline_schema(schema)))
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
 
 /// Returns the shape of an object on one line: `{path: string, limit?: integer}`.
-pub fn outline(schema: &Schema) -> String {
-    outline_of(schema.as_value(), schema, 0)
+pub fn outline_schema(schema: &Schema) -> String {
+    outline_value(schema.as_value(), schema, 0)
 }
 
-fn outline_of(schema: &Value, root: &Schema, depth: usize) -> String {
-    let schema = resolve(schema, root);
+fn outline_value(schema: &Value, root: &Schema, depth: usize) -> String {
+    let schema = resolve_reference(schema, root);
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return values
             .iter()
@@ -264,10 +267,10 @@ fn outline_of(schema: &Value, root: &Schema, depth: usize) -> String {
     if let Some(constant) = schema.get("const") {
         return constant.to_string();
     }
-    if let Some(variants) = alternatives(schema) {
+    if let Some(variants) = schema_variants(schema) {
         let shown = variants.iter().filter(|variant| variant["type"] != "null");
         return shown
-            .map(|variant| outline_of(variant, root, depth))
+            .map(|variant| outline_value(variant, root, depth))
             .collect::<Vec<_>>()
             .join(" | ");
     }
@@ -286,7 +289,7 @@ fn outline_of(schema: &Value, root: &Schema, depth: usize) -> String {
         format!(
             "{name}{}: {}",
             if required(name) { "" } else { "?" },
-            outline_of(property, root, depth + 1)
+            outline_value(property, root, depth + 1)
         )
     });
     format!("{{{}}}", shown.collect::<Vec<_>>().join(", "))
@@ -303,9 +306,9 @@ fn type_name(schema: &Value, root: &Schema, depth: usize) -> String {
         _ => "any",
     };
     match schema.get("items") {
-        Some(item) if kind == "array" => format!("[{}]", outline_of(item, root, depth + 1)),
+        Some(item) if kind == "array" => format!("[{}]", outline_value(item, root, depth + 1)),
         None if kind == "object" => match open_values(schema).filter(|values| values.is_object()) {
-            Some(values) => format!("{{<name>: {}}}", outline_of(values, root, depth)),
+            Some(values) => format!("{{<name>: {}}}", outline_value(values, root, depth)),
             None => kind.to_owned(),
         },
         _ => kind.to_owned(),
@@ -374,10 +377,10 @@ mod tests {
     #[test]
     fn the_nearest_name_is_one_that_can_be_meant() {
         let names = ["src", "copy", "read_file"];
-        assert_eq!(nearest("source", names), Some("src"));
-        assert_eq!(nearest("read", names), None);
-        assert_eq!(nearest("readfile", names), Some("read_file"));
-        assert_eq!(nearest("nope", names), None);
+        assert_eq!(nearest_name("source", names), Some("src"));
+        assert_eq!(nearest_name("read", names), None);
+        assert_eq!(nearest_name("readfile", names), Some("read_file"));
+        assert_eq!(nearest_name("nope", names), None);
     }
 
     #[test]
@@ -391,23 +394,23 @@ mod tests {
         assert_eq!(sample.file_path, "a");
     }
 
-    const ALIASES: &[Alias] = &[
-        Alias {
+    const ALIASES: &[KeyAlias] = &[
+        KeyAlias {
             name: "old_string",
             key: "old_text",
             convert: None,
         },
-        Alias {
+        KeyAlias {
             name: "path",
             key: "file_path",
             convert: None,
         },
-        Alias {
+        KeyAlias {
             name: "is_flat",
             key: "is_deep",
             convert: Some(|value| Ok(value.as_bool().map(|flat| Value::Bool(!flat)))),
         },
-        Alias {
+        KeyAlias {
             name: "kilofiles",
             key: "max_files",
             convert: Some(|value| Ok(value.as_f64().map(|thousands| json!((thousands * 1e3) as u64)))),

@@ -40,29 +40,29 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Lists a directory in the byte order of the full paths, a page at a time. Links are listed, never followed.
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage>;
 
-    /// Applies the mutations in order, each seeing the ones before it, all or nothing. Returns one [`Applied`] for
+    /// Applies the mutations in order, each seeing the ones before it, all or nothing. Returns one [`MutationOutcome`] for
     /// each.
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>>;
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>>;
 
     /// Opens a directory for a synchronous walk on several threads; `None` if the storage has nothing better than
     /// [`Storage::list`] and [`Storage::read`].
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>>;
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>>;
 }
 
 /// A directory opened by handle: everything reached through it stays inside the workspace, whatever others rename
 /// meanwhile.
-pub trait Directory: Send + Sync {
+pub trait DirectoryHandle: Send + Sync {
     /// Returns the entries, in no particular order. Links are not followed.
-    fn entries(&self) -> Result<Vec<DirectoryEntry>>;
+    fn list_entries(&self) -> Result<Vec<DirectoryEntry>>;
     /// Opens the directory `name` in this one; a link is `not_a_directory`.
-    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>>;
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn DirectoryHandle>>;
     /// Opens the file `name` in this directory; any entry other than a plain file is `unsupported`.
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
     /// Describes the entry `name` itself. The version of a file is left out if only its content could tell it.
-    fn stat(&self, name: &[u8]) -> Result<Stat>;
+    fn stat_entry(&self, name: &[u8]) -> Result<Stat>;
     /// Changes the entry `name`, to bring back a name that no path can spell. It is done whole or not at all. It takes
     /// no lock and writes to no journal: the caller must have done both.
-    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()>;
+    fn alter_entry(&self, name: &[u8], alteration: EntryAlteration<'_>) -> Result<()>;
 }
 
 /// A name in a [`Directory`] and the kind of its entry.
@@ -76,7 +76,7 @@ pub struct DirectoryEntry {
 
 /// A change of an entry of a [`Directory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alteration<'a> {
+pub enum EntryAlteration<'a> {
     /// The entry is created. A name that is taken is `already_exists`.
     Make(NewEntry<'a>),
     /// The file there is replaced by another, in one step.
@@ -436,7 +436,7 @@ impl Mutation {
 
 /// The state of a path after its mutation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct MutationOutcome {
     /// The version of the file at the path now, if a file is there. A mutation that is alone in its batch always has
     /// it, except an append to a large file; in a larger batch it is set if the storage knows it without more work.
     pub version: Option<Version>,

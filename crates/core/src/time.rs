@@ -24,7 +24,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
 /// A source of identifiers that are unique and sort by the time at which they were made.
 pub trait Ids: Send + Sync + fmt::Debug {
     /// Returns a new identifier: lower-case letters, digits and hyphens.
-    fn next(&self) -> String;
+    fn next_id(&self) -> String;
 }
 
 /// The machine's clock.
@@ -54,7 +54,7 @@ impl Clock for SystemClock {
 pub struct RandomIds;
 
 impl Ids for RandomIds {
-    fn next(&self) -> String {
+    fn next_id(&self) -> String {
         uuid::Uuid::now_v7().to_string()
     }
 }
@@ -68,7 +68,7 @@ pub struct FixedClock {
 
 impl FixedClock {
     /// Makes a clock that stands at `now`.
-    pub fn at(now: Timestamp) -> Self {
+    pub fn starting_at(now: Timestamp) -> Self {
         Self {
             now: Mutex::new(now),
             start: now,
@@ -97,7 +97,7 @@ impl Clock for FixedClock {
 pub struct CountedIds(AtomicU64);
 
 impl Ids for CountedIds {
-    fn next(&self) -> String {
+    fn next_id(&self) -> String {
         format!("id-{}", self.0.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }

@@ -56,16 +56,16 @@ impl Precondition {
     }
 
     /// Checks the condition against the version at `path` now, for storages whose versions compare by text.
-    pub fn check(&self, path: &WsPath, current: Option<&Version>) -> Result<()> {
+    pub fn check_version(&self, path: &WsPath, current: Option<&Version>) -> Result<()> {
         match (self, current) {
             (Self::Any, _) | (Self::Absent, None) => Ok(()),
             (Self::Version(wanted), Some(now)) if wanted == now => Ok(()),
-            _ => Err(self.refusal(path, current.cloned())),
+            _ => Err(self.conflict_error(path, current.cloned())),
         }
     }
 
     /// Returns the `conflict` of a precondition that does not hold; `current` is the version at `path` now.
-    pub fn refusal(&self, path: &WsPath, current: Option<Version>) -> Error {
+    pub fn conflict_error(&self, path: &WsPath, current: Option<Version>) -> Error {
         match self {
             Self::Absent => Error::not_absent(path, current),
             Self::Any | Self::Version(_) => Error::conflict(path, current),

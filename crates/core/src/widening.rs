@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::config::{is_reference, shown_option};
+use crate::config::{is_secret_reference, redact_option};
 use crate::{
     Capabilities, CodePolicy, Config, FsPolicy, Guard, HistoryMode, Limits, Network, ShellLimits, ShellPolicy,
     SnapshotPolicy, StorageConfig, ToolsConfig, WorkspaceConfig, shape,
@@ -59,7 +59,7 @@ impl WorkspaceConfig {
             exclude,
             keep,
         } = self;
-        let mut found = Findings::default();
+        let mut found = WideningFindings::default();
         judge_storage(storage, directory, &mut found);
         judge_capabilities(capabilities, &mut found);
         judge_tools(tools, &mut found);
@@ -79,11 +79,11 @@ impl WorkspaceConfig {
 
 /// The settings found so far.
 #[derive(Default)]
-struct Findings {
+struct WideningFindings {
     settings: Vec<WideningSetting>,
 }
 
-impl Findings {
+impl WideningFindings {
     fn add_if(&mut self, is_wider: bool, key: &str, value: &impl Serialize, reason: &'static str) {
         if is_wider {
             let value = serde_json::to_string(value).unwrap_or_default();
@@ -93,13 +93,13 @@ impl Findings {
     }
 }
 
-fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Findings) {
+fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut WideningFindings) {
     let elsewhere = "its files are not in the directory of this file";
     match (storage.kind(), storage) {
         // Files in memory end with the process, and nothing outside is touched.
         ("memory", _) => {}
         ("local", StorageConfig::Url(url)) => {
-            let is_outside = !lies_within(url.strip_prefix("local:").unwrap_or(url), directory);
+            let is_outside = !stays_within(url.strip_prefix("local:").unwrap_or(url), directory);
             found.add_if(is_outside, "storage", url, elsewhere);
         }
         ("local", StorageConfig::Table { options, .. }) => judge_local(options, directory, found),
@@ -111,12 +111,12 @@ fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Findings
     }
 }
 
-fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut Findings) {
+fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut WideningFindings) {
     for (key, value) in options {
         let place = format!("storage.{key}");
         match (shape::snake_case(key).as_str(), value.as_str()) {
             ("dir", text) => {
-                let is_outside = text.is_none_or(|text| !lies_within(text, directory));
+                let is_outside = text.is_none_or(|text| !stays_within(text, directory));
                 let reason = "its files are not in the directory of this file";
                 found.add_if(is_outside, &place, value, reason);
             }
@@ -131,9 +131,9 @@ fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut Findi
 }
 
 /// Lists the options of a remote storage that carry something away, in addition to the storage itself.
-fn judge_remote(options: &Map<String, Value>, found: &mut Findings) {
+fn judge_remote(options: &Map<String, Value>, found: &mut WideningFindings) {
     for (key, value) in options {
-        let is_secret = value.as_str().is_some_and(is_reference);
+        let is_secret = value.as_str().is_some_and(is_secret_reference);
         let reason = match shape::snake_case(key).as_str() {
             _ if is_secret => "it takes a secret from the environment, a file or the machine",
             "endpoint" => "requests and their keys go to this server",
@@ -141,19 +141,19 @@ fn judge_remote(options: &Map<String, Value>, found: &mut Findings) {
             // The storage itself is already listed, and the other options carry nothing away.
             _ => continue,
         };
-        found.add_if(true, &format!("storage.{key}"), &shown_option(key, value), reason);
+        found.add_if(true, &format!("storage.{key}"), &redact_option(key, value), reason);
     }
 }
 
 /// Returns whether the path `text`, relative to `directory`, stays below it by its text.
-fn lies_within(text: &str, directory: &Path) -> bool {
+fn stays_within(text: &str, directory: &Path) -> bool {
     let path = directory.join(text);
     // `a/../..` begins with the directory by its text and still leaves it.
     let goes_up = path.components().any(|part| part == Component::ParentDir);
     !goes_up && path.starts_with(directory)
 }
 
-fn judge_capabilities(capabilities: &Capabilities, found: &mut Findings) {
+fn judge_capabilities(capabilities: &Capabilities, found: &mut WideningFindings) {
     let Capabilities {
         fs,
         snapshot,
@@ -185,7 +185,7 @@ fn judge_capabilities(capabilities: &Capabilities, found: &mut Findings) {
     }
 }
 
-fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
+fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
     let default = ShellPolicy::default();
     let ShellPolicy {
         sandbox,
@@ -267,7 +267,7 @@ fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
 }
 
 /// Lists each limit that is above its default.
-fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
+fn judge_limits(limits: &ShellLimits, found: &mut WideningFindings) {
     let ShellLimits {
         timeout_s,
         cpu_s,
@@ -280,7 +280,7 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
         output_kib,
     } = limits;
     // A number that is not a limit at all is refused when the workspace is opened.
-    let Ok(set) = limits.limits() else { return };
+    let Ok(set) = limits.to_limits() else { return };
     let default = Limits::default();
     // No limit compares as the largest one.
     let time = |limit: Option<Duration>| limit.unwrap_or(Duration::MAX);
@@ -324,7 +324,7 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
     add_if(set.output > default.output, "output_kib", json!(output_kib));
 }
 
-fn judge_code(policy: &CodePolicy, found: &mut Findings) {
+fn judge_code(policy: &CodePolicy, found: &mut WideningFindings) {
     let default = CodePolicy::default();
     let CodePolicy {
         // All languages are offered by default.
@@ -339,7 +339,7 @@ fn judge_code(policy: &CodePolicy, found: &mut Findings) {
     found.add_if(is_longer, key, idle_timeout_s, "it is above the default");
 }
 
-fn judge_tools(tools: &ToolsConfig, found: &mut Findings) {
+fn judge_tools(tools: &ToolsConfig, found: &mut WideningFindings) {
     let default = ToolsConfig::default();
     let ToolsConfig {
         naming: _,

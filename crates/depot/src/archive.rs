@@ -13,15 +13,15 @@ pub(crate) const LONGEST_HEADERS: u64 = 4 << 20;
 
 /// A tar archive whose headers are bounded in size.
 pub(crate) struct Archive<R: Read> {
-    archive: tar::Archive<Bounded<R>>,
+    archive: tar::Archive<BoundedReader<R>>,
     left: Rc<Cell<u64>>,
 }
 
 impl<R: Read> Archive<R> {
-    pub(crate) fn over(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         // Shared with the reader, because the tar reader owns it while the entries are read.
         let left = Rc::new(Cell::new(u64::MAX));
-        let bounded = Bounded {
+        let bounded = BoundedReader {
             source,
             left: left.clone(),
         };
@@ -33,8 +33,8 @@ impl<R: Read> Archive<R> {
 
     /// Returns the entries in order. The caller reads all content of an entry before it takes the next one: unread
     /// content counts as headers.
-    pub(crate) fn entries(&mut self) -> Result<Entries<'_, R>> {
-        Ok(Entries {
+    pub(crate) fn entries(&mut self) -> Result<ArchiveEntries<'_, R>> {
+        Ok(ArchiveEntries {
             entries: self.archive.entries()?,
             left: self.left.clone(),
         })
@@ -47,13 +47,13 @@ impl<R: Read> Archive<R> {
 }
 
 /// The entries of an archive.
-pub(crate) struct Entries<'a, R: Read> {
-    entries: tar::Entries<'a, Bounded<R>>,
+pub(crate) struct ArchiveEntries<'a, R: Read> {
+    entries: tar::Entries<'a, BoundedReader<R>>,
     left: Rc<Cell<u64>>,
 }
 
-impl<'a, R: Read> Iterator for Entries<'a, R> {
-    type Item = Result<tar::Entry<'a, Bounded<R>>>;
+impl<'a, R: Read> Iterator for ArchiveEntries<'a, R> {
+    type Item = Result<tar::Entry<'a, BoundedReader<R>>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left.set(LONGEST_HEADERS);
@@ -65,12 +65,12 @@ impl<'a, R: Read> Iterator for Entries<'a, R> {
 }
 
 /// A reader that fails after a given number of bytes.
-pub(crate) struct Bounded<R> {
+pub(crate) struct BoundedReader<R> {
     source: R,
     left: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let left = self.left.get();
         if left == 0 {
@@ -104,7 +104,7 @@ mod tests {
         let first = header(kind, 3 << 30);
         let taken = Cell::new(0);
         let counted = Counted(first.as_slice().chain(std::io::repeat(b'a')), &taken);
-        let mut archive = Archive::over(counted);
+        let mut archive = Archive::new(counted);
         let next = archive.entries().expect("it is at its beginning").next();
         let error = next.expect("there is one").err().expect("it is refused");
         (taken.get(), error.kind())
@@ -139,7 +139,7 @@ mod tests {
         bytes.resize(bytes.len() + size as usize, b'a');
         let second = header(tar::EntryType::Regular, 0);
         bytes.extend_from_slice(&second);
-        let mut archive = Archive::over(bytes.as_slice());
+        let mut archive = Archive::new(bytes.as_slice());
         let mut sizes = Vec::new();
         for entry in archive.entries().expect("it is at its beginning") {
             let mut entry = entry.expect("it is whole");

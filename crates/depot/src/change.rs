@@ -7,21 +7,23 @@ mod mutate;
 mod summary;
 
 use bytes::Bytes;
-use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, PathChange, Result, WsPath};
+use garret_core::{Actor, ChangeActor, ChangeKind, ChangeRequest, Error, ErrorKind, PathChange, Result, WsPath};
 
-use crate::content::{Address, ContentStore, Prepared};
-use crate::depot::Shared;
+use crate::content::{ContentStore, PieceAddress, PreparedContent};
+use crate::depot::DepotShared;
 use crate::history::images_of;
-use crate::metadata::{ChangeRow, Held, Level, Listed, Node, Session, stored_time, telling};
-use crate::tree::Tree;
+use crate::metadata::{
+    ChangeRow, EntryNode, LevelEntry, LineageLevel, ListedPaths, MetadataSession, encode_change_id, stored_time,
+};
+use crate::tree::DepotTree;
 use garret_core::Durability;
 
-pub(crate) use mutate::Step;
+pub(crate) use mutate::MutationStep;
 pub(crate) use summary::summary_of;
 
 /// A change under way.
-pub(crate) struct Changing<'c> {
-    pub(crate) tree: Tree<'c>,
+pub(crate) struct ChangeBuilder<'c> {
+    pub(crate) tree: DepotTree<'c>,
     content: &'c ContentStore,
     durability: Durability,
     workspace: i64,
@@ -29,35 +31,35 @@ pub(crate) struct Changing<'c> {
     now: i64,
     moves: i64,
     has_touched: bool,
-    listed: Listed,
+    listed: ListedPaths,
     /// The content that was recorded last, and the number of its row.
-    recorded: Option<(Address, i64)>,
+    recorded: Option<(PieceAddress, i64)>,
 }
 
 /// The fields of a change's row that its caller provides.
 #[derive(Debug, Clone)]
-pub(crate) struct Author {
+pub(crate) struct ChangeAuthor {
     pub(crate) id: String,
     pub(crate) operation: String,
     pub(crate) summary: String,
     pub(crate) actor: ChangeActor,
 }
 
-impl<'c> Changing<'c> {
+impl<'c> ChangeBuilder<'c> {
     /// Begins the next change of a workspace. A workspace that was deleted is `not_found`.
     pub(crate) fn begin(
-        session: Session<'c>,
-        shared: &'c Shared,
+        session: MetadataSession<'c>,
+        shared: &'c DepotShared,
         workspace: i64,
         durability: Durability,
     ) -> Result<Self> {
-        let (head, levels) = session.head(workspace)?.ok_or_else(|| {
+        let (head, levels) = session.head_and_levels(workspace)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "this workspace was deleted")
-                .at(&WsPath::root())
+                .at_path(&WsPath::root())
                 .hint("recover it, or open another")
         })?;
         Ok(Self {
-            tree: Tree::of(session, levels),
+            tree: DepotTree::from_levels(session, levels),
             content: &shared.content,
             durability,
             seq: head + 1,
@@ -65,7 +67,7 @@ impl<'c> Changing<'c> {
             now: stored_time(shared.clock.now()),
             moves: 0,
             has_touched: false,
-            listed: Listed::default(),
+            listed: ListedPaths::default(),
             recorded: None,
         })
     }
@@ -86,33 +88,33 @@ impl<'c> Changing<'c> {
     }
 
     /// Writes `node` at `path`, or removes the entry at `path` if `node` is `None`.
-    pub(crate) fn set(&mut self, path: &[u8], node: Option<Node>) -> Result<()> {
+    pub(crate) fn set_entry(&mut self, path: &[u8], node: Option<EntryNode>) -> Result<()> {
         let held = match node {
-            Some(node) => Some(Held::Node(node)),
+            Some(node) => Some(LevelEntry::Node(node)),
             // Only an entry of the lineage needs a row that hides it: without one, the branch would show that entry
             // again.
-            None => self.tree.inherited(path)?.map(|_| Held::Hidden),
+            None => self.tree.inherited_node(path)?.map(|_| LevelEntry::Hidden),
         };
         self.has_touched = true;
-        let place = held.as_ref().and_then(|held| self.place_of(held));
+        let place = held.as_ref().and_then(|held| self.content_number(held));
         let session = self.tree.session();
         session.put_entry(self.workspace, path, self.seq, held.as_ref(), place, &mut self.listed)
     }
 
     /// Writes `node` at `path`, at which the caller has found no entry.
-    pub(crate) fn set_new(&mut self, path: &[u8], node: Node) -> Result<()> {
+    pub(crate) fn set_new_entry(&mut self, path: &[u8], node: EntryNode) -> Result<()> {
         self.has_touched = true;
-        let held = Held::Node(node);
-        let place = self.place_of(&held);
+        let held = LevelEntry::Node(node);
+        let place = self.content_number(&held);
         let session = self.tree.session();
         session.put_new_entry(self.workspace, path, self.seq, &held, place, &mut self.listed)
     }
 
     /// Returns the row number of the content of `held`, if that content was recorded last.
-    fn place_of(&self, held: &Held) -> Option<i64> {
+    fn content_number(&self, held: &LevelEntry) -> Option<i64> {
         // The number saves a lookup of the content by its hash when the entry is inserted.
         let (address, number) = self.recorded?;
-        matches!(held, Held::Node(node) if node.content == Some(address)).then_some(number)
+        matches!(held, LevelEntry::Node(node) if node.content == Some(address)).then_some(number)
     }
 
     /// Records that the entry at `from` moved to `to`, so that the history of a file can be followed across the move.
@@ -123,55 +125,55 @@ impl<'c> Changing<'c> {
     }
 
     /// Makes this a change of the journal even if it writes no entry.
-    pub(crate) fn touch(&mut self) {
+    pub(crate) fn mark_touched(&mut self) {
         self.has_touched = true;
     }
 
     /// Writes the rows of content that the change refers to.
-    pub(crate) fn record(&mut self, prepared: &Prepared) -> Result<()> {
+    pub(crate) fn record_content(&mut self, prepared: &PreparedContent) -> Result<()> {
         let number = self.content.record_numbered(self.tree.session(), prepared)?;
         self.recorded = number.map(|number| (prepared.address, number));
         Ok(())
     }
 
     /// Returns the state of each path that the change touches, before and after it.
-    pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
+    pub(crate) fn path_changes(&self) -> Result<Vec<PathChange>> {
         let (session, workspace) = (self.tree.session(), self.workspace);
-        let level = Level {
+        let level = LineageLevel {
             workspace,
             at: self.seq,
         };
-        let touched = session.touched_yet(workspace, self.seq, &self.listed)?;
+        let touched = session.touched_so_far(workspace, self.seq, &self.listed)?;
         images_of(session, level, touched)
     }
 
-    /// Stores the blobs of small content; its rows are written by [`Changing::record`].
-    pub(crate) fn prepare(&self, content: &Bytes) -> Result<Prepared> {
+    /// Stores the blobs of small content; its rows are written by [`ChangeBuilder::record_content`].
+    pub(crate) fn prepare_content(&self, content: &Bytes) -> Result<PreparedContent> {
         let session = self.tree.session();
-        self.content.prepare_in(session, content, self.durability)
+        self.content.prepare_in_transaction(session, content, self.durability)
     }
 
     /// Re-dates content in the depot, so that no garbage collection removes it before the change commits. Returns
     /// whether the depot has the content.
-    pub(crate) fn refer(&self, address: Address) -> Result<bool> {
-        self.content.refer(self.tree.session(), address)
+    pub(crate) fn refer_to_content(&self, address: PieceAddress) -> Result<bool> {
+        self.content.refer_to_content(self.tree.session(), address)
     }
 
     /// Returns the id of the change.
-    fn id(&self, shared: &Shared) -> String {
-        let id = shared.ids.next();
+    fn make_id(&self, shared: &DepotShared) -> String {
+        let id = shared.ids.next_id();
         // An id that encodes workspace and number is found without an index.
-        telling(&id, self.workspace, self.seq).unwrap_or(id)
+        encode_change_id(&id, self.workspace, self.seq).unwrap_or(id)
     }
 
     /// Closes the change, unless its review refuses it. Returns its number, or `None` if it touched no path.
-    pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, making: Making) -> Result<Option<i64>> {
+    pub(crate) fn finish(self, shared: &DepotShared, kind: ChangeKind, making: ChangeRequest) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
         }
         // Inside the transaction: a refusal must roll back every step of the change.
         if let Some(review) = &making.review {
-            review(&self.paths()?)?;
+            review(&self.path_changes()?)?;
         }
         let origin = making.origin;
         let Actor {
@@ -180,8 +182,8 @@ impl<'c> Changing<'c> {
             tool_call,
             door,
         } = origin.actor;
-        let by = Author {
-            id: self.id(shared),
+        let by = ChangeAuthor {
+            id: self.make_id(shared),
             operation: origin.operation.into_owned(),
             summary: origin.summary,
             actor: ChangeActor {
@@ -196,7 +198,7 @@ impl<'c> Changing<'c> {
     }
 
     /// Closes the change with the id and the actor of `by`. Returns its number, or `None` if it touched no path.
-    pub(crate) fn finish_as(self, kind: ChangeKind, by: Author) -> Result<Option<i64>> {
+    pub(crate) fn finish_as(self, kind: ChangeKind, by: ChangeAuthor) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
         }
@@ -222,9 +224,9 @@ impl<'c> Changing<'c> {
         Ok(Some(self.seq))
     }
 
-    /// Returns this change with the time `at` instead of now; imports keep the times of their source with it.
+    /// Returns this change with the time `at_path` instead of now; imports keep the times of their source with it.
     #[must_use]
-    pub(crate) fn made_at(mut self, at: i64) -> Self {
+    pub(crate) fn with_time(mut self, at: i64) -> Self {
         self.now = at;
         self
     }

@@ -8,20 +8,20 @@ use std::path::Path;
 use garret_core::{EntryKind, EntryPath, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::content::Address;
+use crate::content::PieceAddress;
 use crate::depot::Depot;
-use crate::error::is_unreadable;
-use crate::history::lineage;
-use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
-use crate::private;
-use crate::tree::Tree;
+use crate::error::is_content_unreadable;
+use crate::history::lineage_of;
+use crate::home_permissions;
+use crate::metadata::{EntryRow, HEAD, LevelEntry, LineageLevel, MetadataSession, WorkspaceRow};
+use crate::tree::DepotTree;
 
 /// Rows read in one transaction.
 const PAGE: usize = 1_000;
 
 /// A fault in a depot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct CheckProblem {
     /// The id of the workspace, if the fault concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
@@ -37,9 +37,9 @@ pub struct Problem {
 
 /// The result of a check of a whole depot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Inspection {
+pub struct CheckReport {
     /// The faults; empty if the depot is sound.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<CheckProblem>,
     /// Workspaces checked.
     pub workspaces: u64,
     /// Entries checked, those of earlier points included.
@@ -57,30 +57,30 @@ pub struct Inspection {
 
 /// The content that is known to be damaged while entries are checked.
 #[derive(Default)]
-struct Damage {
-    contents: BTreeSet<Address>,
+struct ContentDamage {
+    contents: BTreeSet<PieceAddress>,
     /// The addresses of `contents` whose blob exists but cannot be read from the disk.
-    unreadable: BTreeSet<Address>,
-    unsynced: BTreeSet<Address>,
+    unreadable: BTreeSet<PieceAddress>,
+    unsynced: BTreeSet<PieceAddress>,
 }
 
 impl Depot {
     /// Checks the whole depot and returns the faults; none if it is sound.
-    pub async fn check(&self) -> Result<Vec<Problem>> {
+    pub async fn check(&self) -> Result<Vec<CheckProblem>> {
         Ok(self.inspect().await?.problems)
     }
 
     /// Checks the whole depot; returns the faults, and counts of everything that was checked.
-    pub async fn inspect(&self) -> Result<Inspection> {
+    pub async fn inspect(&self) -> Result<CheckReport> {
         let database = &self.shared.database;
-        let sound = database.read(|session| session.integrity())?;
-        let mut found = Inspection::default();
-        let general = |line| Problem::general(format!("the database: {line}"));
+        let sound = database.read(|session| session.integrity_problems())?;
+        let mut found = CheckReport::default();
+        let general = |line| CheckProblem::of_depot(format!("the database: {line}"));
         found.problems.extend(sound.into_iter().map(general));
         found.problems.extend(database.read(check_rows)?);
         found.problems.extend(self.damaged_logs().await?);
         // Before the workspaces, so that each file with damaged content is reported with its path.
-        let damage = self.damage(&mut found).await?;
+        let damage = self.find_damage(&mut found).await?;
         for row in database.read(|session| session.workspaces())? {
             found.workspaces += 1;
             found
@@ -91,28 +91,39 @@ impl Depot {
                 self.check_workspace(&row, &damage, &mut found)?;
             }
         }
-        let shown =
-            |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
+        let shown = |address: &PieceAddress| {
+            CheckProblem::of_depot(format!(
+                "the content {} {}",
+                address.to_hex(),
+                damage.describe_damage(*address)
+            ))
+        };
         found.problems.extend(damage.contents.iter().map(shown));
-        found.orphans = self.orphans(i64::MAX).await?.len() as u64;
-        found.notes = self.shared.home.as_deref().and_then(exposure).into_iter().collect();
+        found.orphans = self.orphan_blobs(i64::MAX).await?.len() as u64;
+        found.notes = self
+            .shared
+            .home
+            .as_deref()
+            .and_then(exposure_note)
+            .into_iter()
+            .collect();
         Ok(found)
     }
 
     /// Returns whether the entries of a workspace are consistent and all their content has a row.
-    pub(crate) fn is_whole(&self, workspace: i64) -> Result<bool> {
+    pub(crate) fn is_workspace_sound(&self, workspace: i64) -> Result<bool> {
         let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
             return Ok(false);
         };
-        let mut found = Inspection {
+        let mut found = CheckReport {
             problems: self.shared.database.read(|session| check_journal(session, &row))?,
-            ..Inspection::default()
+            ..CheckReport::default()
         };
-        self.check_workspace(&row, &Damage::default(), &mut found)?;
+        self.check_workspace(&row, &ContentDamage::default(), &mut found)?;
         Ok(found.problems.is_empty())
     }
 
-    fn check_workspace(&self, row: &WorkspaceRow, damage: &Damage, found: &mut Inspection) -> Result<()> {
+    fn check_workspace(&self, row: &WorkspaceRow, damage: &ContentDamage, found: &mut CheckReport) -> Result<()> {
         let mut after = Some((Vec::new(), -1));
         while let Some(start) = after {
             let page = self
@@ -128,21 +139,21 @@ impl Depot {
 
     /// Reads and verifies every piece of content. A list with a damaged part counts as damaged, so that the file that
     /// refers to the list is reported.
-    async fn damage(&self, found: &mut Inspection) -> Result<Damage> {
+    async fn find_damage(&self, found: &mut CheckReport) -> Result<ContentDamage> {
         let (database, content) = (&self.shared.database, &self.shared.content);
-        let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced())?.into_iter().collect();
+        let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced_blobs())?.into_iter().collect();
         found.unsynced = unsynced.len() as u64;
         let (mut contents, mut unreadable) = (BTreeSet::new(), BTreeSet::new());
         let mut after = None;
         loop {
-            let addresses = database.read(|session| session.addresses(after, PAGE))?;
+            let addresses = database.read(|session| session.addresses_after(after, PAGE))?;
             for address in &addresses {
                 found.pieces += 1;
-                match content.verify(database, *address).await {
+                match content.verify_piece(database, *address).await {
                     Ok(None) => continue,
                     Ok(Some(_)) => {}
                     // One blob that the disk cannot read must not end the check of the others.
-                    Err(error) if is_unreadable(&error) => {
+                    Err(error) if is_content_unreadable(&error) => {
                         unreadable.insert(*address);
                     }
                     Err(error) => return Err(error),
@@ -155,8 +166,8 @@ impl Depot {
             }
         }
         if !contents.is_empty() {
-            for list in database.read(|session| session.lists())? {
-                let parts = content.parts(database, list).await.unwrap_or_default();
+            for list in database.read(|session| session.part_lists())? {
+                let parts = content.list_parts(database, list).await.unwrap_or_default();
                 let lost: Vec<_> = parts.iter().filter(|part| contents.contains(*part)).collect();
                 // The report on the file then names the power failure as the likely cause.
                 if lost.iter().any(|part| unsynced.contains(*part)) {
@@ -167,7 +178,7 @@ impl Depot {
                 }
             }
         }
-        Ok(Damage {
+        Ok(ContentDamage {
             contents,
             unreadable,
             unsynced,
@@ -175,8 +186,8 @@ impl Depot {
     }
 }
 
-impl Damage {
-    fn how(&self, address: Address) -> &'static str {
+impl ContentDamage {
+    fn describe_damage(&self, address: PieceAddress) -> &'static str {
         match () {
             () if self.unreadable.contains(&address) => "cannot be read: check its file in `blobs` and the disk",
             () if self.unsynced.contains(&address) => {
@@ -188,11 +199,11 @@ impl Damage {
 }
 
 /// Reports the rows that refer to a missing workspace or to missing content.
-fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
+fn check_rows(session: MetadataSession<'_>) -> Result<Vec<CheckProblem>> {
     let mut problems = Vec::new();
     let strays = session.stray_rows()?;
     if strays > 0 {
-        problems.push(Problem::general(format!(
+        problems.push(CheckProblem::of_depot(format!(
             "{strays} rows belong to workspaces that do not exist"
         )));
     }
@@ -201,14 +212,14 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
             "{} is listed as unsynced, but is missing from the home",
             address.to_hex()
         );
-        problems.push(Problem::general(what));
+        problems.push(CheckProblem::of_depot(what));
     }
     Ok(problems)
 }
 
 /// Returns whether every fork in the lineage of a workspace is a point of an older workspace.
-pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<bool> {
-    match lineage(session, Level { workspace, at: HEAD }) {
+pub(crate) fn has_sound_lineage(session: MetadataSession<'_>, workspace: i64) -> Result<bool> {
+    match lineage_of(session, LineageLevel { workspace, at: HEAD }) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),
@@ -216,64 +227,72 @@ pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<
 }
 
 /// Checks that the journal has no gap and ends at the head, and that the fork and the snapshots are points that exist.
-fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Problem>> {
+fn check_journal(session: MetadataSession<'_>, listed: &WorkspaceRow) -> Result<Vec<CheckProblem>> {
     let mut problems = Vec::new();
     // Read again: `listed` comes from an earlier transaction, and others may have added changes since.
     let Some(row) = &session.workspace(listed.id)? else {
         return Ok(problems);
     };
     let (count, newest) = session.change_count(row.id)?;
-    let oldest = session.oldest(row.id)?.seq;
+    let oldest = session.journal_start(row.id)?.seq;
     if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
         let what = format!(
             "its journal has {count} changes up to change {newest}, but should have {}",
             row.head
         );
-        problems.push(Problem::of(row, what));
+        problems.push(CheckProblem::of_workspace(row, what));
     }
     if let Some(fork) = row.fork {
         let parent = session.workspace(fork.workspace)?;
         if parent.is_none_or(|parent| parent.head < fork.at) {
-            problems.push(Problem::of(row, "it was branched off a point that does not exist"));
+            problems.push(CheckProblem::of_workspace(
+                row,
+                "it was branched off a point that does not exist",
+            ));
         } else if !has_sound_lineage(session, row.id)? {
-            problems.push(Problem::of(row, "its parent is not an older workspace"));
+            problems.push(CheckProblem::of_workspace(row, "its parent is not an older workspace"));
         }
     }
-    for label in session.nowhere_snapshots(row.id)? {
-        problems.push(Problem::of(
+    for label in session.dangling_snapshots(row.id)? {
+        problems.push(CheckProblem::of_workspace(
             row,
             format!("its snapshot `{label}` names a point that does not exist"),
         ));
     }
-    for (path, seq) in session.unnamed_entries(row.id)? {
-        let problem = Problem::of(row, "the change that created it does not list it");
-        problems.push(problem.at(&path).by(seq));
+    for (path, seq) in session.wrongly_listed_entries(row.id)? {
+        let problem = CheckProblem::of_workspace(row, "the change that created it does not list it");
+        problems.push(problem.with_path(&path).with_change(seq));
     }
     for seq in session.wrongly_undone(row.id)? {
-        let problem = Problem::of(row, "it is marked as undone by a change that does not exist");
-        problems.push(problem.by(seq));
+        let problem = CheckProblem::of_workspace(row, "it is marked as undone by a change that does not exist");
+        problems.push(problem.with_change(seq));
     }
     Ok(problems)
 }
 
-type Key = (Vec<u8>, i64);
+type CheckPageKey = (Vec<u8>, i64);
 
-struct Page {
-    problems: Vec<Problem>,
+struct EntryCheckPage {
+    problems: Vec<CheckProblem>,
     count: u64,
-    next: Option<Key>,
+    next: Option<CheckPageKey>,
 }
 
 /// Checks a page of entries; returns the faults and the key to continue from.
-fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, after: &Key) -> Result<Page> {
-    let head = Level {
+fn check_entries(
+    session: MetadataSession<'_>,
+    row: &WorkspaceRow,
+    damage: &ContentDamage,
+    after: &CheckPageKey,
+) -> Result<EntryCheckPage> {
+    let head = LineageLevel {
         workspace: row.id,
         at: HEAD,
     };
     // Read in the same transaction as the entries: a change that is made meanwhile would else look like one after the
     // head.
     let newest = session.workspace(row.id)?.map_or(row.head, |row| row.head);
-    let tree = Tree::at(session, head)?;
+    let tree = DepotTree::at_point(session, head)?;
     let entries = session.rows_after(row.id, (&after.0, after.1), PAGE)?;
     let mut problems = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -283,7 +302,11 @@ fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, afte
             check_content(session, entry, damage)?,
             check_directory(&tree, entry)?,
         ];
-        let named = |what| Problem::of(row, what).at(&entry.path).by(entry.since);
+        let named = |what| {
+            CheckProblem::of_workspace(row, what)
+                .with_path(&entry.path)
+                .with_change(entry.since)
+        };
         problems.extend(faults.into_iter().flatten().map(named));
     }
     // The last row is checked again with the next page, which has the row after it.
@@ -292,7 +315,7 @@ fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, afte
         _ => None,
     };
     let count = entries.len() as u64 - u64::from(next.is_some());
-    Ok(Page { problems, count, next })
+    Ok(EntryCheckPage { problems, count, next })
 }
 
 fn check_times(entry: &EntryRow, next: Option<&EntryRow>, head: i64) -> Option<String> {
@@ -306,8 +329,10 @@ fn check_times(entry: &EntryRow, next: Option<&EntryRow>, head: i64) -> Option<S
     })
 }
 
-fn check_content(session: Session<'_>, entry: &EntryRow, damage: &Damage) -> Result<Option<String>> {
-    let Held::Node(node) = &entry.held else { return Ok(None) };
+fn check_content(session: MetadataSession<'_>, entry: &EntryRow, damage: &ContentDamage) -> Result<Option<String>> {
+    let LevelEntry::Node(node) = &entry.held else {
+        return Ok(None);
+    };
     if node.kind != EntryKind::File {
         return Ok(None);
     }
@@ -318,14 +343,16 @@ fn check_content(session: Session<'_>, entry: &EntryRow, damage: &Damage) -> Res
     Ok(match size {
         None => Some("its content is missing".to_owned()),
         Some(size) if size != node.size => Some(format!("its content has {size} bytes, not {}", node.size)),
-        Some(_) if damage.contents.contains(&address) => Some(format!("its content {}", damage.how(address))),
+        Some(_) if damage.contents.contains(&address) => {
+            Some(format!("its content {}", damage.describe_damage(address)))
+        }
         Some(_) => None,
     })
 }
 
 /// Checks that an entry of the newest state has a directory above it.
-fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> {
-    let is_live = entry.until == i64::MAX && matches!(entry.held, Held::Node(_));
+fn check_directory(tree: &DepotTree<'_>, entry: &EntryRow) -> Result<Option<String>> {
+    let is_live = entry.until == i64::MAX && matches!(entry.held, LevelEntry::Node(_));
     let slash = entry.path.iter().rposition(|byte| *byte == b'/');
     let (true, Some(slash)) = (is_live, slash) else {
         return Ok(None);
@@ -336,8 +363,8 @@ fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> 
 }
 
 /// Returns a note that names the parts of the home which users other than its owner may access.
-fn exposure(home: &Path) -> Option<String> {
-    let exposed = private::exposed(home);
+fn exposure_note(home: &Path) -> Option<String> {
+    let exposed = home_permissions::exposed_files(home);
     let shown: Vec<_> = exposed
         .iter()
         .map(|(name, mode)| format!("`{name}` ({mode:04o})"))
@@ -350,8 +377,8 @@ fn exposure(home: &Path) -> Option<String> {
     })
 }
 
-impl Problem {
-    pub(crate) fn general(what: impl Into<String>) -> Self {
+impl CheckProblem {
+    pub(crate) fn of_depot(what: impl Into<String>) -> Self {
         Self {
             workspace: None,
             path: None,
@@ -360,19 +387,19 @@ impl Problem {
         }
     }
 
-    pub(crate) fn of(row: &WorkspaceRow, what: impl Into<String>) -> Self {
+    pub(crate) fn of_workspace(row: &WorkspaceRow, what: impl Into<String>) -> Self {
         Self {
             workspace: Some(row.uid.clone()),
-            ..Self::general(what)
+            ..Self::of_depot(what)
         }
     }
 
-    pub(crate) fn at(mut self, path: &[u8]) -> Self {
+    pub(crate) fn with_path(mut self, path: &[u8]) -> Self {
         self.path = Some(EntryPath::from_bytes(path.to_vec()));
         self
     }
 
-    pub(crate) fn by(mut self, change: i64) -> Self {
+    pub(crate) fn with_change(mut self, change: i64) -> Self {
         self.change = Some(change.unsigned_abs());
         self
     }

@@ -7,29 +7,29 @@
 //! read and verified without the rest. The cuts depend on the content alone, so equal content has one address, however
 //! it was written.
 
-mod apart;
-mod cut;
+mod blob_folder;
+mod blocking;
+mod chunking;
 mod encoding;
-mod folder;
-mod pieces;
+mod piece_reader;
 mod plan;
 mod store;
 mod sync;
-mod whole;
+mod verified_blobs;
 
 use std::fmt;
 use std::ops::Deref;
 
-pub(crate) use store::{ContentStore, PlainPiece, Prepared};
-pub(crate) use sync::folders;
+pub(crate) use store::{ContentStore, PlainPiece, PreparedContent};
+pub(crate) use sync::blob_folder_names;
 
 /// The address of a piece of content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Address(pub(crate) [u8; 32]);
+pub(crate) struct PieceAddress(pub(crate) [u8; 32]);
 
-impl Address {
+impl PieceAddress {
     /// Returns the address of `bytes`.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
@@ -55,7 +55,7 @@ impl Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for PieceAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.to_hex()[..12])
     }

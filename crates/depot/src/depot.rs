@@ -13,28 +13,30 @@ use std::sync::atomic::AtomicBool;
 use garret_core::path::quote;
 use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
-use crate::content::{ContentStore, folders};
+use crate::content::{ContentStore, blob_folder_names};
 use crate::error;
-use crate::history::{check_kept, is_complete, lineage};
-use crate::metadata::{Database, Expected, HEAD, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::history::{check_kept, is_complete, lineage_of};
+use crate::home_permissions;
+use crate::metadata::{
+    ExpectedDatabase, HEAD, LineageLevel, MetadataDatabase, MetadataSession, WorkspaceRow, stored_time, time_of,
+};
 use crate::options::DepotOptions;
-use crate::places::check_placed;
-use crate::private;
 use crate::workspace::DepotWorkspace;
-use crate::writer::{Weight, Writer};
+use crate::workspace_places::check_place_kept;
+use crate::writer::{DepotWriter, JobWeight};
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
 pub struct Depot {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DepotShared>,
 }
 
 /// The state that all handles of one depot share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) database: Database,
+pub(crate) struct DepotShared {
+    pub(crate) database: MetadataDatabase,
     pub(crate) content: Arc<ContentStore>,
-    pub(crate) writer: Writer,
+    pub(crate) writer: DepotWriter,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
@@ -85,7 +87,7 @@ pub struct WorkspaceInfo {
     /// Its configuration.
     pub config: serde_json::Value,
     /// The point at which it was branched off, if it is a branch.
-    pub fork: Option<Fork>,
+    pub fork: Option<ForkPoint>,
     /// The number of its newest change; 0 if there is none.
     pub head: u64,
     /// The time of its creation.
@@ -96,7 +98,7 @@ pub struct WorkspaceInfo {
 
 /// The point at which a branch begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fork {
+pub struct ForkPoint {
     /// The id of the workspace it was branched off.
     pub workspace: String,
     /// The number of that workspace's change.
@@ -110,15 +112,18 @@ impl Depot {
     /// migrated. A home of a newer Garret is `unsupported` and left alone. A home whose database is lost is `corrupt`,
     /// and no new database is created in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let (owner, user) = (private::owner(home), private::user());
-        let refused = |failure: std::io::Error| error::home_of(owner, user, &failure);
+        let (owner, user) = (
+            home_permissions::owner_of_home(home),
+            home_permissions::effective_user(),
+        );
+        let refused = |failure: std::io::Error| error::home_not_usable_by(owner, user, &failure);
         let turns = home.join("depot.lock");
         // The lock file is created last, so if it exists, all other files of the home are on the disk.
         let is_new = !turns.try_exists().map_err(refused)?;
         // Opened before SQLite opens its files: for a file without permission, SQLite reports only that it cannot open
         // it.
         let known_turns = (!is_new)
-            .then(|| private::make_file(&turns))
+            .then(|| home_permissions::make_file(&turns))
             .transpose()
             .map_err(refused)?;
         let blobs = home.join("blobs");
@@ -131,53 +136,53 @@ impl Depot {
         // Blobs are looked for before the database: another process that creates the home creates the database before
         // it writes a blob.
         let expected = if is_new && !has_blobs(&blobs).map_err(refused)? {
-            Expected::Either
+            ExpectedDatabase::DepotOrNothing
         } else {
-            Expected::Depot
+            ExpectedDatabase::Depot
         };
         // Checked before SQLite opens the file: it would delete the log beside an empty database.
-        if expected == Expected::Depot && !file.metadata().is_ok_and(|found| found.len() > 0) {
+        if expected == ExpectedDatabase::Depot && !file.metadata().is_ok_and(|found| found.len() > 0) {
             return Err(error::lost_database());
         }
-        if expected == Expected::Either {
+        if expected == ExpectedDatabase::DepotOrNothing {
             // SQLite would create the file with the mode that the umask leaves. Its log files get the mode of this
             // file.
-            private::make_file(&file).map_err(refused)?;
+            home_permissions::make_file(&file).map_err(refused)?;
         }
-        let (database, connection) = Database::open(&file, expected)?;
+        let (database, connection) = MetadataDatabase::open(&file, expected)?;
         if is_new {
             sync_home(home).map_err(refused)?;
         }
         let turns = known_turns
-            .map_or_else(|| private::make_file(&turns), Ok)
+            .map_or_else(|| home_permissions::make_file(&turns), Ok)
             .map_err(refused)?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
-        let writer = Writer::start(connection, Some(turns), content.clone())?;
-        let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
+        let writer = DepotWriter::start(connection, Some(turns), content.clone())?;
+        let depot = Self::from_parts(database, content, writer, options, context, Some(home.to_owned()));
         // Before the depot is returned, so that no caller sees a change whose content a power failure destroyed.
-        depot.settle().await?;
+        depot.recover_unsynced().await?;
         Ok(depot)
     }
 
     /// Creates a depot in memory that lives as long as its handles.
     pub fn in_memory(options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let (database, connection) = Database::in_memory()?;
+        let (database, connection) = MetadataDatabase::in_memory()?;
         let content = Arc::new(ContentStore::in_memory(options.inline_bytes, context.clock.clone()));
-        let writer = Writer::start(connection, None, content.clone())?;
-        Ok(Self::assembled(database, content, writer, options, context, None))
+        let writer = DepotWriter::start(connection, None, content.clone())?;
+        Ok(Self::from_parts(database, content, writer, options, context, None))
     }
 
-    fn assembled(
-        database: Database,
+    fn from_parts(
+        database: MetadataDatabase,
         content: Arc<ContentStore>,
-        writer: Writer,
+        writer: DepotWriter,
         options: DepotOptions,
         context: OpenContext,
         home: Option<PathBuf>,
     ) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(DepotShared {
                 database,
                 content,
                 writer,
@@ -192,23 +197,23 @@ impl Depot {
 
     /// Returns the id of this depot, which no other depot has.
     pub fn id(&self) -> Result<String> {
-        let id = self.shared.database.read(|session| session.identity())?;
-        id.ok_or_else(|| error::damaged("the id of the home is missing"))
+        let id = self.shared.database.read(|session| session.depot_id())?;
+        id.ok_or_else(|| error::damaged_content("the id of the home is missing"))
     }
 
     /// Creates an empty workspace. A name that is taken is `already_exists`.
     pub async fn create(&self, new: NewWorkspace) -> Result<DepotWorkspace> {
-        self.add(new, None).await
+        self.add_workspace(new, None).await
     }
 
     /// Creates a workspace that begins at `fork`, or empty.
-    pub(crate) async fn add(&self, new: NewWorkspace, fork: Option<Level>) -> Result<DepotWorkspace> {
+    pub(crate) async fn add_workspace(&self, new: NewWorkspace, fork: Option<LineageLevel>) -> Result<DepotWorkspace> {
         if let Some(name) = &new.name {
             check_name(name)?;
         }
         let row = WorkspaceRow {
             id: 0,
-            uid: self.shared.ids.next(),
+            uid: self.shared.ids.next_id(),
             name: new.name,
             kind: new.kind,
             config: new.config.to_string(),
@@ -218,10 +223,10 @@ impl Depot {
             created: stored_time(self.shared.clock.now()),
             deleted: None,
         };
-        let add = move |session: Session<'_>| {
+        let add = move |session: MetadataSession<'_>| {
             match row.fork {
-                None => check_free(session, row.name.as_deref())?,
-                Some(fork) => check_free_for_branch(session, row.name.as_deref(), fork.workspace)?,
+                None => check_name_free(session, row.name.as_deref())?,
+                Some(fork) => check_name_free_for_branch(session, row.name.as_deref(), fork.workspace)?,
             }
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
@@ -235,21 +240,28 @@ impl Depot {
             Ok(WorkspaceRow { id, ..row })
         };
         let durability = self.shared.options.durability;
-        let row = self.shared.writer.write_weighed(Weight::Small, durability, add).await?;
-        Ok(self.handle(&row))
+        let row = self
+            .shared
+            .writer
+            .write_weighed(JobWeight::Small, durability, add)
+            .await?;
+        Ok(self.workspace_handle(&row))
     }
 
     /// Returns the workspace with the id or the name `name`.
     pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
-        let row = self.shared.database.read(|session| find_open(session, name))?;
-        Ok(self.handle(&row))
+        let row = self
+            .shared
+            .database
+            .read(|session| find_open_workspace(session, name))?;
+        Ok(self.workspace_handle(&row))
     }
 
     /// Returns every workspace, deleted ones included, in the order of their names.
     pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>> {
         self.shared.database.read(|session| {
             let rows = session.workspaces()?;
-            rows.into_iter().map(|row| info(session, row)).collect()
+            rows.into_iter().map(|row| workspace_info(session, row)).collect()
         })
     }
 
@@ -258,10 +270,10 @@ impl Depot {
     pub async fn rename(&self, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
         let (name, new) = (name.to_owned(), new.to_owned());
-        let rename = move |session: Session<'_>| {
-            let row = find(session, &name)?;
+        let rename = move |session: MetadataSession<'_>| {
+            let row = find_workspace(session, &name)?;
             if new != row.uid {
-                check_free(session, Some(&new))?;
+                check_name_free(session, Some(&new))?;
             }
             session.set_name(row.id, Some(&new))
         };
@@ -271,13 +283,13 @@ impl Depot {
     /// Deletes the workspace `name`. [`Depot::recover`] brings it back until garbage collection. Its branches are not
     /// affected.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let row = self.shared.database.read(|session| find(session, name))?;
+        let row = self.shared.database.read(|session| find_workspace(session, name))?;
         let (number, now) = (row.id, stored_time(self.shared.clock.now()));
-        let delete = move |session: Session<'_>| session.set_deleted(number, Some(now));
+        let delete = move |session: MetadataSession<'_>| session.set_deleted(number, Some(now));
         let deleted = self.shared.writer.write(self.shared.options.durability, delete);
         match row.deleted {
             // The log belongs to the place of the files: the next workspace there would take its records for its own.
-            None => self.with_log_in_journal(&self.handle(&row), deleted).await,
+            None => self.with_log_in_journal(&self.workspace_handle(&row), deleted).await,
             Some(_) => deleted.await,
         }
     }
@@ -286,26 +298,26 @@ impl Depot {
     /// `already_exists`: [`Depot::recover_at`] assigns the place again when it is free.
     pub async fn recover(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
-        let recover = move |session: Session<'_>| {
-            let row = find(session, &name)?;
-            check_placed(session, &row)?;
+        let recover = move |session: MetadataSession<'_>| {
+            let row = find_workspace(session, &name)?;
+            check_place_kept(session, &row)?;
             session.set_deleted(row.id, None)
         };
         self.shared.writer.write(self.shared.options.durability, recover).await
     }
 
-    pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+    pub(crate) fn workspace_handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
 }
 
 /// Creates the folders of a home with access for its owner only: the home also holds deleted files.
 fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
-    private::make_folder(home)?;
-    private::make_folder(blobs)?;
+    home_permissions::make_folder(home)?;
+    home_permissions::make_folder(blobs)?;
     // Created and synced once, so that a power failure never removes the folder of a blob that was synced.
-    for folder in folders() {
-        private::make_folder(&blobs.join(folder))?;
+    for folder in blob_folder_names() {
+        home_permissions::make_folder(&blobs.join(folder))?;
     }
     sync_directory(blobs)
 }
@@ -335,18 +347,18 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
 }
 
 /// Returns the workspace with the id or the name `name`, deleted or not.
-pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+pub(crate) fn find_workspace(session: MetadataSession<'_>, name: &str) -> Result<WorkspaceRow> {
     // The id first: a workspace must not be hidden by another one whose name is that id.
     let found = match session.workspace_by_uid(name)? {
         Some(row) => Some(row),
         None => session.workspace_by_name(name)?,
     };
-    found.ok_or_else(|| missing(name))
+    found.ok_or_else(|| no_such_workspace(name))
 }
 
 /// Returns the workspace with the id or the name `name`, unless it is deleted.
-pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
-    let row = find(session, name)?;
+pub(crate) fn find_open_workspace(session: MetadataSession<'_>, name: &str) -> Result<WorkspaceRow> {
+    let row = find_workspace(session, name)?;
     check_open(&row, name).map(|()| row)
 }
 
@@ -354,19 +366,19 @@ pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow
 pub(crate) fn check_open(row: &WorkspaceRow, name: &str) -> Result<()> {
     match row.deleted {
         None => Ok(()),
-        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until garbage collection")),
+        Some(_) => Err(no_such_workspace(name).hint("it was deleted, and can be recovered until garbage collection")),
     }
 }
 
-fn missing(name: &str) -> Error {
+fn no_such_workspace(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
         .hint("list the workspaces to see their names")
 }
 
-pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+pub(crate) fn check_name_free(session: MetadataSession<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     if session.workspace_by_uid(name)?.is_some() {
-        return Err(is_an_id(name));
+        return Err(name_is_id_error(name));
     }
     match session.workspace_by_name(name)? {
         None => Ok(()),
@@ -383,29 +395,29 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
 }
 
 /// Returns the error for a name that is the id of another workspace.
-fn is_an_id(name: &str) -> Error {
+fn name_is_id_error(name: &str) -> Error {
     let message = format!("the name {} is the id of a workspace", quote(name));
     Error::new(ErrorKind::AlreadyExists, message).hint("choose another name")
 }
 
 /// Checks that a name is free for a branch of the workspace `parent`. If an unrelated workspace has the name, the error
 /// says only that the name is taken.
-fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) -> Result<()> {
+fn check_name_free_for_branch(session: MetadataSession<'_>, name: Option<&str>, parent: i64) -> Result<()> {
     // Names are unique in a depot, so a taken name cannot be kept secret; any other fact about an unrelated workspace
     // can.
     let holder = name.map_or(Ok(None), |name| session.workspace_by_name(name))?;
     match (name, holder) {
-        (Some(name), Some(holder)) if origin(session, holder.id)? != origin(session, parent)? => {
+        (Some(name), Some(holder)) if lineage_root(session, holder.id)? != lineage_root(session, parent)? => {
             let message = format!("the name {} is taken", quote(name));
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
         }
-        _ => check_free(session, name),
+        _ => check_name_free(session, name),
     }
 }
 
 /// Returns the root of the lineage of `workspace`: the oldest workspace that it descends from.
-fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
-    let lineage = lineage(session, Level { workspace, at: HEAD })?;
+fn lineage_root(session: MetadataSession<'_>, workspace: i64) -> Result<i64> {
+    let lineage = lineage_of(session, LineageLevel { workspace, at: HEAD })?;
     Ok(lineage.last().map_or(workspace, |level| level.workspace))
 }
 
@@ -422,7 +434,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
+pub(crate) fn workspace_info(session: MetadataSession<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
         Some(fork) => {
             let is_complete = match is_complete(session, fork) {
@@ -430,7 +442,7 @@ pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceI
                 Err(error) if error.kind() == ErrorKind::Corrupt => false,
                 told => told?,
             };
-            session.workspace(fork.workspace)?.map(|parent| Fork {
+            session.workspace(fork.workspace)?.map(|parent| ForkPoint {
                 workspace: parent.uid,
                 change: fork.at.unsigned_abs(),
                 is_complete,
@@ -442,7 +454,7 @@ pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceI
         id: row.uid,
         name: row.name,
         kind: row.kind,
-        config: serde_json::from_str(&row.config).map_err(|_| error::damaged("a workspace's configuration"))?,
+        config: serde_json::from_str(&row.config).map_err(|_| error::damaged_content("a workspace's configuration"))?,
         fork,
         head: row.head.unsigned_abs(),
         created: time_of(row.created),

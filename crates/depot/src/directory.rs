@@ -4,14 +4,15 @@
 //! For all other names [`garret_core::Storage`] is faster: each call here is a database lookup of its own.
 
 use garret_core::{
-    Alteration, Directory, DirectoryEntry, EntryKind, EntryPath, Error, ErrorKind, OpenFile, Result, Stat, WsPath,
+    DirectoryEntry, DirectoryHandle, EntryAlteration, EntryKind, EntryPath, Error, ErrorKind, OpenFile, Result, Stat,
+    WsPath,
 };
 
-use crate::error::damaged;
-use crate::metadata::Node;
+use crate::content_reader::StoredContent;
+use crate::error::damaged_content;
+use crate::metadata::EntryNode;
 use crate::storage::DepotView;
-use crate::stored::Stored;
-use crate::tree::{Tree, stat_of};
+use crate::tree::{DepotTree, stat_of};
 
 /// A directory at a point.
 #[derive(Debug)]
@@ -27,48 +28,52 @@ impl DepotDirectory {
         Self { view, path }
     }
 
-    fn node(&self, name: &[u8]) -> Result<Node> {
+    fn find_node(&self, name: &[u8]) -> Result<EntryNode> {
         let path = self.path.child(name);
-        let node = self.view.look(|tree| tree.node(path.as_bytes()))?;
-        node.ok_or_else(|| Error::not_found(&shown(&path)))
+        let node = self.view.read_tree(|tree| tree.node(path.as_bytes()))?;
+        node.ok_or_else(|| Error::not_found(&displayed_path(&path)))
     }
 }
 
 /// Returns a path for a message, with the names escaped that no path can express.
-fn shown(path: &EntryPath) -> WsPath {
-    WsPath::parse(&path.shown()).unwrap_or_else(|_| WsPath::root())
+fn displayed_path(path: &EntryPath) -> WsPath {
+    WsPath::parse(&path.display_path()).unwrap_or_else(|_| WsPath::root())
 }
 
-impl Directory for DepotDirectory {
-    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
-        let children = self.view.look(|tree: &Tree<'_>| tree.children(self.path.as_bytes()))?;
-        let entry = |(name, node): (Vec<u8>, Node)| DirectoryEntry { name, kind: node.kind };
+impl DirectoryHandle for DepotDirectory {
+    fn list_entries(&self) -> Result<Vec<DirectoryEntry>> {
+        let children = self
+            .view
+            .read_tree(|tree: &DepotTree<'_>| tree.children(self.path.as_bytes()))?;
+        let entry = |(name, node): (Vec<u8>, EntryNode)| DirectoryEntry { name, kind: node.kind };
         Ok(children.into_iter().map(entry).collect())
     }
 
-    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn DirectoryHandle>> {
         let path = self.path.child(name);
-        match self.node(name)?.kind {
+        match self.find_node(name)?.kind {
             EntryKind::Directory => Ok(Box::new(Self {
                 view: self.view.clone(),
                 path,
             })),
-            _ => Err(Error::not_a_directory(&shown(&path))),
+            _ => Err(Error::not_a_directory(&displayed_path(&path))),
         }
     }
 
     fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
-        let (node, path) = (self.node(name)?, shown(&self.path.child(name)));
+        let (node, path) = (self.find_node(name)?, displayed_path(&self.path.child(name)));
         if node.kind != EntryKind::File {
             let message = format!(
                 "{} is not a regular file, and only regular files can be opened",
-                path.quoted()
+                path.to_quoted()
             );
-            return Err(Error::new(ErrorKind::Unsupported, message).at(&path));
+            return Err(Error::new(ErrorKind::Unsupported, message).at_path(&path));
         }
-        let stored = Stored {
+        let stored = StoredContent {
             shared: self.view.shared().clone(),
-            address: node.content.ok_or_else(|| damaged("a file has no content").at(&path))?,
+            address: node
+                .content
+                .ok_or_else(|| damaged_content("a file has no content").at_path(&path))?,
             size: node.size,
         };
         Ok(OpenFile {
@@ -78,15 +83,15 @@ impl Directory for DepotDirectory {
         })
     }
 
-    fn stat(&self, name: &[u8]) -> Result<Stat> {
-        self.node(name).map(|node| stat_of(node, true))
+    fn stat_entry(&self, name: &[u8]) -> Result<Stat> {
+        self.find_node(name).map(|node| stat_of(node, true))
     }
 
-    fn alter(&self, name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
+    fn alter_entry(&self, name: &[u8], _alteration: EntryAlteration<'_>) -> Result<()> {
         let error = Error::new(
             ErrorKind::Denied,
             "this is an earlier point of the workspace, which is read-only",
         );
-        Err(error.at(&shown(&self.path.child(name))))
+        Err(error.at_path(&displayed_path(&self.path.child(name))))
     }
 }

@@ -4,27 +4,27 @@
 use garret_core::{Error, ErrorKind};
 
 /// Maps an error of SQLite to a kind that tells the caller how to react.
-pub(crate) fn database(error: rusqlite::Error) -> Error {
+pub(crate) fn from_database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
         SystemIoFailure, TypeMismatch,
     };
     match error.sqlite_error_code() {
         // `FileLockingProtocolFailed` comes from a reader that found the log locked in a hundred attempts.
-        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
+        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => home_is_busy(),
         Some(DiskFull) => disk_full(),
-        Some(SystemIoFailure) => disk_fails(FAILING),
+        Some(SystemIoFailure) => disk_failure(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
-        Some(TypeMismatch) => misread_database("a column holds a number of the wrong type"),
-        Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
-        Some(_) if lacks_a_part(&error) => lacking_database(),
+        Some(TypeMismatch) => invalid_value("a column holds a number of the wrong type"),
+        Some(_) if lacks_a_savepoint(&error) => disk_failure(FAILING),
+        Some(_) if lacks_a_part(&error) => tables_missing(),
         Some(code) => Error::new(
             ErrorKind::Internal,
             format!("the database of the home reports {code:?}"),
         ),
-        None => match misread(&error) {
-            Some(what) => misread_database(&what),
+        None => match describe_invalid_value(&error) {
+            Some(what) => invalid_value(&what),
             None => Error::new(
                 ErrorKind::Internal,
                 "a statement does not match the database of the home",
@@ -37,7 +37,7 @@ const BUSY: &str = "the home is busy";
 const FAILING: &str = "the disk of the home reports an error";
 
 /// Returns the error for a lock that another process holds for too long.
-pub(crate) fn busy() -> Error {
+pub(crate) fn home_is_busy() -> Error {
     Error::new(ErrorKind::Unavailable, BUSY)
 }
 
@@ -76,7 +76,7 @@ fn lacks_a_part(error: &rusqlite::Error) -> bool {
     }
 }
 
-fn lacking_database() -> Error {
+fn tables_missing() -> Error {
     Error::new(ErrorKind::Corrupt, "tables are missing from the database of the home")
         .hint("restore the home from another copy")
 }
@@ -88,7 +88,7 @@ pub(crate) fn lost_database() -> Error {
 }
 
 /// Returns the error for a row with a value that Garret never writes.
-fn misread_database(what: &str) -> Error {
+fn invalid_value(what: &str) -> Error {
     Error::new(
         ErrorKind::Corrupt,
         format!("the database of the home is damaged: {what}"),
@@ -98,7 +98,7 @@ fn misread_database(what: &str) -> Error {
 
 /// Describes an invalid value of a row by its column and type, never by the value itself; `None` if the statement is at
 /// fault.
-fn misread(error: &rusqlite::Error) -> Option<String> {
+fn describe_invalid_value(error: &rusqlite::Error) -> Option<String> {
     match error {
         rusqlite::Error::InvalidColumnType(_, column, found) => Some(format!("the column {column} holds {found}")),
         rusqlite::Error::FromSqlConversionFailure(column, found, _) => Some(format!("column {column} holds {found}")),
@@ -116,7 +116,7 @@ pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
     if is_disk_full(&error) {
         disk_full()
     } else {
-        disk_fails("the content of the home cannot be written")
+        disk_failure("the content of the home cannot be written")
     }
 }
 
@@ -134,27 +134,27 @@ const UNREADABLE: &str = "the content of the home cannot be read";
 
 fn blob_lost(is_gone: bool) -> Error {
     if is_gone {
-        damaged("the content is missing from the home")
+        damaged_content("the content is missing from the home")
     } else {
-        disk_fails(UNREADABLE)
+        disk_failure(UNREADABLE)
     }
 }
 
 /// Returns whether the error concerns one piece of content that cannot be read, and not the whole home.
-pub(crate) fn is_unreadable(error: &Error) -> bool {
+pub(crate) fn is_content_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.message() == UNREADABLE
 }
 
 /// Returns whether the disk fails or is full, as opposed to a refused request: the request may be valid, and a retry
 /// may succeed.
-pub(crate) fn is_failure(error: &Error) -> bool {
+pub(crate) fn is_disk_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
 }
 
 /// Returns the error to report when a rollback failed with `error`. If the work before it failed because of the disk
 /// (`met`), that error is more specific.
-pub(crate) fn not_taken_back(met: Option<&Error>, error: Error) -> Error {
-    met.filter(|met| is_failure(met)).cloned().unwrap_or(error)
+pub(crate) fn rollback_failed(met: Option<&Error>, error: Error) -> Error {
+    met.filter(|met| is_disk_failure(met)).cloned().unwrap_or(error)
 }
 
 fn disk_full() -> Error {
@@ -164,13 +164,13 @@ fn disk_full() -> Error {
     )
 }
 
-fn disk_fails(message: &str) -> Error {
+fn disk_failure(message: &str) -> Error {
     // A failed write may still have reached the disk, so the hint does not say that nothing was changed.
     Error::new(ErrorKind::Unavailable, message).hint("check the disk of the home, then retry")
 }
 
 /// Returns the error for a file outside the depot, such as an export, that cannot be written.
-pub(crate) fn unwritten(error: &std::io::Error) -> Error {
+pub(crate) fn export_not_written(error: &std::io::Error) -> Error {
     let (kind, message) = match error.kind() {
         std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
         _ => (ErrorKind::Unavailable, "the export cannot be written"),
@@ -179,13 +179,13 @@ pub(crate) fn unwritten(error: &std::io::Error) -> Error {
 }
 
 /// Returns the error for stored content that is damaged or lost.
-pub(crate) fn damaged(how: &str) -> Error {
+pub(crate) fn damaged_content(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("stored content is damaged: {how}"))
         .hint("restore an older version of the file, or the home from another copy")
 }
 
 /// Returns the error for a lineage with a cycle, or with a parent that is not older than its branch.
-pub(crate) fn circular() -> Error {
+pub(crate) fn circular_lineage() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the lineage of a workspace is damaged: its parent is not an older workspace",
@@ -194,7 +194,7 @@ pub(crate) fn circular() -> Error {
 }
 
 /// Returns the error for a home directory that cannot be used.
-pub(crate) fn home(error: &std::io::Error) -> Error {
+pub(crate) fn home_not_usable(error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => {
@@ -211,7 +211,7 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
 
 /// Returns the error for a home directory that cannot be used. If `owner` is known and access was denied, the message
 /// tells `user` why.
-pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
+pub(crate) fn home_not_usable_by(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
     let refused = |why: &str| {
         let message = format!("this home cannot be read and written: {why}");
         Error::new(ErrorKind::Denied, message)
@@ -225,7 +225,7 @@ pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> 
             refused(&format!("it belongs to the user with the id {owner}"))
                 .hint("choose a home of your own, or work as the user whose home it is")
         }
-        _ => home(error),
+        _ => home_not_usable(error),
     }
 }
 
@@ -254,12 +254,12 @@ mod tests {
     #[test]
     fn a_home_that_may_not_be_used_says_whose_it_is_unless_it_is_ones_own() {
         let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-        let others = home_of(Some(7), 8, &denied);
+        let others = home_not_usable_by(Some(7), 8, &denied);
         assert_eq!(
             others.message(),
             "this home cannot be read and written: it belongs to the user with the id 7"
         );
-        let own = home_of(Some(7), 7, &denied);
+        let own = home_not_usable_by(Some(7), 7, &denied);
         assert_eq!(
             own.message(),
             "this home cannot be read and written: you own it, but its permissions do not allow access"

@@ -6,7 +6,7 @@
 //! the content of the versions that it drops. A blob is removed in a transaction in which it has no row; a change that
 //! wrote the blob again checks in its own transaction that it exists.
 //!
-//! A new table that refers to content must be added to `Session::named_addresses`.
+//! A new table that refers to content must be added to `MetadataSession::referenced_addresses`.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -15,11 +15,11 @@ use std::time::Duration;
 use garret_core::{Durability, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::content::Address;
+use crate::content::PieceAddress;
 use crate::depot::Depot;
-use crate::journaled::named_by_logs;
-use crate::metadata::{PieceRow, Session, stored_time};
-use crate::retention::droppable;
+use crate::journaled::addresses_in_logs;
+use crate::metadata::{MetadataSession, PieceRow, stored_time};
+use crate::retention::count_droppable_rows;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;
@@ -53,7 +53,7 @@ impl From<Duration> for CollectOptions {
 
 /// The counts of things that a collection removed, or would remove.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Collected {
+pub struct CollectReport {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,
     /// Incomplete workspaces of imports that were interrupted.
@@ -70,7 +70,7 @@ pub struct Collected {
     pub leftovers: u64,
 }
 
-impl AddAssign for Collected {
+impl AddAssign for CollectReport {
     fn add_assign(&mut self, other: Self) {
         self.workspaces += other.workspaces;
         self.imports += other.imports;
@@ -84,7 +84,7 @@ impl AddAssign for Collected {
 
 /// The time before which things are old, in the units of both tables.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct GarbageCutoff {
     millis: i64,
     micros: i64,
 }
@@ -93,16 +93,16 @@ impl Depot {
     /// Removes workspaces that were deleted, and content without a reference, longer than the grace ago. A workspace
     /// with branches stays until they are removed. If a list of parts that is still needed is damaged, the collection
     /// fails as `corrupt`, since it cannot know the parts of that list.
-    pub async fn collect(&self, options: impl Into<CollectOptions>) -> Result<Collected> {
+    pub async fn collect(&self, options: impl Into<CollectOptions>) -> Result<CollectReport> {
         let options = options.into();
         let now = self.shared.clock.now();
         let grace_ms = i64::try_from(options.grace.as_millis()).unwrap_or(i64::MAX);
-        let before = Before {
+        let before = GarbageCutoff {
             millis: now.as_millisecond().saturating_sub(grace_ms),
             micros: stored_time(now).saturating_sub(grace_ms.saturating_mul(1_000)),
         };
         if options.is_dry_run {
-            self.collectable(before).await
+            self.count_garbage(before).await
         } else {
             self.collect_making_room(before).await
         }
@@ -110,8 +110,8 @@ impl Depot {
 
     /// Collects garbage. If the disk is too full for the database to write, files are removed first, which needs no
     /// write, and the collection is tried again.
-    async fn collect_making_room(&self, before: Before) -> Result<Collected> {
-        let mut collected = Collected::default();
+    async fn collect_making_room(&self, before: GarbageCutoff) -> Result<CollectReport> {
+        let mut collected = CollectReport::default();
         let full = match self.collect_before(before, &mut collected).await {
             Err(error) if error.kind() == ErrorKind::QuotaExceeded => error,
             ended => return ended.map(|()| collected),
@@ -127,13 +127,13 @@ impl Depot {
     }
 
     /// Collects garbage. Adds the counts to `collected` as it goes, so that they are right even if it fails halfway.
-    async fn collect_before(&self, before: Before, collected: &mut Collected) -> Result<()> {
-        self.purge(before.micros, collected).await?;
-        for workspace in self.handles()? {
-            workspace.drop_rows(&mut collected.versions).await?;
+    async fn collect_before(&self, before: GarbageCutoff, collected: &mut CollectReport) -> Result<()> {
+        self.purge_workspaces(before.micros, collected).await?;
+        for workspace in self.live_workspaces()? {
+            workspace.drop_unneeded_rows(&mut collected.versions).await?;
         }
-        let named = self.marked(before, &[]).await?;
-        for slice in self.unnamed(&named, before)?.chunks(SLICE) {
+        let named = self.referenced_contents(before, &[]).await?;
+        for slice in self.unreferenced_pieces(&named, before)?.chunks(SLICE) {
             let (pieces, bytes) = self.sweep_rows(slice.to_vec(), before.millis).await?;
             collected.pieces += pieces;
             collected.database_bytes += bytes;
@@ -147,43 +147,55 @@ impl Depot {
     }
 
     /// Removes the blobs without a row, and the unfinished files among the blobs.
-    async fn sweep_files(&self, before: Before, collected: &mut Collected) -> Result<()> {
+    async fn sweep_files(&self, before: GarbageCutoff, collected: &mut CollectReport) -> Result<()> {
         self.sweep_blobs(before.millis, &mut collected.blob_bytes).await?;
-        collected.leftovers += self.remove_leftovers(before.millis)?;
+        collected.leftovers += self.remove_unfinished_files(before.millis)?;
         Ok(())
     }
 
     /// Returns the counts of things that a collection would remove.
-    async fn collectable(&self, before: Before) -> Result<Collected> {
-        let look = |session: Session<'_>| Ok((doomed(session, before.micros)?, session.leftovers(before.micros)?));
+    async fn count_garbage(&self, before: GarbageCutoff) -> Result<CollectReport> {
+        let look = |session: MetadataSession<'_>| {
+            Ok((
+                removable_workspaces(session, before.micros)?,
+                session.hidden_workspaces(before.micros)?,
+            ))
+        };
         let (deleted, hidden) = self.shared.database.read(look)?;
         let gone: Vec<_> = deleted.into_iter().map(|id| (id, true)).chain(hidden).collect();
         let numbers: Vec<_> = gone.iter().map(|(id, _)| *id).collect();
-        let named = self.marked(before, &numbers).await?;
-        let unnamed = self.unnamed(&named, before)?;
+        let named = self.referenced_contents(before, &numbers).await?;
+        let unnamed = self.unreferenced_pieces(&named, before)?;
         let sum = |is_blob: bool| -> u64 {
             let pieces = unnamed.iter().filter(|(_, piece)| piece.is_blob == is_blob);
             pieces.map(|(_, piece)| piece.stored).sum()
         };
-        let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
-        Ok(Collected {
-            versions: self.unheld_versions().await?,
+        let orphans: u64 = self
+            .orphan_blobs(before.millis)
+            .await?
+            .iter()
+            .map(|(_, size)| size)
+            .sum();
+        Ok(CollectReport {
+            versions: self.count_unneeded_versions().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
-            leftovers: self.leftovers(before.millis)?.len() as u64,
-            ..counted(&gone)
+            leftovers: self.unfinished_files(before.millis)?.len() as u64,
+            ..count_workspaces(&gone)
         })
     }
 
     /// Counts the old versions that only a deleted snapshot or branch needed.
-    async fn unheld_versions(&self) -> Result<u64> {
+    async fn count_unneeded_versions(&self) -> Result<u64> {
         let mut count = 0;
-        for workspace in self.handles()? {
+        for workspace in self.live_workspaces()? {
             // In a workspace with a limit, retention runs first and counts these versions.
-            if workspace.keep().await?.is_everything() {
+            if workspace.keep().await?.keeps_everything() {
                 let number = workspace.number;
-                let look = |session: Session<'_>| droppable(session, number, session.oldest(number)?.seq);
+                let look = |session: MetadataSession<'_>| {
+                    count_droppable_rows(session, number, session.journal_start(number)?.seq)
+                };
                 count += self.shared.database.read(look)?;
             }
         }
@@ -192,20 +204,20 @@ impl Depot {
 
     /// Removes the workspaces deleted before `before`. They are hidden at once in one transaction, and their rows are
     /// then removed a slice at a time.
-    async fn purge(&self, before: i64, collected: &mut Collected) -> Result<()> {
+    async fn purge_workspaces(&self, before: i64, collected: &mut CollectReport) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
-        let hide = move |session: Session<'_>| {
-            for id in doomed(session, before)? {
+        let hide = move |session: MetadataSession<'_>| {
+            for id in removable_workspaces(session, before)? {
                 // A hidden workspace must not keep its name from being used again.
                 session.set_name(id, None)?;
-                session.hide(id, true, now)?;
+                session.hide_workspace(id, true, now)?;
             }
-            session.leftovers(before)
+            session.hidden_workspaces(before)
         };
         let hidden = self.shared.writer.write(Durability::Full, hide).await?;
         for gone in hidden {
             self.remove_hidden(gone.0).await?;
-            *collected += counted(&[gone]);
+            *collected += count_workspaces(&[gone]);
         }
         Ok(())
     }
@@ -214,8 +226,8 @@ impl Depot {
     pub(crate) async fn remove_hidden(&self, id: i64) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
         // Another collection may have removed the workspace meanwhile; then its number must not be hidden again.
-        let claim = move |session: Session<'_>| match session.workspace(id)? {
-            Some(_) => session.hide(id, true, now).map(|()| true),
+        let claim = move |session: MetadataSession<'_>| match session.workspace(id)? {
+            Some(_) => session.hide_workspace(id, true, now).map(|()| true),
             None => Ok(false),
         };
         if !self.shared.writer.write(Durability::Relaxed, claim).await? {
@@ -223,30 +235,30 @@ impl Depot {
         }
         // Relaxed: after a power failure, the workspace is still hidden, and the next collection removes its rows
         // again.
-        let slice = move |session: Session<'_>| session.remove_slice(id, ROWS);
+        let slice = move |session: MetadataSession<'_>| session.remove_workspace_slice(id, ROWS);
         while self.shared.writer.write(Durability::Relaxed, slice).await? {}
-        let rest = move |session: Session<'_>| session.remove_workspace(id);
+        let rest = move |session: MetadataSession<'_>| session.remove_workspace(id);
         self.shared.writer.write(Durability::Full, rest).await
     }
 
     /// Returns all addresses with a reference: from an entry at any point, from a log, or from a list of parts that is
     /// itself referred to or too young to be swept. Entries of the workspaces `without` do not count.
-    async fn marked(&self, before: Before, without: &[i64]) -> Result<HashSet<Address>> {
+    async fn referenced_contents(&self, before: GarbageCutoff, without: &[i64]) -> Result<HashSet<PieceAddress>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
         // The logs are read before the entries: a record that moves from a log into the journal meanwhile is then found
         // in one of them.
         let mut named: HashSet<_> = match &self.shared.home {
-            Some(home) => named_by_logs(home)?.into_iter().collect(),
+            Some(home) => addresses_in_logs(home)?.into_iter().collect(),
             None => HashSet::new(),
         };
-        named.extend(database.read(|session| session.named_addresses(without))?);
-        for list in database.read(|session| session.lists())? {
+        named.extend(database.read(|session| session.referenced_addresses(without))?);
+        for list in database.read(|session| session.part_lists())? {
             let piece = database.read(|session| session.content_piece(list))?;
             let is_young = piece.is_some_and(|piece| piece.touched >= before.millis);
             if !named.contains(&list) && !is_young {
                 continue;
             }
-            match content.parts(database, list).await {
+            match content.list_parts(database, list).await {
                 Ok(parts) => named.extend(parts),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     return Err(
@@ -260,11 +272,18 @@ impl Depot {
     }
 
     /// Returns the old pieces of content that are not in `named`.
-    fn unnamed(&self, named: &HashSet<Address>, before: Before) -> Result<Vec<(Address, PieceRow)>> {
+    fn unreferenced_pieces(
+        &self,
+        named: &HashSet<PieceAddress>,
+        before: GarbageCutoff,
+    ) -> Result<Vec<(PieceAddress, PieceRow)>> {
         let mut unnamed = Vec::new();
         let mut after = None;
         loop {
-            let addresses = self.shared.database.read(|session| session.addresses(after, SLICE))?;
+            let addresses = self
+                .shared
+                .database
+                .read(|session| session.addresses_after(after, SLICE))?;
             let Some(last) = addresses.last() else {
                 return Ok(unnamed);
             };
@@ -279,13 +298,13 @@ impl Depot {
 
     /// Removes the rows of pieces that are still old; returns their number and the bytes of them that the database
     /// held.
-    async fn sweep_rows(&self, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
-        let sweep = move |session: Session<'_>| {
+    async fn sweep_rows(&self, unnamed: Vec<(PieceAddress, PieceRow)>, before: i64) -> Result<(u64, u64)> {
+        let sweep = move |session: MetadataSession<'_>| {
             // A collected secret must not stay readable in a free page. Switched on only here, since it makes every
             // removal slower.
-            session.overwrite_removed(true)?;
-            let removed = remove(session, unnamed, before);
-            session.overwrite_removed(false)?;
+            session.set_overwrite_removed(true)?;
+            let removed = remove_rows(session, unnamed, before);
+            session.set_overwrite_removed(false)?;
             removed
         };
         self.shared.writer.write(Durability::Full, sweep).await
@@ -293,9 +312,9 @@ impl Depot {
 
     /// Removes the blobs without a row, those of refused or interrupted writes included.
     async fn sweep_blobs(&self, before: i64, bytes: &mut u64) -> Result<()> {
-        for slice in self.orphans(before).await?.chunks(SLICE) {
+        for slice in self.orphan_blobs(before).await?.chunks(SLICE) {
             let (slice, shared) = (slice.to_vec(), self.shared.clone());
-            let sweep = move |session: Session<'_>| {
+            let sweep = move |session: MetadataSession<'_>| {
                 let mut bytes = 0;
                 for (address, _) in slice {
                     // Checked again inside the transaction: a change may have recorded the blob since it was listed.
@@ -311,9 +330,9 @@ impl Depot {
     }
 
     /// Returns the blobs written before `before` that have no row, each with its size.
-    pub(crate) async fn orphans(&self, before: i64) -> Result<Vec<(Address, u64)>> {
+    pub(crate) async fn orphan_blobs(&self, before: i64) -> Result<Vec<(PieceAddress, u64)>> {
         let mut old = self.shared.content.old_blobs(before).await?;
-        let is_named = |address: &Address| {
+        let is_named = |address: &PieceAddress| {
             let touched = self.shared.database.read(|session| session.content_touched(*address));
             // A blob whose row cannot be looked up is kept.
             touched.map_or(true, |touched| touched.is_some())
@@ -324,16 +343,20 @@ impl Depot {
 }
 
 /// Counts workspaces to remove; the flag of each tells whether it was deleted, or else left by an import.
-fn counted(gone: &[(i64, bool)]) -> Collected {
+fn count_workspaces(gone: &[(i64, bool)]) -> CollectReport {
     let workspaces = gone.iter().filter(|(_, was_deleted)| *was_deleted).count() as u64;
-    Collected {
+    CollectReport {
         workspaces,
         imports: gone.len() as u64 - workspaces,
-        ..Collected::default()
+        ..CollectReport::default()
     }
 }
 
-fn remove(session: Session<'_>, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
+fn remove_rows(
+    session: MetadataSession<'_>,
+    unnamed: Vec<(PieceAddress, PieceRow)>,
+    before: i64,
+) -> Result<(u64, u64)> {
     let (mut pieces, mut bytes) = (0, 0);
     for (address, piece) in unnamed {
         if session.remove_content(address, before)? {
@@ -345,7 +368,7 @@ fn remove(session: Session<'_>, unnamed: Vec<(Address, PieceRow)>, before: i64) 
 }
 
 /// Returns the workspaces that were deleted before `before` and whose branches are all removed as well.
-fn doomed(session: Session<'_>, before: i64) -> Result<Vec<i64>> {
+fn removable_workspaces(session: MetadataSession<'_>, before: i64) -> Result<Vec<i64>> {
     let mut rows = session.workspaces()?;
     // A branch has a larger number than its parent, so branches come first, and a whole line of deleted ones can be
     // removed.

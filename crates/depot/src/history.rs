@@ -6,6 +6,7 @@
 
 mod branch;
 mod contract;
+mod conversions;
 mod diff;
 mod journal;
 mod merge;
@@ -13,15 +14,14 @@ mod point;
 mod put;
 mod restore;
 mod snapshot;
-mod types;
 mod undo;
 mod versions;
 
-pub(crate) use branch::shown;
-pub(crate) use diff::captured_later;
+pub(crate) use branch::branch_of_info;
+pub(crate) use conversions::image_of;
+pub(crate) use diff::find_later_capture;
 pub(crate) use journal::images_of;
-pub(crate) use point::{check_kept, has_met_all, is_complete, lineage};
-pub(crate) use put::changed;
-pub(crate) use restore::{described, finish};
+pub(crate) use point::{check_kept, has_captured_all, is_complete, lineage_of};
+pub(crate) use put::changed_by_others;
+pub(crate) use restore::{finish_change, with_description};
 pub(crate) use snapshot::check_label;
-pub(crate) use types::image_of;

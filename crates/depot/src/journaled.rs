@@ -24,32 +24,32 @@
 //! into the journal, `history_operations` holds undo, redo, restore and put, and `scan` compares all files.
 
 mod apply;
-mod bring;
-mod checkout;
+mod branch_checkout;
 mod codec;
-mod contract;
-mod damage;
-mod gate;
+mod compare;
+mod conditional_write;
+mod consistent_read;
+mod damaged_logs;
+mod history_contract;
+mod history_operations;
+mod index;
 mod ingest;
-mod known;
-mod lazy;
-mod left;
-mod lend;
+mod lazy_depot;
+mod lock_file;
 mod log;
+mod log_references;
 mod logs;
-mod look;
-mod named;
-mod operate;
-mod quick;
-mod raw;
+mod materialize;
+mod observed;
+mod outside_changes;
+mod owner_bits;
+mod past_view;
+mod raw_names;
 mod record;
-mod settle;
+mod recovery;
+mod scan;
 mod spool;
-mod steady;
-mod touched;
-mod turn;
-mod view;
-mod walk;
+mod write_session;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -57,20 +57,20 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::lock::Mutex;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, Reach, ReadOptions,
-    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    AccessLimits, Batch, Clock, DirectoryHandle, Exclusions, Ids, ListOptions, ListPage, MutationOutcome,
+    OpenedStorage, ReadOptions, ReadResult, Result, RetentionLimits, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
-use self::gate::{Files, Gate, Reading};
-use self::steady::SteadyDirectory;
-use self::turn::State;
-pub(crate) use named::named_by_logs;
+use self::consistent_read::SteadyDirectory;
+use self::lock_file::{JournalFiles, JournalLockFile, ReadStability};
+use self::write_session::WriterState;
+pub(crate) use log_references::addresses_in_logs;
 
-use crate::places::Site;
 use crate::workspace::DepotWorkspace;
+use crate::workspace_places::Site;
 use garret_core::Durability;
 
-pub use self::lazy::LazyDepot;
+pub use self::lazy_depot::LazyDepot;
 
 /// Number of times that a disturbed reader repeats its read before it makes writers wait.
 const READS: usize = 3;
@@ -80,12 +80,12 @@ pub struct Journaled {
     files: Arc<dyn Storage>,
     site: Site,
     depot: Arc<LazyDepot>,
-    gate: Arc<Gate>,
-    state: Mutex<State>,
+    gate: Arc<JournalLockFile>,
+    state: Mutex<WriterState>,
     /// The workspace in the depot, once it exists.
     room: OnceLock<DepotWorkspace>,
     /// The retention of the history, until it is passed on to the depot.
-    keep: std::sync::Mutex<Option<Keep>>,
+    keep: std::sync::Mutex<Option<RetentionLimits>>,
     /// The id that the workspace gets when it is created.
     future_id: String,
     durability: Durability,
@@ -96,7 +96,7 @@ pub struct Journaled {
     /// Paths that a scan of all files leaves out, because they are kept out of history.
     exclusions: Exclusions,
     /// Whether the files are remote, and how many requests may run at once.
-    reach: Reach,
+    reach: AccessLimits,
 }
 
 impl fmt::Debug for Journaled {
@@ -109,32 +109,32 @@ impl fmt::Debug for Journaled {
 impl Journaled {
     /// Opens the layer over `opened`. The workspace in the depot is created by the first change, not by this call. If a
     /// crash left an intent open there, it is recovered first.
-    pub async fn open(opened: Opened, depot: Arc<LazyDepot>, durability: Durability) -> Result<Arc<Self>> {
+    pub async fn open(opened: OpenedStorage, depot: Arc<LazyDepot>, durability: Durability) -> Result<Arc<Self>> {
         Self::open_excluding(opened, depot, durability, Exclusions::default()).await
     }
 
     /// Opens the layer over `opened` and keeps the paths that `exclusions` cover out of history: they are in no
     /// snapshot, and no undo touches them.
     pub async fn open_excluding(
-        opened: Opened,
+        opened: OpenedStorage,
         depot: Arc<LazyDepot>,
         durability: Durability,
         exclusions: Exclusions,
     ) -> Result<Arc<Self>> {
         let site = Site {
             kind: opened.storage.info().kind,
-            place: opened.place,
+            place: opened.location_id,
         };
         let context = depot.context().clone();
-        let files = depot.home().and_then(|home| Files::of(home, &site));
-        let future_id = context.ids.next();
-        let owner = blake3::hash(context.ids.next().as_bytes());
+        let files = depot.home().and_then(|home| JournalFiles::for_site(home, &site));
+        let future_id = context.ids.next_id();
+        let owner = blake3::hash(context.ids.next_id().as_bytes());
         let journaled = Self {
             files: opened.storage,
             site,
             depot,
-            gate: Arc::new(Gate::new(files)),
-            state: Mutex::new(State::default()),
+            gate: Arc::new(JournalLockFile::new(files)),
+            state: Mutex::new(WriterState::default()),
             room: OnceLock::new(),
             keep: std::sync::Mutex::default(),
             future_id,
@@ -143,20 +143,20 @@ impl Journaled {
             ids: context.ids,
             owner: u64::from_le_bytes(owner.as_bytes()[..8].try_into().expect("a hash is longer")) | 1,
             exclusions,
-            reach: opened.reach,
+            reach: opened.access_limits,
         };
         // A crash may have left an open intent, which must be recovered before the first read.
-        let is_left = journaled.gate.files().is_some_and(log::is_there);
-        if is_left && journaled.known_room().await?.is_some() {
-            journaled.turn().await?;
+        let is_left = journaled.gate.files().is_some_and(log::has_records);
+        if is_left && journaled.existing_workspace().await?.is_some() {
+            journaled.begin_write_session().await?;
         }
         Ok(Arc::new(journaled))
     }
 
     /// Returns the workspace in the depot; `None` before the first change.
-    async fn known_room(&self) -> Result<Option<&DepotWorkspace>> {
+    async fn existing_workspace(&self) -> Result<Option<&DepotWorkspace>> {
         if let (None, Some(place)) = (self.room.get(), &self.site.place)
-            && let Some(depot) = self.depot.existing().await?
+            && let Some(depot) = self.depot.get_existing().await?
             && let Some(room) = depot.workspace_at(&self.site.kind, place).await?
         {
             let _ = self.room.set(room.with_durability(self.durability));
@@ -165,10 +165,12 @@ impl Journaled {
     }
 
     /// Returns the workspace in the depot, and creates it if it is missing.
-    async fn room(&self) -> Result<&DepotWorkspace> {
+    async fn ensure_workspace(&self) -> Result<&DepotWorkspace> {
         if self.room.get().is_none() {
             let depot = self.depot.get().await?;
-            let room = depot.journal_of(self.site.clone(), self.future_id.clone()).await?;
+            let room = depot
+                .workspace_at_site(self.site.clone(), self.future_id.clone())
+                .await?;
             let _ = self.room.set(room.with_durability(self.durability));
         }
         let room = self.room.get().expect("it was set above");
@@ -181,8 +183,8 @@ impl Journaled {
 
     /// Returns how many files are compared or fetched at once: one on a local storage, several on a remote one, because
     /// each is a request.
-    fn at_once(&self) -> usize {
-        if self.reach.is_far {
+    fn request_concurrency(&self) -> usize {
+        if self.reach.is_remote {
             self.reach.search_concurrency.max(1)
         } else {
             1
@@ -190,36 +192,36 @@ impl Journaled {
     }
 
     /// Runs `read` so that it never sees half of a change.
-    async fn steady<T, R>(&self, read: impl Fn() -> R) -> Result<T>
+    async fn read_consistently<T, R>(&self, read: impl Fn() -> R) -> Result<T>
     where
         R: Future<Output = Result<T>>,
     {
         for _ in 0..READS {
             // On a remote storage a repeated read costs more than reading the counter beforehand.
-            let before = if self.reach.is_far {
-                self.gate.now()
+            let before = if self.reach.is_remote {
+                self.gate.current_count()
             } else {
-                self.gate.met()
+                self.gate.last_seen_count()
             };
             let found = read().await;
-            match self.gate.check(before) {
-                Reading::Steady => return found,
-                Reading::Disturbed => {}
-                Reading::UnderWay => self.calm().await?,
+            match self.gate.check_read(before) {
+                ReadStability::Steady => return found,
+                ReadStability::Disturbed => {}
+                ReadStability::UnderWay => self.wait_for_writers().await?,
             }
         }
         // Readers that keep being disturbed would never finish; the shared lock keeps writers out for one read.
-        let _held = self.gate.wait().await?;
+        let _held = self.gate.wait_for_writer().await?;
         read().await
     }
 
     /// Waits until no change of several paths is in progress. A change whose process is dead is recovered.
-    async fn calm(&self) -> Result<()> {
+    async fn wait_for_writers(&self) -> Result<()> {
         // The first wait is for writers of this handle, the second for those of other handles and processes.
         drop(self.state.lock().await);
-        drop(self.gate.wait().await?);
-        if self.gate.now() % 2 == 1 {
-            self.turn().await?;
+        drop(self.gate.wait_for_writer().await?);
+        if self.gate.current_count() % 2 == 1 {
+            self.begin_write_session().await?;
         }
         Ok(())
     }
@@ -233,31 +235,31 @@ impl Storage for Journaled {
     }
 
     async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.steady(|| self.files.resolve(path)).await
+        self.read_consistently(|| self.files.resolve(path)).await
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.steady(|| self.files.stat(path, options)).await
+        self.read_consistently(|| self.files.stat(path, options)).await
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.steady(|| self.files.read(path, options.clone())).await
+        self.read_consistently(|| self.files.read(path, options.clone())).await
     }
 
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.steady(|| self.files.list(path, options.clone())).await
+        self.read_consistently(|| self.files.list(path, options.clone())).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         if batch.mutations.is_empty() {
             return self.files.apply(batch).await;
         }
-        self.turn().await?.apply(batch).await
+        self.begin_write_session().await?.apply(batch).await
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.gate.pass();
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
+        self.gate.block_while_changing();
         let opened = self.files.open_directory(path)?;
-        Ok(opened.map(|inner| Box::new(SteadyDirectory::new(inner, self.gate.clone())) as Box<dyn Directory>))
+        Ok(opened.map(|inner| Box::new(SteadyDirectory::new(inner, self.gate.clone())) as Box<dyn DirectoryHandle>))
     }
 }

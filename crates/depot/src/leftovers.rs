@@ -18,16 +18,16 @@ use crate::error;
 
 impl Depot {
     /// Returns the unfinished files among the blobs that are older than `before`, in milliseconds.
-    pub(crate) fn leftovers(&self, before: i64) -> Result<Vec<PathBuf>> {
+    pub(crate) fn unfinished_files(&self, before: i64) -> Result<Vec<PathBuf>> {
         let Some(home) = &self.shared.home else {
             return Ok(Vec::new());
         };
-        unfinished(&home.join("blobs"), before).map_err(|error| error::home(&error))
+        find_unfinished(&home.join("blobs"), before).map_err(|error| error::home_not_usable(&error))
     }
 
     /// Removes the unfinished files older than `before`; returns their number.
-    pub(crate) fn remove_leftovers(&self, before: i64) -> Result<u64> {
-        let files = self.leftovers(before)?;
+    pub(crate) fn remove_unfinished_files(&self, before: i64) -> Result<u64> {
+        let files = self.unfinished_files(before)?;
         // A file that cannot be removed was finished or removed by another process meanwhile.
         let removed = files.iter().filter(|file| std::fs::remove_file(file).is_ok());
         Ok(removed.count() as u64)
@@ -41,7 +41,7 @@ impl Depot {
     }
 }
 
-fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
+fn find_unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(blobs)? {
         let folder = folder?;
@@ -56,7 +56,7 @@ fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
             // A file that no longer exists was finished meanwhile.
             let Ok(metadata) = file.metadata() else { continue };
             let is_blob = file.file_name().to_str().is_some_and(is_blob_name);
-            if metadata.is_file() && !is_blob && millis(&metadata) < before {
+            if metadata.is_file() && !is_blob && modified_millis(&metadata) < before {
                 found.push(file.path());
             }
         }
@@ -71,7 +71,7 @@ fn is_blob_name(name: &str) -> bool {
 }
 
 /// Returns the time of a file's last modification, in milliseconds since 1970.
-pub(crate) fn millis(metadata: &Metadata) -> i64 {
+pub(crate) fn modified_millis(metadata: &Metadata) -> i64 {
     let time = metadata.modified().ok();
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -1,9 +1,9 @@
 //! The metadata of the depot, which is everything but large content: workspaces, changes, entries, snapshots, small
 //! content.
 //!
-//! Its only interface is [`Session`]: the queries and updates of one transaction, in the terms of the depot. No SQL
+//! Its only interface is [`MetadataSession`]: the queries and updates of one transaction, in the terms of the depot. No SQL
 //! stands outside this module. The database is SQLite; another database would need another set of these methods. A
-//! session for reading comes from [`Database::read`] and sees one unchanging state; the session for writing belongs to
+//! session for reading comes from [`MetadataDatabase::read`] and sees one unchanging state; the session for writing belongs to
 //! the writer.
 
 mod change_id;
@@ -12,15 +12,15 @@ mod checkpoint;
 mod connection;
 mod contents;
 mod entries;
-mod group;
-mod listed;
+mod group_cache;
+mod listed_paths;
 mod merges;
-mod patience;
+mod outside_files;
 mod repair;
 mod retention;
+mod retry;
 mod rollback;
 mod schema;
-mod seen;
 mod snapshots;
 mod workspaces;
 
@@ -28,34 +28,34 @@ use garret_core::{Result, Timestamp};
 use rusqlite::{Connection, Params, Row};
 
 use crate::error;
-use group::Group;
+use group_cache::GroupCache;
 
-pub(crate) use change_id::telling;
-pub(crate) use changes::{ChangeRow, Standing};
-pub(crate) use connection::{Database, WriteConnection, Writing};
+pub(crate) use change_id::encode_change_id;
+pub(crate) use changes::{ChangeRow, UndoCandidates};
+pub(crate) use connection::{MetadataDatabase, WriteConnection, WriteTransaction};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
-pub(crate) use entries::{EntryRow, Held, Nearest, Node};
-pub(crate) use listed::Listed;
+pub(crate) use entries::{EntryNode, EntryRow, LevelEntry, NearestEntry};
+pub(crate) use listed_paths::ListedPaths;
 pub(crate) use merges::MoveRow;
-pub(crate) use patience::patiently;
-pub(crate) use retention::{EndedRow, Oldest};
-pub(crate) use schema::Expected;
+pub(crate) use retention::{EndedRow, JournalStart};
+pub(crate) use retry::retry_while_busy;
+pub(crate) use schema::ExpectedDatabase;
 pub(crate) use snapshots::SnapshotRow;
-pub(crate) use workspaces::{Level, WorkspaceRow, check_older};
+pub(crate) use workspaces::{LineageLevel, WorkspaceRow, check_older};
 
 /// The point after every change: an entry that is valid there is part of the newest state.
 pub(crate) const HEAD: i64 = i64::MAX - 1;
 
 /// One transaction's access to the metadata.
 #[derive(Clone, Copy)]
-pub(crate) struct Session<'c> {
+pub(crate) struct MetadataSession<'c> {
     connection: &'c Connection,
     /// The state that changes of one transaction share; `None` in a session for reading.
-    group: Option<&'c Group>,
+    group: Option<&'c GroupCache>,
 }
 
-impl<'c> Session<'c> {
-    fn reading(connection: &'c Connection) -> Self {
+impl<'c> MetadataSession<'c> {
+    fn for_reading(connection: &'c Connection) -> Self {
         Self {
             connection,
             group: None,
@@ -63,20 +63,20 @@ impl<'c> Session<'c> {
     }
 
     /// Runs the integrity check of the database; returns its complaints, none if the file is sound.
-    pub(crate) fn integrity(self) -> Result<Vec<String>> {
-        let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
+    pub(crate) fn integrity_problems(self) -> Result<Vec<String>> {
+        let lines = self.query_all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
 
     /// Runs `work` under a savepoint. If it fails, its writes are rolled back, and the transaction continues.
-    pub(crate) fn attempt<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn with_savepoint<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.execute("SAVEPOINT attempt", [])?;
         let done = work();
         if let Err(failed) = &done {
             // The remembered head may be that of a change which is rolled back here.
             self.forget_group();
             let taken_back = self.execute("ROLLBACK TO attempt", []);
-            taken_back.map_err(|error| error::not_taken_back(Some(failed), error))?;
+            taken_back.map_err(|error| error::rollback_failed(Some(failed), error))?;
         }
         self.execute("RELEASE attempt", [])?;
         done
@@ -85,7 +85,7 @@ impl<'c> Session<'c> {
     /// Forgets the remembered state of the workspace that was changed last.
     fn forget_group(self) {
         if let Some(group) = self.group {
-            group.forget();
+            group.clear();
         }
     }
 
@@ -96,21 +96,26 @@ impl<'c> Session<'c> {
     }
 
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
-        statement.execute(params).map_err(error::database)
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::from_database)?;
+        statement.execute(params).map_err(error::from_database)
     }
 
-    fn first<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Option<T>> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
-        let mut rows = statement.query(params).map_err(error::database)?;
-        let row = rows.next().map_err(error::database)?;
-        row.map(map).transpose().map_err(error::database)
+    fn query_first<T>(
+        self,
+        sql: &str,
+        params: impl Params,
+        map: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::from_database)?;
+        let mut rows = statement.query(params).map_err(error::from_database)?;
+        let row = rows.next().map_err(error::from_database)?;
+        row.map(map).transpose().map_err(error::from_database)
     }
 
-    fn all<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
-        let rows = statement.query_map(params, map).map_err(error::database)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(error::database)
+    fn query_all<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::from_database)?;
+        let rows = statement.query_map(params, map).map_err(error::from_database)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(error::from_database)
     }
 }
 
@@ -132,32 +137,33 @@ mod tests {
 
     #[test]
     fn an_attempt_that_is_taken_back_leaves_nothing_to_the_next_change() {
-        let (_database, connection) = Database::in_memory().unwrap();
-        connection.with(|writing| {
+        let (_database, connection) = MetadataDatabase::in_memory().unwrap();
+        connection.with_connection(|writing| {
             writing.begin().unwrap();
             let session = writing.session();
-            let levels = vec![Level { workspace: 7, at: HEAD }];
-            let refused = session.attempt(|| {
+            let levels = vec![LineageLevel { workspace: 7, at: HEAD }];
+            let refused = session.with_savepoint(|| {
                 session.remember_head(7, 3, levels.clone());
                 Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
             });
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
-            assert_eq!(session.head(7).unwrap(), None, "there is no such workspace");
-            let kept = session.attempt(|| {
+            assert_eq!(session.head_and_levels(7).unwrap(), None, "there is no such workspace");
+            let kept = session.with_savepoint(|| {
                 session.remember_head(7, 3, levels.clone());
                 Ok(())
             });
             assert!(kept.is_ok());
-            assert_eq!(session.head(7).unwrap(), Some((3, levels)));
-            writing.take_back().unwrap();
+            assert_eq!(session.head_and_levels(7).unwrap(), Some((3, levels)));
+            writing.roll_back().unwrap();
         });
     }
 
     #[test]
     fn what_a_failing_disk_ends_is_told_as_what_it_met() {
         let home = tempfile::tempdir().unwrap();
-        let (database, connection) = Database::open(&home.path().join("database"), Expected::Either).unwrap();
-        let look = |session: Session<'_>| {
+        let (database, connection) =
+            MetadataDatabase::open(&home.path().join("database"), ExpectedDatabase::DepotOrNothing).unwrap();
+        let look = |session: MetadataSession<'_>| {
             session.end_as_a_failing_disk_does();
             Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
@@ -166,10 +172,10 @@ mod tests {
             database.read(|session| session.workspaces()).unwrap().is_empty(),
             "others go on"
         );
-        connection.with(|writing| {
+        connection.with_connection(|writing| {
             writing.begin().unwrap();
             let session = writing.session();
-            let failed = session.attempt(|| look(session));
+            let failed = session.with_savepoint(|| look(session));
             assert_eq!(failed.unwrap_err().message(), "the disk fails");
         });
     }

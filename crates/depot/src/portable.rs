@@ -20,15 +20,15 @@
 //! import reads the file twice: once to verify every byte, and then to store it in a hidden workspace, which is shown
 //! when it is complete. So a file that is truncated, damaged, or of a newer version leaves nothing behind.
 
-mod contents;
+mod content_check;
 mod export;
-mod file;
 mod import;
+mod portable_file;
 mod records;
 
-pub use export::{Exported, Extent};
-pub use file::Manifest;
-pub use import::Imported;
+pub use export::{ExportExtent, ExportReport};
+pub use import::ImportReport;
+pub use portable_file::Manifest;
 
 use serde::Serialize;
 
@@ -44,4 +44,4 @@ pub struct Progress {
 }
 
 /// A callback that receives the progress of a long operation.
-pub type Watch<'w> = &'w mut (dyn FnMut(Progress) + Send);
+pub type ProgressWatcher<'w> = &'w mut (dyn FnMut(Progress) + Send);

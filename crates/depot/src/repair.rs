@@ -8,12 +8,14 @@
 use garret_core::{ChangeKind, Durability, EntryKind, Ids, Result};
 use serde::Serialize;
 
-use crate::check::{Problem, has_sound_lineage};
-use crate::content::{Address, ContentStore};
+use crate::check::{CheckProblem, has_sound_lineage};
+use crate::content::{ContentStore, PieceAddress};
 use crate::depot::{Depot, NewWorkspace};
-use crate::error::{is_failure, is_unreadable};
-use crate::metadata::{ChangeRow, HEAD, Held, Level, Listed, Node, Session, StoredPiece, WorkspaceRow};
-use crate::tree::Tree;
+use crate::error::{is_content_unreadable, is_disk_failure};
+use crate::metadata::{
+    ChangeRow, EntryNode, HEAD, LevelEntry, LineageLevel, ListedPaths, MetadataSession, StoredPiece, WorkspaceRow,
+};
+use crate::tree::DepotTree;
 
 /// The age from which on an unfinished file among the blobs counts as abandoned.
 const UNFINISHED_MS: i64 = 3_600_000;
@@ -21,21 +23,21 @@ const PAGE: usize = 1_000;
 
 /// The result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Repaired {
+pub struct RepairReport {
     /// The faults that were repaired.
-    pub repaired: Vec<Problem>,
+    pub repaired: Vec<CheckProblem>,
     /// The faults that remain: the original data cannot be derived.
-    pub remaining: Vec<Problem>,
+    pub remaining: Vec<CheckProblem>,
 }
 
 impl Depot {
     /// Corrects all data that can be derived, then checks the whole depot again. Safe while others work.
-    pub async fn repair(&self) -> Result<Repaired> {
+    pub async fn repair(&self) -> Result<RepairReport> {
         // The order matters: a query trusts the indexes, and the later steps trust the rows that the earlier ones
         // corrected.
         let mut repaired: Vec<_> = self.repair_indexes().await?.into_iter().collect();
         let ids = self.shared.ids.clone();
-        let rows = move |session: Session<'_>| repair_rows(session, &*ids);
+        let rows = move |session: MetadataSession<'_>| repair_rows(session, &*ids);
         repaired.extend(self.shared.writer.write(Durability::Full, rows).await?);
         repaired.extend(self.repair_contents().await?);
         for row in self.shared.database.read(|session| session.workspaces())? {
@@ -50,73 +52,73 @@ impl Depot {
         repaired.extend(self.repair_unsynced().await?);
         repaired.extend(self.remove_damaged_logs().await?);
         let before = self.shared.clock.now().as_millisecond() - UNFINISHED_MS;
-        match self.remove_leftovers(before)? {
+        match self.remove_unfinished_files(before)? {
             0 => {}
-            count => repaired.push(Problem::general(format!(
+            count => repaired.push(CheckProblem::of_depot(format!(
                 "removed {count} unfinished files among the blobs"
             ))),
         }
-        Ok(Repaired {
+        Ok(RepairReport {
             repaired,
             remaining: self.check().await?,
         })
     }
 
     /// Rebuilds the indexes of the database if its integrity check complains about them.
-    async fn repair_indexes(&self) -> Result<Option<Problem>> {
-        let look = || self.shared.database.read(|session| session.integrity());
+    async fn repair_indexes(&self) -> Result<Option<CheckProblem>> {
+        let look = || self.shared.database.read(|session| session.integrity_problems());
         let before = look()?;
         if !before.iter().any(|line| line.contains("index")) {
             return Ok(None);
         }
-        let reindex = |session: Session<'_>| session.attempt(|| session.reindex());
+        let reindex = |session: MetadataSession<'_>| session.with_savepoint(|| session.rebuild_indexes());
         match self.shared.writer.write(Durability::Full, reindex).await {
             // The database has other damage, too, which the check reports.
-            Err(error) if !is_failure(&error) => return Ok(None),
+            Err(error) if !is_disk_failure(&error) => return Ok(None),
             done => done?,
         }
         let is_better = look()?.len() < before.len();
-        Ok(is_better.then(|| Problem::general("the indexes of the database were rebuilt")))
+        Ok(is_better.then(|| CheckProblem::of_depot("the indexes of the database were rebuilt")))
     }
 
     /// Corrects the rows of pieces from their bytes, and adds rows for blobs that entries refer to and that have none.
-    async fn repair_contents(&self) -> Result<Vec<Problem>> {
+    async fn repair_contents(&self) -> Result<Vec<CheckProblem>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let mut repaired = Vec::new();
         for address in database.read(|session| session.unknown_contents())? {
             repaired.extend(self.recover_row(address).await?);
         }
-        for list in database.read(|session| session.lists())? {
-            for part in content.parts(database, list).await.unwrap_or_default() {
+        for list in database.read(|session| session.part_lists())? {
+            for part in content.list_parts(database, list).await.unwrap_or_default() {
                 repaired.extend(self.recover_row(part).await?);
             }
         }
         let mut after = None;
         loop {
-            let addresses = database.read(|session| session.addresses(after, PAGE))?;
+            let addresses = database.read(|session| session.addresses_after(after, PAGE))?;
             let Some(last) = addresses.last() else { break };
             after = Some(*last);
             for address in addresses {
                 repaired.extend(self.correct_row(address).await?);
             }
         }
-        for (address, size) in database.read(|session| session.missized())? {
+        for (address, size) in database.read(|session| session.contents_with_wrong_size())? {
             repaired.extend(self.correct_sizes(address, size).await?);
         }
         Ok(repaired)
     }
 
     /// Adds the row of a blob, and if it is a list, the rows of its parts.
-    async fn recover_row(&self, address: Address) -> Result<Vec<Problem>> {
+    async fn recover_row(&self, address: PieceAddress) -> Result<Vec<CheckProblem>> {
         let mut repaired = Vec::new();
         let mut wanted = vec![address];
         while let Some(address) = wanted.pop() {
             let known = self.shared.database.read(|session| session.content_touched(address))?;
-            let (None, Some(found)) = (known, self.shared.content.found_blob(address).await?) else {
+            let (None, Some(found)) = (known, self.shared.content.inspect_blob(address).await?) else {
                 continue;
             };
             let now = self.shared.clock.now().as_millisecond();
-            let put = move |session: Session<'_>| {
+            let put = move |session: MetadataSession<'_>| {
                 let piece = StoredPiece {
                     is_list: found.is_list,
                     size: found.size,
@@ -126,19 +128,19 @@ impl Depot {
                 session.put_content(address, &piece, now)
             };
             self.shared.writer.write(Durability::Full, put).await?;
-            repaired.push(Problem::general(format!(
+            repaired.push(CheckProblem::of_depot(format!(
                 "the blob {} was added to the database again",
                 address.to_hex()
             )));
             if found.is_list {
-                wanted.extend(self.shared.content.parts(&self.shared.database, address).await?);
+                wanted.extend(self.shared.content.list_parts(&self.shared.database, address).await?);
             }
         }
         Ok(repaired)
     }
 
     /// Corrects the row of a piece if its bytes, in the database or in the blob store, differ from the row.
-    async fn correct_row(&self, address: Address) -> Result<Option<Problem>> {
+    async fn correct_row(&self, address: PieceAddress) -> Result<Option<CheckProblem>> {
         let (row, piece) = self
             .shared
             .database
@@ -146,43 +148,43 @@ impl Depot {
         let (Some(row), Some(piece)) = (row, piece) else {
             return Ok(None);
         };
-        let inline = row.data.and_then(|data| ContentStore::found_inline(data, address));
+        let inline = row.data.and_then(|data| ContentStore::inspect_inline(data, address));
         let (found, is_blob) = match inline {
             Some(found) => (Some(found), false),
-            None => (self.shared.content.found_blob(address).await?, true),
+            None => (self.shared.content.inspect_blob(address).await?, true),
         };
         let said = (piece.is_list, row.size, piece.stored, piece.is_blob);
         let Some(found) = found.filter(|found| (found.is_list, found.size, found.stored, is_blob) != said) else {
             return Ok(None);
         };
-        let correct = move |session: Session<'_>| {
+        let correct = move |session: MetadataSession<'_>| {
             session.correct_content(address, found.is_list, (found.size, found.stored), is_blob)
         };
         self.shared.writer.write(Durability::Full, correct).await?;
         let what = format!("the record of the content {} was corrected", address.to_hex());
-        Ok(Some(Problem::general(what)))
+        Ok(Some(CheckProblem::of_depot(what)))
     }
 
     /// Corrects the size in entries whose content has another size.
-    async fn correct_sizes(&self, address: Address, size: u64) -> Result<Option<Problem>> {
-        match self.shared.content.verify(&self.shared.database, address).await {
+    async fn correct_sizes(&self, address: PieceAddress, size: u64) -> Result<Option<CheckProblem>> {
+        match self.shared.content.verify_piece(&self.shared.database, address).await {
             Ok(None) => {}
             // The size of damaged content proves nothing about the entry.
             Ok(Some(_)) => return Ok(None),
-            Err(error) if is_unreadable(&error) => return Ok(None),
+            Err(error) if is_content_unreadable(&error) => return Ok(None),
             Err(error) => return Err(error),
         }
-        let correct = move |session: Session<'_>| session.correct_sizes(address, size);
+        let correct = move |session: MetadataSession<'_>| session.correct_sizes(address, size);
         let count = self.shared.writer.write(Durability::Full, correct).await?;
         let what = format!(
             "the size of {count} entries with the content {} was corrected",
             address.to_hex()
         );
-        Ok(Some(Problem::general(what)))
+        Ok(Some(CheckProblem::of_depot(what)))
     }
 
     /// Creates the missing directories of live entries.
-    async fn repair_tree(&self, row: WorkspaceRow) -> Result<Vec<Problem>> {
+    async fn repair_tree(&self, row: WorkspaceRow) -> Result<Vec<CheckProblem>> {
         let mut repaired = Vec::new();
         let mut after = Some((Vec::new(), -1));
         while let Some(start) = after {
@@ -194,9 +196,13 @@ impl Depot {
             after = missing.1;
             for (path, since) in missing.0 {
                 let (id, place) = (row.id, path.clone());
-                let make = move |session: Session<'_>| make_directory(session, id, &place, since);
+                let make = move |session: MetadataSession<'_>| make_directory(session, id, &place, since);
                 if self.shared.writer.write(Durability::Full, make).await? {
-                    repaired.push(Problem::of(&row, "the directory was created again").at(&path).by(since));
+                    repaired.push(
+                        CheckProblem::of_workspace(&row, "the directory was created again")
+                            .with_path(&path)
+                            .with_change(since),
+                    );
                 }
             }
         }
@@ -204,30 +210,30 @@ impl Depot {
     }
 
     /// Removes blobs without a content row from the list of unsynced blobs.
-    async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
+    async fn repair_unsynced(&self) -> Result<Vec<CheckProblem>> {
         let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
         let mut repaired = Vec::new();
         for address in dangling {
-            let forget = move |session: Session<'_>| session.remove_unsynced(address);
+            let forget = move |session: MetadataSession<'_>| session.remove_unsynced(address);
             self.shared.writer.write(Durability::Full, forget).await?;
-            repaired.push(Problem::general(format!(
+            repaired.push(CheckProblem::of_depot(format!(
                 "{} is no longer listed as unsynced",
                 address.to_hex()
             )));
         }
-        self.settle().await?;
+        self.recover_unsynced().await?;
         Ok(repaired)
     }
 }
 
 /// Corrects rows from other rows, in one transaction.
-fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
+fn repair_rows(session: MetadataSession<'_>, ids: &dyn Ids) -> Result<Vec<CheckProblem>> {
     // Before the stray rows are removed: the rows of a lost workspace are stray until it has a row again.
     let mut repaired = remake_workspaces(session, ids)?;
     let strays = session.stray_rows()?;
     if strays > 0 {
         session.remove_stray_rows()?;
-        repaired.push(Problem::general(format!(
+        repaired.push(CheckProblem::of_depot(format!(
             "removed {strays} rows of workspaces that do not exist"
         )));
     }
@@ -245,7 +251,7 @@ fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
 }
 
 /// Creates the rows of lost workspaces that still have entries or changes, with new names.
-fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
+fn remake_workspaces(session: MetadataSession<'_>, ids: &dyn Ids) -> Result<Vec<CheckProblem>> {
     let mut repaired = Vec::new();
     for (id, created) in session.lost_workspaces()? {
         let mut name = format!("recovered-{id}");
@@ -255,7 +261,7 @@ fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>
         let new = NewWorkspace::named(&name);
         let row = WorkspaceRow {
             id,
-            uid: ids.next(),
+            uid: ids.next_id(),
             name: new.name,
             kind: new.kind,
             config: new.config.to_string(),
@@ -267,24 +273,24 @@ fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>
         };
         session.remake_workspace(&row)?;
         let what = format!("the files of a workspace whose record was missing are now in the workspace `{name}`");
-        repaired.push(Problem::of(&row, what));
+        repaired.push(CheckProblem::of_workspace(&row, what));
     }
     Ok(repaired)
 }
 
 /// Adds placeholders for changes that are missing at the end of the journal and that other rows refer to: their numbers
 /// must not be used again.
-fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Result<Vec<Problem>> {
-    let newest = session.change_count(row.id)?.1.max(session.oldest(row.id)?.seq);
+fn remake_changes(session: MetadataSession<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Result<Vec<CheckProblem>> {
+    let newest = session.change_count(row.id)?.1.max(session.journal_start(row.id)?.seq);
     let at = session.change(row.id, newest)?.map_or(row.created, |change| change.at);
     let mut repaired = Vec::new();
-    let told = session.told_after(row.id, newest)?;
+    let told = session.referenced_after(row.id, newest)?;
     // A number that leaves a gap is more likely damaged itself than a lost change; the check reports it.
     for (seq, _) in (newest + 1..).zip(told).take_while(|(seq, told)| seq == told) {
         let change = ChangeRow {
             workspace: row.id,
             seq,
-            id: ids.next(),
+            id: ids.next_id(),
             at,
             kind: ChangeKind::Change.as_str().to_owned(),
             operation: "lost".to_owned(),
@@ -296,22 +302,22 @@ fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Re
             command: None,
             undone_by: None,
         };
-        session.add_change(&change, &Listed::default())?;
+        session.add_change(&change, &ListedPaths::default())?;
         let what = "the change was missing from the journal, and a placeholder was recorded for it";
-        repaired.push(Problem::of(row, what).by(seq));
+        repaired.push(CheckProblem::of_workspace(row, what).with_change(seq));
     }
     Ok(repaired)
 }
 
-fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
+fn repair_workspace(session: MetadataSession<'_>, row: &WorkspaceRow) -> Result<Vec<CheckProblem>> {
     let mut repaired = Vec::new();
     let (count, newest) = session.change_count(row.id)?;
-    let oldest = session.oldest(row.id)?.seq;
+    let oldest = session.journal_start(row.id)?.seq;
     let head = newest.max(oldest);
     // The end of a journal with a gap is uncertain, so its head is left as it is.
     if head != row.head && count == head - oldest {
         session.set_head(row.id, head)?;
-        repaired.push(Problem::of(
+        repaired.push(CheckProblem::of_workspace(
             row,
             format!("its newest change is {head}, not {}", row.head),
         ));
@@ -321,45 +327,52 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
         && session.workspace(fork.workspace)?.is_none()
     {
         session.clear_fork(row.id)?;
-        repaired.push(Problem::of(
+        repaired.push(CheckProblem::of_workspace(
             row,
             "its link to a parent workspace that no longer exists was removed",
         ));
     }
-    for label in session.nowhere_snapshots(row.id)? {
+    for label in session.dangling_snapshots(row.id)? {
         session.remove_snapshot(row.id, &label)?;
-        repaired.push(Problem::of(
+        repaired.push(CheckProblem::of_workspace(
             row,
             format!("its snapshot `{label}` named a point that does not exist and was removed"),
         ));
     }
-    for (path, seq) in session.unnamed_entries(row.id)? {
-        session.unlist(row.id, &path, seq)?;
-        let problem = Problem::of(row, "it was listed again in the change that created it");
-        repaired.push(problem.at(&path).by(seq));
+    for (path, seq) in session.wrongly_listed_entries(row.id)? {
+        session.mark_unlisted(row.id, &path, seq)?;
+        let problem = CheckProblem::of_workspace(row, "it was listed again in the change that created it");
+        repaired.push(problem.with_path(&path).with_change(seq));
     }
     for seq in session.wrongly_undone(row.id)? {
         let standing = session.standing_reversal(row.id, seq)?;
         session.set_undone_by(row.id, seq, standing)?;
-        repaired.push(Problem::of(row, "it is no longer marked as undone by a change that does not exist").by(seq));
+        repaired.push(
+            CheckProblem::of_workspace(row, "it is no longer marked as undone by a change that does not exist")
+                .with_change(seq),
+        );
     }
     Ok(repaired)
 }
 
-type Key = (Vec<u8>, i64);
+type RepairPageKey = (Vec<u8>, i64);
 
 /// Returns the missing directories of a page of live entries, each with the change of the entry, and the key to
 /// continue from.
-fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) -> Result<(Vec<Key>, Option<Key>)> {
-    let head = Level {
+fn missing_directories(
+    session: MetadataSession<'_>,
+    row: &WorkspaceRow,
+    after: &RepairPageKey,
+) -> Result<(Vec<RepairPageKey>, Option<RepairPageKey>)> {
+    let head = LineageLevel {
         workspace: row.id,
         at: HEAD,
     };
-    let tree = Tree::at(session, head)?;
+    let tree = DepotTree::at_point(session, head)?;
     let entries = session.rows_after(row.id, (&after.0, after.1), PAGE)?;
     let mut missing = Vec::new();
     for entry in &entries {
-        let is_live = entry.until == i64::MAX && matches!(entry.held, Held::Node(_));
+        let is_live = entry.until == i64::MAX && matches!(entry.held, LevelEntry::Node(_));
         let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for (slash, _) in slashes.filter(|_| is_live) {
             if tree.node(&entry.path[..slash])?.is_none() {
@@ -372,9 +385,9 @@ fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) ->
 }
 
 /// Creates a directory as of the change `since`, unless the path has an entry. Returns whether it was created.
-fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64) -> Result<bool> {
-    let head = Level { workspace, at: HEAD };
-    if Tree::at(session, head)?.node(path)?.is_some()
+fn make_directory(session: MetadataSession<'_>, workspace: i64, path: &[u8], since: i64) -> Result<bool> {
+    let head = LineageLevel { workspace, at: HEAD };
+    if DepotTree::at_point(session, head)?.node(path)?.is_some()
         || session
             .entry_history(workspace, path, HEAD)?
             .iter()
@@ -383,7 +396,7 @@ fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64)
         return Ok(false);
     }
     let time = session.change(workspace, since)?.map_or(0, |change| change.at);
-    let directory = Node {
+    let directory = EntryNode {
         kind: EntryKind::Directory,
         mode: 0o755,
         size: 0,
@@ -392,6 +405,6 @@ fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64)
         created: time,
         modified: time,
     };
-    session.insert_entry(workspace, path, (since, i64::MAX), &Held::Node(directory))?;
+    session.insert_entry(workspace, path, (since, i64::MAX), &LevelEntry::Node(directory))?;
     Ok(true)
 }

@@ -6,13 +6,13 @@
 //! not rewritten. The content of the removed rows is re-dated, so that a reader of it has the grace of a garbage
 //! collection to finish.
 
-use garret_core::{Durability, Error, ErrorKind, Keep, Point, Result, Timestamp};
+use garret_core::{Durability, Error, ErrorKind, Point, Result, RetentionLimits, Timestamp};
 use serde::Serialize;
 
 use crate::depot::Depot;
-use crate::error::damaged;
-use crate::metadata::{EndedRow, Oldest, Session, WorkspaceRow, stored_time};
-use crate::pieces::Pieces;
+use crate::error::damaged_content;
+use crate::metadata::{EndedRow, JournalStart, MetadataSession, WorkspaceRow, stored_time};
+use crate::stored_size::CountedPieces;
 use crate::workspace::DepotWorkspace;
 
 /// Rows removed in one transaction.
@@ -20,7 +20,7 @@ const SLICE: usize = 1_000;
 
 /// The result of a retention run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Retained {
+pub struct RetentionReport {
     /// The number of the first state that is kept; 0 for the beginning.
     pub oldest: u64,
     /// Changes that are no longer in the journal.
@@ -31,56 +31,59 @@ pub struct Retained {
 
 /// Whether a retention run drops history, or only counts it.
 #[derive(Debug, Clone, Copy)]
-enum Run {
+enum RetentionMode {
     Real,
     Dry,
 }
 
 impl DepotWorkspace {
     /// Returns the retention limits of this workspace; none by default, so that everything is kept.
-    pub async fn keep(&self) -> Result<Keep> {
-        let text = self.shared().database.read(|session| session.keep(self.number))?;
-        text.map_or(Ok(Keep::default()), |text| text.parse())
+    pub async fn keep(&self) -> Result<RetentionLimits> {
+        let text = self
+            .shared()
+            .database
+            .read(|session| session.retention_limits(self.number))?;
+        text.map_or(Ok(RetentionLimits::default()), |text| text.parse())
     }
 
     /// Sets the retention limits of this workspace. Nothing is dropped before [`DepotWorkspace::retain`] or
     /// [`Depot::retain_all`].
-    pub async fn set_keep(&self, keep: &Keep) -> Result<()> {
+    pub async fn set_keep(&self, keep: &RetentionLimits) -> Result<()> {
         if self.keep().await? == *keep {
             return Ok(());
         }
-        let (number, text) = (self.number, (!keep.is_everything()).then(|| keep.to_string()));
-        let set = move |session: Session<'_>| session.set_keep(number, text.as_deref());
+        let (number, text) = (self.number, (!keep.keeps_everything()).then(|| keep.to_string()));
+        let set = move |session: MetadataSession<'_>| session.set_retention_limits(number, text.as_deref());
         self.shared().writer.write(self.durability, set).await
     }
 
     /// Drops the changes that exceed a limit of `keep`. The newest state, every snapshot, and the fork of every branch
     /// stay as they are; older states are `not_found` from then on.
-    pub async fn retain(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+    pub async fn retain(&self, keep: &RetentionLimits, now: Timestamp) -> Result<RetentionReport> {
         let oldest = self.first_kept(keep, now).await?;
         self.drop_before(oldest).await
     }
 
     /// Counts the changes and versions that [`DepotWorkspace::retain`] would drop now, without dropping them.
-    pub async fn would_let_go(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+    pub async fn preview_retention(&self, keep: &RetentionLimits, now: Timestamp) -> Result<RetentionReport> {
         let (wanted, number) = (self.first_kept(keep, now).await?, self.number);
-        let count = |session: Session<'_>| {
-            let oldest = beginning(session, &row_of(session, number)?, wanted)?;
-            Ok(Retained {
+        let count = |session: MetadataSession<'_>| {
+            let oldest = journal_beginning(session, &find_row(session, number)?, wanted)?;
+            Ok(RetentionReport {
                 oldest: oldest.unsigned_abs(),
                 changes: session.count_changes(number, oldest)?,
-                versions: droppable(session, number, oldest)?,
+                versions: count_droppable_rows(session, number, oldest)?,
             })
         };
         self.shared().database.read(count)
     }
 
     /// Returns the first state within every limit of `keep`.
-    async fn first_kept(&self, keep: &Keep, now: Timestamp) -> Result<i64> {
+    async fn first_kept(&self, keep: &RetentionLimits, now: Timestamp) -> Result<i64> {
         let mut oldest = 0;
         if let Some(count) = keep.changes {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            oldest = self.newest().await?.saturating_sub(count).max(oldest);
+            oldest = self.newest_change().await?.saturating_sub(count).max(oldest);
         }
         if let Some(age) = keep.age {
             let since = now.checked_sub(age).unwrap_or(Timestamp::MIN);
@@ -94,8 +97,11 @@ impl DepotWorkspace {
 
     /// Drops the changes up to `point`, which becomes the beginning of the journal; with [`Point::Now`], the whole
     /// history.
-    pub async fn forget_history(&self, point: &Point) -> Result<Retained> {
-        let level = self.shared().database.read(|session| self.level_of(session, point))?;
+    pub async fn forget_history(&self, point: &Point) -> Result<RetentionReport> {
+        let level = self
+            .shared()
+            .database
+            .read(|session| self.resolve_point(session, point))?;
         if level.workspace != self.number {
             let message = "the point is older than the beginning of this branch";
             return Err(Error::new(ErrorKind::Invalid, message)
@@ -104,8 +110,8 @@ impl DepotWorkspace {
         self.drop_before(level.at).await
     }
 
-    async fn newest(&self) -> Result<i64> {
-        let row = self.shared().database.read(|session| row_of(session, self.number))?;
+    async fn newest_change(&self) -> Result<i64> {
+        let row = self.shared().database.read(|session| find_row(session, self.number))?;
         Ok(row.head)
     }
 
@@ -117,7 +123,7 @@ impl DepotWorkspace {
             .read(|session| session.first_change_since(self.number, stored_time(time)))?;
         match first {
             Some(seq) => Ok(seq - 1),
-            None => self.newest().await,
+            None => self.newest_change().await,
         }
     }
 
@@ -125,16 +131,16 @@ impl DepotWorkspace {
     async fn first_within(&self, limit: u64) -> Result<i64> {
         let database = &self.shared().database;
         let (live, oldest) =
-            database.read(|session| Ok((session.live_contents(self.number)?, session.oldest(self.number)?)))?;
-        let mut pieces = Pieces::of(self.depot());
+            database.read(|session| Ok((session.live_contents(self.number)?, session.journal_start(self.number)?)))?;
+        let mut pieces = CountedPieces::new(self.depot());
         // Counted first, so that content which the newest state shares does not count as history.
         for address in live {
-            pieces.add(address).await?;
+            pieces.add_content(address).await?;
         }
         let mut bytes = 0;
-        for seq in (oldest.seq + 1..=self.newest().await?).rev() {
-            for address in database.read(|session| session.ended_by(self.number, seq))? {
-                bytes += pieces.add(address).await?;
+        for seq in (oldest.seq + 1..=self.newest_change().await?).rev() {
+            for address in database.read(|session| session.contents_ended_by(self.number, seq))? {
+                bytes += pieces.add_content(address).await?;
             }
             if bytes > limit {
                 return Ok(seq);
@@ -143,22 +149,22 @@ impl DepotWorkspace {
         Ok(oldest.seq)
     }
 
-    async fn drop_before(&self, seq: i64) -> Result<Retained> {
+    async fn drop_before(&self, seq: i64) -> Result<RetentionReport> {
         let number = self.number;
-        let begin = move |session: Session<'_>| begin_at(session, number, seq);
+        let begin = move |session: MetadataSession<'_>| move_beginning(session, number, seq);
         // Durable: the older states are dropped for good, so recovery after a power failure must never need to roll
         // back to one of them.
         let oldest = self.shared().writer.write(Durability::Full, begin).await?;
         let (mut versions, mut changes) = (0, 0);
-        self.drop_rows(&mut versions).await?;
+        self.drop_unneeded_rows(&mut versions).await?;
         loop {
-            let remove = move |session: Session<'_>| session.remove_changes(number, oldest, SLICE);
+            let remove = move |session: MetadataSession<'_>| session.remove_changes(number, oldest, SLICE);
             match self.shared().writer.write(self.durability, remove).await? {
                 0 => break,
                 count => changes += count as u64,
             }
         }
-        Ok(Retained {
+        Ok(RetentionReport {
             oldest: oldest.unsigned_abs(),
             changes,
             versions,
@@ -168,12 +174,12 @@ impl DepotWorkspace {
     /// Removes the rows that no kept state needs: those that an interrupted retention left, and those that only a
     /// deleted snapshot or branch needed. Adds their number to `dropped` as it goes, so that the count is right even if
     /// it fails halfway.
-    pub(crate) async fn drop_rows(&self, dropped: &mut u64) -> Result<()> {
+    pub(crate) async fn drop_unneeded_rows(&self, dropped: &mut u64) -> Result<()> {
         let number = self.number;
         let mut after = Some((0, Vec::new()));
         while let Some(start) = after {
             let now = self.shared().clock.now().as_millisecond();
-            let slice = move |session: Session<'_>| drop_slice(session, number, &start, now);
+            let slice = move |session: MetadataSession<'_>| drop_slice(session, number, &start, now);
             let (count, next) = self.shared().writer.write(self.durability, slice).await?;
             *dropped += count;
             after = next;
@@ -184,25 +190,25 @@ impl DepotWorkspace {
 
 impl Depot {
     /// Runs retention in every workspace with limits; returns the result of each with its id.
-    pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
-        self.retain_limited(now, Run::Real).await
+    pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, RetentionReport)>> {
+        self.run_retention(now, RetentionMode::Real).await
     }
 
     /// Counts the changes and versions that [`Depot::retain_all`] would drop now, without dropping them.
-    pub async fn would_let_go_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
-        self.retain_limited(now, Run::Dry).await
+    pub async fn preview_retention_all(&self, now: Timestamp) -> Result<Vec<(String, RetentionReport)>> {
+        self.run_retention(now, RetentionMode::Dry).await
     }
 
-    async fn retain_limited(&self, now: Timestamp, run: Run) -> Result<Vec<(String, Retained)>> {
+    async fn run_retention(&self, now: Timestamp, run: RetentionMode) -> Result<Vec<(String, RetentionReport)>> {
         let mut all = Vec::new();
-        for workspace in self.handles()? {
+        for workspace in self.live_workspaces()? {
             let keep = workspace.keep().await?;
-            if keep.is_everything() {
+            if keep.keeps_everything() {
                 continue;
             }
             let retained = match run {
-                Run::Real => workspace.retain(&keep, now).await?,
-                Run::Dry => workspace.would_let_go(&keep, now).await?,
+                RetentionMode::Real => workspace.retain(&keep, now).await?,
+                RetentionMode::Dry => workspace.preview_retention(&keep, now).await?,
             };
             all.push((workspace.id().to_owned(), retained));
         }
@@ -210,22 +216,22 @@ impl Depot {
     }
 
     /// Returns a handle on every workspace that is not deleted.
-    pub(crate) fn handles(&self) -> Result<Vec<DepotWorkspace>> {
+    pub(crate) fn live_workspaces(&self) -> Result<Vec<DepotWorkspace>> {
         let rows = self.shared.database.read(|session| session.workspaces())?;
         let rows = rows.iter().filter(|row| row.deleted.is_none());
-        Ok(rows.map(|row| self.handle(row)).collect())
+        Ok(rows.map(|row| self.workspace_handle(row)).collect())
     }
 }
 
 /// Moves the beginning of the journal to `seq`, unless it begins later already. Returns the beginning.
-fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
-    let row = row_of(session, workspace)?;
-    let seq = beginning(session, &row, seq)?;
-    if seq == session.oldest(workspace)?.seq {
+fn move_beginning(session: MetadataSession<'_>, workspace: i64, seq: i64) -> Result<i64> {
+    let row = find_row(session, workspace)?;
+    let seq = journal_beginning(session, &row, seq)?;
+    if seq == session.journal_start(workspace)?.seq {
         return Ok(seq);
     }
     let at = session.change(workspace, seq)?.map_or(row.created, |change| change.at);
-    session.set_oldest(workspace, Oldest { seq, at })?;
+    session.set_journal_start(workspace, JournalStart { seq, at })?;
     // The row of the newest change may be removed as well, and the head must stay known without it.
     session.set_head(workspace, row.head)?;
     Ok(seq)
@@ -233,53 +239,63 @@ fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
 
 /// Returns the beginning of the journal after it is moved to `seq`: not before the present one, and not after the
 /// newest change.
-fn beginning(session: Session<'_>, row: &WorkspaceRow, seq: i64) -> Result<i64> {
-    Ok(session.oldest(row.id)?.seq.max(seq.min(row.head)))
+fn journal_beginning(session: MetadataSession<'_>, row: &WorkspaceRow, seq: i64) -> Result<i64> {
+    Ok(session.journal_start(row.id)?.seq.max(seq.min(row.head)))
 }
 
-fn row_of(session: Session<'_>, workspace: i64) -> Result<WorkspaceRow> {
+fn find_row(session: MetadataSession<'_>, workspace: i64) -> Result<WorkspaceRow> {
     let row = session.workspace(workspace)?;
-    row.ok_or_else(|| damaged("the record of a workspace is missing"))
+    row.ok_or_else(|| damaged_content("the record of a workspace is missing"))
 }
 
-type Key = (i64, Vec<u8>);
+type EndedRowKey = (i64, Vec<u8>);
 
 /// Removes the rows of one slice; returns their number and the key to continue from.
-fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Result<(u64, Option<Key>)> {
-    let (rows, next) = unshown(session, workspace, session.oldest(workspace)?.seq, after)?;
+fn drop_slice(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    after: &EndedRowKey,
+    now: i64,
+) -> Result<(u64, Option<EndedRowKey>)> {
+    let (rows, next) = unneeded_rows(session, workspace, session.journal_start(workspace)?.seq, after)?;
     for row in &rows {
-        session.remove_row(workspace, row)?;
+        session.remove_ended_row(workspace, row)?;
         if let Some(address) = row.hash {
-            session.redate(address, now)?;
+            session.redate_content(address, now)?;
         }
     }
     Ok((rows.len() as u64, next))
 }
 
-/// Counts the rows that no kept state would need if the journal began at `oldest`.
-pub(crate) fn droppable(session: Session<'_>, workspace: i64, oldest: i64) -> Result<u64> {
+/// Counts the rows that no kept state would need if the journal began at `journal_start`.
+pub(crate) fn count_droppable_rows(session: MetadataSession<'_>, workspace: i64, oldest: i64) -> Result<u64> {
     let (mut count, mut after) = (0, Some((0, Vec::new())));
     while let Some(start) = after {
-        let (rows, next) = unshown(session, workspace, oldest, &start)?;
+        let (rows, next) = unneeded_rows(session, workspace, oldest, &start)?;
         count += rows.len() as u64;
         after = next;
     }
     Ok(count)
 }
 
-/// Returns the rows of one slice that no kept state needs if the journal begins at `oldest`, and the key to continue
+/// Returns the rows of one slice that no kept state needs if the journal begins at `journal_start`, and the key to continue
 /// from.
-fn unshown(session: Session<'_>, workspace: i64, oldest: i64, after: &Key) -> Result<(Vec<EndedRow>, Option<Key>)> {
+fn unneeded_rows(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    oldest: i64,
+    after: &EndedRowKey,
+) -> Result<(Vec<EndedRow>, Option<EndedRowKey>)> {
     // Read again for each slice: a snapshot that was made meanwhile counts.
     let held = session.held_points(workspace)?;
     let mut rows = session.ended_rows(workspace, oldest, after, SLICE)?;
     let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
-    rows.retain(|row| !is_shown(&held, row.since, row.until));
+    rows.retain(|row| !is_row_needed(&held, row.since, row.until));
     Ok((rows, next))
 }
 
 /// Returns whether one of the sorted `points` lies within the validity of a row.
-pub(crate) fn is_shown(points: &[i64], since: i64, until: i64) -> bool {
+pub(crate) fn is_row_needed(points: &[i64], since: i64, until: i64) -> bool {
     let first = points.partition_point(|point| *point < since);
     points.get(first).is_some_and(|point| *point < until)
 }
@@ -290,10 +306,10 @@ mod tests {
 
     #[test]
     fn a_row_is_shown_at_its_beginning_and_no_longer_at_its_end() {
-        assert!(is_shown(&[3, 7], 3, 4));
-        assert!(is_shown(&[3, 7], 5, 8));
-        assert!(!is_shown(&[3, 7], 4, 7));
-        assert!(!is_shown(&[3, 7], 8, 100));
-        assert!(!is_shown(&[], 0, 100));
+        assert!(is_row_needed(&[3, 7], 3, 4));
+        assert!(is_row_needed(&[3, 7], 5, 8));
+        assert!(!is_row_needed(&[3, 7], 4, 7));
+        assert!(!is_row_needed(&[3, 7], 8, 100));
+        assert!(!is_row_needed(&[], 0, 100));
     }
 }

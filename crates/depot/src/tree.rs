@@ -10,142 +10,146 @@ mod scan;
 
 use garret_core::{EntryKind, Error, Follow, Result, Stat, Version, WsPath};
 
-use crate::metadata::{Level, Nearest, Node, Session, time_of};
+use crate::metadata::{EntryNode, LineageLevel, MetadataSession, NearestEntry, time_of};
 
-pub(crate) use scan::Scan;
+pub(crate) use scan::TreeScan;
 
 const MAX_LINKS: usize = 40;
 
 /// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Last {
+pub(crate) enum TreeFinalLink {
     Followed,
-    Kept,
+    NotFollowed,
 }
 
 /// The target of a path after following links, with the entry there.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct LocatedPath {
     pub(crate) path: WsPath,
-    pub(crate) node: Option<Node>,
+    pub(crate) node: Option<EntryNode>,
     /// Whether the path has no entry, and its parent is known to be a directory.
     pub(crate) is_free: bool,
 }
 
 /// The files at a point.
-pub(crate) struct Tree<'c> {
-    session: Session<'c>,
-    levels: Vec<Level>,
+pub(crate) struct DepotTree<'c> {
+    session: MetadataSession<'c>,
+    levels: Vec<LineageLevel>,
 }
 
-impl<'c> Tree<'c> {
+impl<'c> DepotTree<'c> {
     /// Returns the tree at `point`.
-    pub(crate) fn at(session: Session<'c>, point: Level) -> Result<Self> {
-        Ok(Self::of(session, session.levels(point)?))
+    pub(crate) fn at_point(session: MetadataSession<'c>, point: LineageLevel) -> Result<Self> {
+        Ok(Self::from_levels(session, session.levels(point)?))
     }
 
     /// Returns the tree of the given levels, the nearest first.
-    pub(crate) fn of(session: Session<'c>, levels: Vec<Level>) -> Self {
+    pub(crate) fn from_levels(session: MetadataSession<'c>, levels: Vec<LineageLevel>) -> Self {
         Self { session, levels }
     }
 
     /// Returns the session through which the tree is read.
-    pub(crate) fn session(&self) -> Session<'c> {
+    pub(crate) fn session(&self) -> MetadataSession<'c> {
         self.session
     }
 
     /// Returns the levels of the tree.
-    pub(crate) fn into_levels(self) -> Vec<Level> {
+    pub(crate) fn into_levels(self) -> Vec<LineageLevel> {
         self.levels
     }
 
     /// Returns the entry at `path`, which must not be the root.
-    pub(crate) fn node(&self, path: &[u8]) -> Result<Option<Node>> {
+    pub(crate) fn node(&self, path: &[u8]) -> Result<Option<EntryNode>> {
         self.node_from(0, path)
     }
 
     /// Returns the entry at `path` without the nearest level.
-    pub(crate) fn inherited(&self, path: &[u8]) -> Result<Option<Node>> {
+    pub(crate) fn inherited_node(&self, path: &[u8]) -> Result<Option<EntryNode>> {
         self.node_from(1, path)
     }
 
-    fn node_from(&self, nearest: usize, path: &[u8]) -> Result<Option<Node>> {
+    fn node_from(&self, nearest: usize, path: &[u8]) -> Result<Option<EntryNode>> {
         for level in &self.levels[nearest..] {
             if let Some(held) = self.session.entry(level.workspace, path, level.at)? {
-                return Ok(held.node());
+                return Ok(held.into_node());
             }
         }
         Ok(None)
     }
 
     /// Returns a scan of all entries below `directory`, in order.
-    pub(crate) fn below(&self, directory: &[u8]) -> Scan<'_, 'c> {
+    pub(crate) fn scan_below(&self, directory: &[u8]) -> TreeScan<'_, 'c> {
         let (start, end) = span_below(directory);
-        Scan::new(self.session, &self.levels, start, end)
+        TreeScan::new(self.session, &self.levels, start, end)
     }
 
     /// Follows the links of `path`; components that do not exist are kept as written.
-    pub(crate) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {
-        match self.nearest(path)? {
-            Some(Nearest::Itself(node)) if node.kind != EntryKind::Symlink || last == Last::Kept => {
-                return Ok(place(path.clone(), Some(node)));
+    pub(crate) fn locate(&self, path: &WsPath, last: TreeFinalLink, follow: Follow) -> Result<LocatedPath> {
+        match self.nearest_entry(path)? {
+            Some(NearestEntry::Itself(node))
+                if node.kind != EntryKind::Symlink || last == TreeFinalLink::NotFollowed =>
+            {
+                return Ok(located_path(path.clone(), Some(node)));
             }
-            Some(Nearest::Above(node)) if node.kind != EntryKind::Symlink => {
-                return Ok(Place {
+            Some(NearestEntry::Above(node)) if node.kind != EntryKind::Symlink => {
+                return Ok(LocatedPath {
                     is_free: node.kind == EntryKind::Directory,
-                    ..place(path.clone(), None)
+                    ..located_path(path.clone(), None)
                 });
             }
-            Some(_) => return self.walk(path, last, follow),
+            Some(_) => return self.walk_links(path, last, follow),
             None => {}
         }
         // From the bottom up: the nearest existing entry has no link above it, so the path is only walked if that entry
         // is a link itself.
         let mut nearest = Some(path.clone());
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
-            match self.node(bytes(&above))? {
-                Some(node) if above == *path && !(node.kind == EntryKind::Symlink && last == Last::Followed) => {
-                    return Ok(place(above, Some(node)));
+            match self.node(path_key(&above))? {
+                Some(node)
+                    if above == *path && !(node.kind == EntryKind::Symlink && last == TreeFinalLink::Followed) =>
+                {
+                    return Ok(located_path(above, Some(node)));
                 }
-                Some(node) if node.kind == EntryKind::Symlink => return self.walk(path, last, follow),
+                Some(node) if node.kind == EntryKind::Symlink => return self.walk_links(path, last, follow),
                 Some(node) => {
                     let is_free = node.kind == EntryKind::Directory && path.parent() == Some(above);
-                    return Ok(Place {
+                    return Ok(LocatedPath {
                         is_free,
-                        ..place(path.clone(), None)
+                        ..located_path(path.clone(), None)
                     });
                 }
                 None => nearest = above.parent(),
             }
         }
-        Ok(place(path.clone(), None))
+        Ok(located_path(path.clone(), None))
     }
 
     /// Looks up `path` and its parent with one statement, which works in a tree of one level, as most are. `None` means
     /// only that a full lookup is needed.
-    fn nearest(&self, path: &WsPath) -> Result<Option<Nearest>> {
+    fn nearest_entry(&self, path: &WsPath) -> Result<Option<NearestEntry>> {
         match (&self.levels[..], path.parent().filter(|above| !above.is_root())) {
-            ([level], Some(above)) => self.session.entry_or_above(*level, bytes(path), bytes(&above)),
+            ([level], Some(above)) => self.session.entry_or_above(*level, path_key(path), path_key(&above)),
             _ => Ok(None),
         }
     }
 
-    fn walk(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {
+    fn walk_links(&self, path: &WsPath, last: TreeFinalLink, follow: Follow) -> Result<LocatedPath> {
         let mut todo: Vec<String> = path.components().rev().map(str::to_owned).collect();
-        let mut real = place(WsPath::root(), None);
+        let mut real = located_path(WsPath::root(), None);
         let mut followed = 0;
         while let Some(name) = todo.pop() {
             if name == ".." {
                 let above = real.path.parent().ok_or_else(|| Error::path_escape(path))?;
-                real = place(above.clone(), self.node(bytes(&above))?);
+                real = located_path(above.clone(), self.node(path_key(&above))?);
                 continue;
             }
             let next = real.path.child(&name)?;
-            let node = self.node(bytes(&next))?;
+            let node = self.node(path_key(&next))?;
             let target = match node.as_ref().and_then(|node| node.target.as_ref()) {
-                Some(target) if last == Last::Followed || !todo.is_empty() => target,
+                Some(target) if last == TreeFinalLink::Followed || !todo.is_empty() => target,
                 _ => {
-                    real = place(next, node);
+                    real = located_path(next, node);
                     continue;
                 }
             };
@@ -155,28 +159,30 @@ impl<'c> Tree<'c> {
                 return Err(Error::path_escape(path));
             }
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
+                return Err(
+                    Error::invalid(format!("{} goes through too many symbolic links", path.to_quoted())).at_path(path),
+                );
             }
-            todo.extend(steps(target).rev().map(str::to_owned));
+            todo.extend(target_components(target).rev().map(str::to_owned));
         }
         Ok(real)
     }
 
-    /// Returns the entry at `place`. A missing entry is `not_found`, or `not_a_directory` if one of its parents is a
+    /// Returns the entry at `located_path`. A missing entry is `not_found`, or `not_a_directory` if one of its parents is a
     /// file.
-    pub(crate) fn require(&self, place: &Place) -> Result<Node> {
+    pub(crate) fn require_node(&self, place: &LocatedPath) -> Result<EntryNode> {
         match &place.node {
             Some(node) => Ok(node.clone()),
             None => Err(self.why_missing(&place.path)?),
         }
     }
 
-    /// Returns the file at `place`; a directory is `is_a_directory`.
-    pub(crate) fn file(&self, place: &Place) -> Result<Node> {
+    /// Returns the file at `located_path`; a directory is `is_a_directory`.
+    pub(crate) fn require_file(&self, place: &LocatedPath) -> Result<EntryNode> {
         if place.path.is_root() {
             return Err(Error::is_a_directory(&place.path));
         }
-        let node = self.require(place)?;
+        let node = self.require_node(place)?;
         match node.kind {
             EntryKind::File => Ok(node),
             EntryKind::Directory => Err(Error::is_a_directory(&place.path)),
@@ -188,7 +194,7 @@ impl<'c> Tree<'c> {
     pub(crate) fn why_missing(&self, path: &WsPath) -> Result<Error> {
         let mut nearest = path.parent();
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
-            match self.node(bytes(&above))? {
+            match self.node(path_key(&above))? {
                 Some(node) if node.kind != EntryKind::Directory => return Ok(Error::not_a_directory(path)),
                 Some(_) => break,
                 None => nearest = above.parent(),
@@ -197,17 +203,17 @@ impl<'c> Tree<'c> {
         Ok(Error::not_found(path))
     }
 
-    /// Describes the entry at `place`.
-    pub(crate) fn stat(&self, place: &Place, with_version: bool) -> Result<Stat> {
+    /// Describes the entry at `located_path`.
+    pub(crate) fn stat(&self, place: &LocatedPath, with_version: bool) -> Result<Stat> {
         if place.path.is_root() {
             return Ok(root_stat());
         }
-        self.require(place).map(|node| stat_of(node, with_version))
+        self.require_node(place).map(|node| stat_of(node, with_version))
     }
 }
 
 /// Describes an entry.
-pub(crate) fn stat_of(node: Node, with_version: bool) -> Stat {
+pub(crate) fn stat_of(node: EntryNode, with_version: bool) -> Stat {
     Stat {
         kind: node.kind,
         size: node.size,
@@ -223,24 +229,24 @@ pub(crate) fn stat_of(node: Node, with_version: bool) -> Stat {
 
 /// Returns the version of a file: a part of its content's address. So it stays the same through moves, branches and
 /// restores, and a write with a version as its precondition requires exactly that content.
-pub(crate) fn version_of(node: &Node) -> Option<Version> {
+pub(crate) fn version_of(node: &EntryNode) -> Option<Version> {
     node.content.map(|address| Version::new(&address.hex_digits()[..32]))
 }
 
 /// Returns the path in the form of an entry's key.
-pub(crate) fn bytes(path: &WsPath) -> &[u8] {
+pub(crate) fn path_key(path: &WsPath) -> &[u8] {
     path.as_str().as_bytes()
 }
 
-fn place(path: WsPath, node: Option<Node>) -> Place {
-    Place {
+fn located_path(path: WsPath, node: Option<EntryNode>) -> LocatedPath {
+    LocatedPath {
         path,
         node,
         is_free: false,
     }
 }
 
-fn steps(target: &str) -> impl DoubleEndedIterator<Item = &str> {
+fn target_components(target: &str) -> impl DoubleEndedIterator<Item = &str> {
     target.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 

@@ -10,11 +10,11 @@
 //! blocks, and the rest of the depot does not.
 
 mod export;
-mod host;
+mod host_directory;
 mod import;
-mod made;
+mod import_files;
 mod pack;
-mod unfinished;
+mod unfinished_directory;
 mod unpack;
 
 use std::io::{Read, Write};
@@ -78,7 +78,7 @@ pub enum TreeTarget {
 
 /// The counts of an import or export.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Moved {
+pub struct TreeTransferReport {
     /// Number of plain files.
     pub files: u64,
     /// Number of directories.
@@ -88,7 +88,7 @@ pub struct Moved {
     /// Bytes of the files.
     pub bytes: u64,
     /// The entries that were skipped, with the reasons.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// The change that an import made; `None` if nothing differed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
@@ -96,7 +96,7 @@ pub struct Moved {
 
 /// An entry that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Skipped {
+pub struct SkippedEntry {
     /// The entry.
     pub path: EntryPath,
     /// The reason.
@@ -105,48 +105,48 @@ pub struct Skipped {
 
 /// An entry in transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Item {
+struct TreeItem {
     path: Vec<u8>,
-    form: Form,
+    form: TreeItemForm,
     mode: u32,
     /// The time of its last modification, in seconds since 1970.
     modified: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+enum TreeItemForm {
     Directory,
     /// A file; this number of bytes follows as data.
     File(u64),
-    Link(Vec<u8>),
+    SymbolicLink(Vec<u8>),
     /// A hard link: the content of an earlier entry.
-    Same(Vec<u8>),
+    HardLink(Vec<u8>),
 }
 
-impl Form {
+impl TreeItemForm {
     /// Returns the kind of entry that the form makes. A hard link counts as a file, which it nearly always is.
     fn kind(&self) -> EntryKind {
         match self {
             Self::Directory => EntryKind::Directory,
-            Self::Link(_) => EntryKind::Symlink,
-            Self::File(_) | Self::Same(_) => EntryKind::File,
+            Self::SymbolicLink(_) => EntryKind::Symlink,
+            Self::File(_) | Self::HardLink(_) => EntryKind::File,
         }
     }
 }
 
 /// A message over the channel.
 #[derive(Debug)]
-enum Message {
-    Item(Item),
+enum TreeMessage {
+    Item(TreeItem),
     Data(Bytes),
-    Skipped(Skipped),
+    Skipped(SkippedEntry),
     /// All entries were sent, so the result may be kept.
     End,
 }
 
-impl Moved {
+impl TreeTransferReport {
     /// Returns the counter for entries of a kind.
-    fn count_of(&mut self, kind: EntryKind) -> &mut u64 {
+    fn counter_for(&mut self, kind: EntryKind) -> &mut u64 {
         match kind {
             EntryKind::Directory => &mut self.directories,
             EntryKind::Symlink => &mut self.links,
@@ -157,12 +157,12 @@ impl Moved {
 
 /// Returns the permissions in a mode. The set-user-id, set-group-id and sticky bits are dropped in both directions, so
 /// that no file gains the rights of another user in a new place.
-pub(crate) fn permissions(mode: u32) -> u32 {
+pub(crate) fn permission_bits(mode: u32) -> u32 {
     mode & 0o777
 }
 
-fn skipped(path: &[u8], why: &str) -> Skipped {
-    Skipped {
+fn skipped_entry(path: &[u8], why: &str) -> SkippedEntry {
+    SkippedEntry {
         path: EntryPath::from_bytes(path.to_vec()),
         why: why.to_owned(),
     }
@@ -170,19 +170,19 @@ fn skipped(path: &[u8], why: &str) -> Skipped {
 
 /// Checks a path from outside: it must be relative, in normal form, and have names and a length that a workspace
 /// accepts.
-fn checked_path(path: &[u8]) -> Result<()> {
+fn check_outside_path(path: &[u8]) -> Result<()> {
     let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..") || name.len() > 255 || name.contains(&0);
     if path.is_empty() || path.len() > 4096 || path.split(|byte| *byte == b'/').any(is_odd) {
-        let shown = EntryPath::from_bytes(path.to_vec()).shown();
+        let shown = EntryPath::from_bytes(path.to_vec()).display_path();
         return Err(Error::invalid("a path is not valid in a workspace")
-            .at_text(shown)
+            .at_path_text(shown)
             .hint("names can have 255 bytes and paths 4096; `..` and absolute paths are refused"));
     }
     Ok(())
 }
 
 /// Returns the error for a channel whose other end is closed.
-fn gone() -> Error {
+fn channel_closed() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "the thread at the other end of the copy has ended",
@@ -202,13 +202,13 @@ fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
     if path.is_empty() {
         error
     } else {
-        error.at_text(EntryPath::from_bytes(path.to_vec()).shown())
+        error.at_path_text(EntryPath::from_bytes(path.to_vec()).display_path())
     }
     .hint("check that it exists and that you have access to it")
 }
 
 /// Returns the path on the host of an entry below `root`. The path of the entry was checked.
-fn below(root: &Path, path: &[u8]) -> PathBuf {
+fn host_path(root: &Path, path: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     root.join(std::ffi::OsStr::from_bytes(path))
 }

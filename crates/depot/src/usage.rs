@@ -9,18 +9,18 @@ use std::collections::HashMap;
 use garret_core::{Result, Timestamp};
 use serde::Serialize;
 
-use crate::content::Address;
+use crate::content::PieceAddress;
 use crate::depot::Depot;
-use crate::metadata::{HEAD, Held, Level, Session, SnapshotRow, WorkspaceRow, time_of};
-use crate::pieces::Pieces;
-use crate::tree::Tree;
+use crate::metadata::{HEAD, LevelEntry, LineageLevel, MetadataSession, SnapshotRow, WorkspaceRow, time_of};
+use crate::stored_size::CountedPieces;
+use crate::tree::DepotTree;
 
 /// Rows read in one transaction.
 const PAGE: usize = 2_000;
 
 /// The disk usage of a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Usage {
+pub struct DepotUsage {
     /// The usage of each workspace, deleted ones included, in the order of names.
     pub workspaces: Vec<WorkspaceUsage>,
     /// Bytes of the database on the disk; 0 in memory.
@@ -77,7 +77,7 @@ pub struct SnapshotUsage {
 
 /// The owner of a piece of content: the snapshot, workspace or workspaces that need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum ContentOwner {
     /// One snapshot, by the number of its workspace and its index in the list of all snapshots.
     Snapshot(i64, usize),
     /// One workspace.
@@ -86,7 +86,7 @@ enum Owner {
     Several,
 }
 
-impl Owner {
+impl ContentOwner {
     fn workspace(self) -> Option<i64> {
         match self {
             Self::Snapshot(workspace, _) | Self::Workspace(workspace) => Some(workspace),
@@ -95,7 +95,7 @@ impl Owner {
     }
 
     /// Returns the owner of content that both owners need.
-    fn and(self, other: Self) -> Self {
+    fn merge_with(self, other: Self) -> Self {
         match (self.workspace(), other.workspace()) {
             _ if self == other => self,
             (Some(one), Some(two)) if one == two => Self::Workspace(one),
@@ -105,11 +105,11 @@ impl Owner {
 }
 
 /// A point of a workspace that is always kept, with its owner.
-type Holding = (i64, Owner);
+type KeptPoint = (i64, ContentOwner);
 
 impl Depot {
     /// Computes the disk usage of the home. Reads the whole tree of every workspace, a page at a time.
-    pub async fn usage(&self) -> Result<Usage> {
+    pub async fn usage(&self) -> Result<DepotUsage> {
         let (rows, snapshots) = self.shared.database.read(|session| {
             let rows = session.workspaces()?;
             let mut snapshots = Vec::new();
@@ -123,13 +123,13 @@ impl Depot {
             }
             Ok((rows, snapshots))
         })?;
-        let alone = self.alone(&rows, &snapshots).await?;
+        let alone = self.sole_owners(&rows, &snapshots).await?;
         let mut workspaces = Vec::with_capacity(rows.len());
         for row in &rows {
             workspaces.push(self.workspace_usage(row, &snapshots, &alone).await?);
         }
         let blobs = self.shared.content.old_blobs(i64::MAX).await?;
-        Ok(Usage {
+        Ok(DepotUsage {
             workspaces,
             database_bytes: self.database_bytes(),
             blobs: blobs.len() as u64,
@@ -141,17 +141,22 @@ impl Depot {
         &self,
         row: &WorkspaceRow,
         snapshots: &[(i64, SnapshotRow)],
-        alone: &HashMap<Address, Owner>,
+        alone: &HashMap<PieceAddress, ContentOwner>,
     ) -> Result<WorkspaceUsage> {
         let database = &self.shared.database;
         let (parent, oldest, count, newest) = database.read(|session| {
             let parent = row.fork.map_or(Ok(None), |fork| session.workspace(fork.workspace))?;
-            let head = Level {
+            let head = LineageLevel {
                 workspace: row.id,
                 at: HEAD,
             };
             let counted = session.change_count(row.id)?;
-            Ok((parent, session.oldest(row.id)?, counted.0, totals(session, head)?))
+            Ok((
+                parent,
+                session.journal_start(row.id)?,
+                counted.0,
+                file_totals(session, head)?,
+            ))
         })?;
         let mut sized = Vec::new();
         let own = snapshots
@@ -159,13 +164,13 @@ impl Depot {
             .enumerate()
             .filter(|(_, (workspace, _))| *workspace == row.id);
         for (index, (workspace, snapshot)) in own {
-            let totals = database.read(|session| totals(session, snapshot.point))?;
+            let totals = database.read(|session| file_totals(session, snapshot.point))?;
             sized.push(SnapshotUsage {
                 label: snapshot.label.clone(),
                 at: time_of(snapshot.at),
                 files: totals.0,
                 bytes: totals.1,
-                alone_bytes: self.stored_by(alone, |owner| owner == Owner::Snapshot(*workspace, index))?,
+                alone_bytes: self.stored_bytes_of(alone, |owner| owner == ContentOwner::Snapshot(*workspace, index))?,
             });
         }
         Ok(WorkspaceUsage {
@@ -177,7 +182,7 @@ impl Depot {
             files: newest.0,
             bytes: newest.1,
             history_bytes: self.history_bytes(row.id).await?,
-            alone_bytes: self.stored_by(alone, |owner| owner.workspace() == Some(row.id))?,
+            alone_bytes: self.stored_bytes_of(alone, |owner| owner.workspace() == Some(row.id))?,
             changes: count.unsigned_abs(),
             oldest: oldest.seq.unsigned_abs(),
             snapshots: sized,
@@ -187,43 +192,52 @@ impl Depot {
     /// Returns the stored bytes of the content that only older states of a workspace need.
     async fn history_bytes(&self, workspace: i64) -> Result<u64> {
         let database = &self.shared.database;
-        let mut pieces = Pieces::of(self);
+        let mut pieces = CountedPieces::new(self);
         for address in database.read(|session| session.live_contents(workspace))? {
-            pieces.add(address).await?;
+            pieces.add_content(address).await?;
         }
         let mut bytes = 0;
         for address in database.read(|session| session.contents_of(workspace))? {
-            bytes += pieces.add(address).await?;
+            bytes += pieces.add_content(address).await?;
         }
         Ok(bytes)
     }
 
-    fn stored_by(&self, alone: &HashMap<Address, Owner>, is_wanted: impl Fn(Owner) -> bool) -> Result<u64> {
+    fn stored_bytes_of(
+        &self,
+        alone: &HashMap<PieceAddress, ContentOwner>,
+        is_wanted: impl Fn(ContentOwner) -> bool,
+    ) -> Result<u64> {
         let wanted = alone.iter().filter(|(_, owner)| is_wanted(**owner));
         let bytes = wanted.map(|(address, _)| self.stored_bytes(*address));
         bytes.sum()
     }
 
     /// Returns the owner of each piece that only one workspace needs.
-    async fn alone(&self, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Result<HashMap<Address, Owner>> {
+    async fn sole_owners(
+        &self,
+        rows: &[WorkspaceRow],
+        snapshots: &[(i64, SnapshotRow)],
+    ) -> Result<HashMap<PieceAddress, ContentOwner>> {
         let mut contents = HashMap::new();
         for row in rows {
-            let holdings = holdings(row, rows, snapshots);
+            let holdings = kept_points(row, rows, snapshots);
             let mut after = (Vec::new(), -1);
             loop {
                 let page = self.shared.database.read(|session| {
-                    let oldest = session.oldest(row.id)?.seq;
+                    let oldest = session.journal_start(row.id)?.seq;
                     Ok((oldest, session.rows_after(row.id, (&after.0, after.1), PAGE)?))
                 })?;
                 let (oldest, page) = page;
                 for entry in &page {
-                    let Held::Node(node) = &entry.held else { continue };
-                    let (Some(address), Some(owner)) =
-                        (node.content, owner(&holdings, row.id, oldest, entry.since, entry.until))
-                    else {
+                    let LevelEntry::Node(node) = &entry.held else { continue };
+                    let (Some(address), Some(owner)) = (
+                        node.content,
+                        owner_of_row(&holdings, row.id, oldest, entry.since, entry.until),
+                    ) else {
                         continue;
                     };
-                    merge(&mut contents, address, owner);
+                    merge_owner(&mut contents, address, owner);
                 }
                 match page.last() {
                     Some(last) => after = (last.path.clone(), last.since),
@@ -231,44 +245,47 @@ impl Depot {
                 }
             }
         }
-        self.pieces_of(contents).await
+        self.owners_of_pieces(contents).await
     }
 
-    async fn pieces_of(&self, contents: HashMap<Address, Owner>) -> Result<HashMap<Address, Owner>> {
+    async fn owners_of_pieces(
+        &self,
+        contents: HashMap<PieceAddress, ContentOwner>,
+    ) -> Result<HashMap<PieceAddress, ContentOwner>> {
         let mut pieces = HashMap::with_capacity(contents.len());
         for (address, owner) in contents {
-            merge(&mut pieces, address, owner);
+            merge_owner(&mut pieces, address, owner);
             // Contents of different owners may share parts.
             for part in self.stored_pieces(address).await?.1 {
-                merge(&mut pieces, part, owner);
+                merge_owner(&mut pieces, part, owner);
             }
         }
-        pieces.retain(|_, owner| *owner != Owner::Several);
+        pieces.retain(|_, owner| *owner != ContentOwner::Several);
         Ok(pieces)
     }
 }
 
-fn merge(owners: &mut HashMap<Address, Owner>, address: Address, owner: Owner) {
+fn merge_owner(owners: &mut HashMap<PieceAddress, ContentOwner>, address: PieceAddress, owner: ContentOwner) {
     owners
         .entry(address)
-        .and_modify(|held| *held = held.and(owner))
+        .and_modify(|held| *held = held.merge_with(owner))
         .or_insert(owner);
 }
 
 /// Returns the points of `row` that retention never drops, in order, with their owners.
-fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Vec<Holding> {
+fn kept_points(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Vec<KeptPoint> {
     let forks = rows.iter().filter_map(|other| {
         let fork = other.fork.filter(|fork| fork.workspace == row.id)?;
-        Some((fork.at, Owner::Workspace(other.id)))
+        Some((fork.at, ContentOwner::Workspace(other.id)))
     });
     let named = snapshots
         .iter()
         .enumerate()
         .filter_map(|(index, (workspace, snapshot))| {
             let point = (snapshot.point.workspace == row.id).then_some(snapshot.point.at)?;
-            Some((point, Owner::Snapshot(*workspace, index)))
+            Some((point, ContentOwner::Snapshot(*workspace, index)))
         });
-    let beginning = row.fork.map(|_| (0, Owner::Workspace(row.id)));
+    let beginning = row.fork.map(|_| (0, ContentOwner::Workspace(row.id)));
     let mut holdings: Vec<_> = forks.chain(named).chain(beginning).collect();
     holdings.sort_by_key(|(point, _)| *point);
     holdings
@@ -276,27 +293,27 @@ fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, Snapsh
 
 /// Returns the owner of a row that is valid from `since` until `until`; `None` if retention dropped it and no kept
 /// point needs it.
-fn owner(holdings: &[Holding], workspace: i64, oldest: i64, since: i64, until: i64) -> Option<Owner> {
-    let mut owner = (until > oldest).then_some(Owner::Workspace(workspace));
+fn owner_of_row(holdings: &[KeptPoint], workspace: i64, oldest: i64, since: i64, until: i64) -> Option<ContentOwner> {
+    let mut owner = (until > oldest).then_some(ContentOwner::Workspace(workspace));
     let first = holdings.partition_point(|(point, _)| *point < since);
     for (point, other) in &holdings[first..] {
-        if *point >= until || owner == Some(Owner::Several) {
+        if *point >= until || owner == Some(ContentOwner::Several) {
             break;
         }
-        owner = Some(owner.map_or(*other, |owner| owner.and(*other)));
+        owner = Some(owner.map_or(*other, |owner| owner.merge_with(*other)));
     }
     owner
 }
 
 /// Returns the number of files at `level`, and their bytes.
-fn totals(session: Session<'_>, level: Level) -> Result<(u64, u64)> {
+fn file_totals(session: MetadataSession<'_>, level: LineageLevel) -> Result<(u64, u64)> {
     let levels = session.levels(level)?;
     // Without a lineage to merge, the database can count by itself.
     if let [only] = levels.as_slice() {
-        return session.totals(only.workspace, only.at);
+        return session.file_totals(only.workspace, only.at);
     }
-    let tree = Tree::at(session, level)?;
-    let mut scan = tree.below(b"");
+    let tree = DepotTree::at_point(session, level)?;
+    let mut scan = tree.scan_below(b"");
     let mut totals = (0, 0);
     while let Some((_, node)) = scan.next()? {
         if node.content.is_some() {
@@ -312,20 +329,20 @@ mod tests {
 
     #[test]
     fn what_is_held_twice_belongs_to_the_nearest_that_both_are_of() {
-        let (one, two) = (Owner::Snapshot(1, 0), Owner::Snapshot(1, 1));
-        assert_eq!(one.and(one), one);
-        assert_eq!(one.and(two), Owner::Workspace(1));
-        assert_eq!(one.and(Owner::Workspace(2)), Owner::Several);
-        assert_eq!(Owner::Several.and(one), Owner::Several);
+        let (one, two) = (ContentOwner::Snapshot(1, 0), ContentOwner::Snapshot(1, 1));
+        assert_eq!(one.merge_with(one), one);
+        assert_eq!(one.merge_with(two), ContentOwner::Workspace(1));
+        assert_eq!(one.merge_with(ContentOwner::Workspace(2)), ContentOwner::Several);
+        assert_eq!(ContentOwner::Several.merge_with(one), ContentOwner::Several);
     }
 
     #[test]
     fn a_dropped_row_belongs_to_whoever_still_shows_it() {
-        let holdings = [(2, Owner::Snapshot(1, 0)), (5, Owner::Workspace(9))];
-        assert_eq!(owner(&holdings, 1, 10, 1, 3), Some(Owner::Snapshot(1, 0)));
-        assert_eq!(owner(&holdings, 1, 10, 3, 5), None);
-        assert_eq!(owner(&holdings, 1, 10, 3, 6), Some(Owner::Workspace(9)));
-        assert_eq!(owner(&holdings, 1, 2, 1, 3), Some(Owner::Workspace(1)));
-        assert_eq!(owner(&holdings, 1, 2, 1, i64::MAX), Some(Owner::Several));
+        let holdings = [(2, ContentOwner::Snapshot(1, 0)), (5, ContentOwner::Workspace(9))];
+        assert_eq!(owner_of_row(&holdings, 1, 10, 1, 3), Some(ContentOwner::Snapshot(1, 0)));
+        assert_eq!(owner_of_row(&holdings, 1, 10, 3, 5), None);
+        assert_eq!(owner_of_row(&holdings, 1, 10, 3, 6), Some(ContentOwner::Workspace(9)));
+        assert_eq!(owner_of_row(&holdings, 1, 2, 1, 3), Some(ContentOwner::Workspace(1)));
+        assert_eq!(owner_of_row(&holdings, 1, 2, 1, i64::MAX), Some(ContentOwner::Several));
     }
 }

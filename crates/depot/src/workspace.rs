@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use garret_core::Result;
 
-use crate::depot::{Depot, Shared, WorkspaceInfo, info};
-use crate::error::damaged;
-use crate::metadata::{HEAD, Level, Session};
+use crate::depot::{Depot, DepotShared, WorkspaceInfo, workspace_info};
+use crate::error::damaged_content;
+use crate::metadata::{HEAD, LineageLevel, MetadataSession};
 use crate::storage::DepotView;
 use garret_core::Durability;
 
@@ -20,15 +20,15 @@ pub struct DepotWorkspace {
     id: Arc<str>,
     kind: Arc<str>,
     pub(crate) durability: Durability,
-    epilogue: Option<Epilogue>,
+    epilogue: Option<ChangeEpilogue>,
 }
 
 /// A function that runs in the transaction of a change, after it. The journal of files that live elsewhere uses it to
 /// record its progress atomically with the change.
 #[derive(Clone)]
-pub(crate) struct Epilogue(Arc<dyn Fn(Session<'_>) -> Result<()> + Send + Sync>);
+pub(crate) struct ChangeEpilogue(Arc<dyn Fn(MetadataSession<'_>) -> Result<()> + Send + Sync>);
 
-impl fmt::Debug for Epilogue {
+impl fmt::Debug for ChangeEpilogue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Epilogue")
     }
@@ -64,19 +64,19 @@ impl DepotWorkspace {
     #[must_use]
     pub(crate) fn with_epilogue(
         mut self,
-        epilogue: impl Fn(Session<'_>) -> Result<()> + Send + Sync + 'static,
+        epilogue: impl Fn(MetadataSession<'_>) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        self.epilogue = Some(Epilogue(Arc::new(epilogue)));
+        self.epilogue = Some(ChangeEpilogue(Arc::new(epilogue)));
         self
     }
 
     /// Runs `work`, and then the epilogue, in one transaction.
-    pub(crate) async fn write<T: Send + 'static>(
+    pub(crate) async fn write_with_epilogue<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+        work: impl FnOnce(MetadataSession<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let epilogue = self.epilogue.clone();
-        let whole = move |session: Session<'_>| {
+        let whole = move |session: MetadataSession<'_>| {
             let done = work(session)?;
             match epilogue {
                 Some(epilogue) => (epilogue.0)(session).map(|()| done),
@@ -97,12 +97,12 @@ impl DepotWorkspace {
     }
 
     /// Returns a read-only view of the newest state.
-    pub(crate) fn now(&self) -> DepotView {
-        self.view(self.head())
+    pub(crate) fn newest_view(&self) -> DepotView {
+        self.view_at(self.head_level())
     }
 
     /// Returns a read-only view of the state at `point`.
-    pub(crate) fn view(&self, point: Level) -> DepotView {
+    pub(crate) fn view_at(&self, point: LineageLevel) -> DepotView {
         DepotView::new(self.shared().clone(), self.kind.clone(), point)
     }
 
@@ -115,20 +115,20 @@ impl DepotWorkspace {
     pub async fn describe(&self) -> Result<WorkspaceInfo> {
         self.shared().database.read(|session| {
             let row = session.workspace(self.number)?;
-            info(
+            workspace_info(
                 session,
-                row.ok_or_else(|| damaged("the record of a workspace is missing"))?,
+                row.ok_or_else(|| damaged_content("the record of a workspace is missing"))?,
             )
         })
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<DepotShared> {
         &self.depot.shared
     }
 
     /// Returns the point after every change.
-    pub(crate) fn head(&self) -> Level {
-        Level {
+    pub(crate) fn head_level(&self) -> LineageLevel {
+        LineageLevel {
             workspace: self.number,
             at: HEAD,
         }

@@ -27,7 +27,7 @@ use garret_core::{Error, ErrorKind, Result};
 
 use crate::content::ContentStore;
 use crate::error;
-use crate::metadata::{Session, WriteConnection, Writing, patiently};
+use crate::metadata::{MetadataSession, WriteConnection, WriteTransaction, retry_while_busy};
 use garret_core::Durability;
 
 /// The maximum number of jobs in one transaction, so that the first of them does not wait for ever.
@@ -42,21 +42,21 @@ const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// A handle on the writer. Dropping it waits for the jobs under way.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    jobs: Option<Sender<Job>>,
+pub(crate) struct DepotWriter {
+    jobs: Option<Sender<WriteJob>>,
     thread: Option<JoinHandle<()>>,
-    seat: Arc<Mutex<Seat>>,
+    seat: Arc<Mutex<WriterResources>>,
 }
 
 /// The resources of the writer; the mutex around them allows one user at a time.
-struct Seat {
+struct WriterResources {
     connection: WriteConnection,
     /// The lock file by which processes take turns.
     turns: Option<File>,
     content: Arc<ContentStore>,
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for WriterResources {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Seat")
     }
@@ -64,7 +64,7 @@ impl fmt::Debug for Seat {
 
 /// The cost of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum JobWeight {
     /// A few rows and no blob; all checks come before the first write, so that only the database can fail the job
     /// afterwards.
     Single,
@@ -75,27 +75,27 @@ pub(crate) enum Weight {
 }
 
 /// The work of a job. It gets the session of the transaction, or the error if the transaction could not begin.
-type Run = dyn FnOnce(Result<Session<'_>>) -> Ran + Send;
+type JobWork = dyn FnOnce(Result<MetadataSession<'_>>) -> FinishedJob + Send;
 
-struct Job {
+struct WriteJob {
     durability: Durability,
-    weight: Weight,
-    run: Box<Run>,
+    weight: JobWeight,
+    run: Box<JobWork>,
 }
 
 /// A job that has run and waits for the commit.
-struct Ran {
+struct FinishedJob {
     /// The reason why the job must be rolled back, if it failed.
     error: Option<Error>,
     answer: Box<dyn FnOnce(Result<()>) + Send>,
 }
 
-impl Writer {
+impl DepotWriter {
     /// Starts the writer's thread. `turns` is the lock file by which processes take turns; a depot in memory needs
     /// none.
     pub(crate) fn start(connection: WriteConnection, turns: Option<File>, content: Arc<ContentStore>) -> Result<Self> {
         let (jobs, waiting) = channel();
-        let seat = Arc::new(Mutex::new(Seat {
+        let seat = Arc::new(Mutex::new(WriterResources {
             connection,
             turns,
             content,
@@ -103,7 +103,7 @@ impl Writer {
         let taken = seat.clone();
         let thread = std::thread::Builder::new()
             .name("garret-depot-writer".into())
-            .spawn(move || serve(&taken, &waiting))
+            .spawn(move || serve_jobs(&taken, &waiting))
             .map_err(|_| Error::new(ErrorKind::Unavailable, "the writer of the home cannot start"))?;
         Ok(Self {
             jobs: Some(jobs),
@@ -116,23 +116,23 @@ impl Writer {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         durability: Durability,
-        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+        work: impl FnOnce(MetadataSession<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.write_weighed(Weight::Any, durability, work).await
+        self.write_weighed(JobWeight::Any, durability, work).await
     }
 
     /// Runs `work` in a transaction, with a cost that the caller knows, and returns after the commit. If `work` fails,
     /// its writes are rolled back.
     pub(crate) async fn write_weighed<T: Send + 'static>(
         &self,
-        weight: Weight,
+        weight: JobWeight,
         durability: Durability,
-        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+        work: impl FnOnce(MetadataSession<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (sender, answer) = oneshot::channel();
-        let run = move |session: Result<Session<'_>>| {
-            let outcome = session.and_then(|session| unless_it_panics(|| work(session)));
-            Ran {
+        let run = move |session: Result<MetadataSession<'_>>| {
+            let outcome = session.and_then(|session| catch_panic(|| work(session)));
+            FinishedJob {
                 error: outcome.as_ref().err().cloned(),
                 answer: Box::new(move |committed: Result<()>| {
                     // A caller that gave up waiting does not receive the answer; its change is committed all the same.
@@ -140,36 +140,36 @@ impl Writer {
                 }),
             }
         };
-        let job = Job {
+        let job = WriteJob {
             durability,
             weight,
             run: Box::new(run),
         };
         // A durable job has to wait for a sync anyway, which it should share with the jobs of others.
-        let is_quick = weight != Weight::Any && durability == Durability::Relaxed;
+        let is_quick = weight != JobWeight::Any && durability == Durability::Relaxed;
         let Some(job) = (if is_quick { self.write_here(job) } else { Some(job) }) else {
-            return answer.await.map_err(|_| gone())?;
+            return answer.await.map_err(|_| writer_ended())?;
         };
         let jobs = self.jobs.as_ref().expect("it is there until the drop");
-        jobs.send(job).map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        jobs.send(job).map_err(|_| writer_ended())?;
+        answer.await.map_err(|_| writer_ended())?
     }
 }
 
-impl Writer {
+impl DepotWriter {
     /// Runs the job on this thread if that needs no wait; otherwise returns the job.
-    fn write_here(&self, job: Job) -> Option<Job> {
+    fn write_here(&self, job: WriteJob) -> Option<WriteJob> {
         let Ok(seat) = self.seat.try_lock() else {
             return Some(job);
         };
-        let turn = match seat.turns.as_ref().map(Turn::try_take) {
+        let turn = match seat.turns.as_ref().map(WriterTurn::try_take) {
             Some(None) => return Some(job),
             // The writer's thread reports that the home was removed.
             Some(Some(turn)) if is_removed(turn.0) => return Some(job),
             Some(turn) => turn,
             None => None,
         };
-        let (ran, committed) = match seat.connection.with(|writing| commit_alone(writing, job)) {
+        let (ran, committed) = match seat.connection.with_connection(|writing| commit_single(writing, job)) {
             Ok(done) => done,
             Err(job) => return Some(job),
         };
@@ -180,7 +180,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for DepotWriter {
     fn drop(&mut self) {
         // Closing the channel ends the writer's thread after the jobs that already wait.
         drop(self.jobs.take());
@@ -195,7 +195,7 @@ impl Drop for Writer {
 
 /// Runs the work of a job. A panic becomes an error, so that no transaction stays open; `run_job` decides whether the
 /// group is rolled back.
-fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // Unwind safe: the writes of the job are rolled back, and it shares no other state with the writer.
     let done = std::panic::catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|_| {
@@ -206,24 +206,26 @@ fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-fn gone() -> Error {
+fn writer_ended() -> Error {
     Error::new(ErrorKind::Internal, "the writer of the home has ended")
 }
 
-fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
-    let mut coming = Coming::new(waiting);
+fn serve_jobs(seat: &Mutex<WriterResources>, waiting: &Receiver<WriteJob>) {
+    let mut coming = IncomingJobs::new(waiting);
     while coming.begin_group() {
         let seat = seat.lock().expect("no holder panics");
-        let Seat {
+        let WriterResources {
             connection,
             turns,
             content,
         } = &*seat;
-        let turn = turns.as_ref().and_then(|turns| Turn::take(turns, LONGEST_TURN));
+        let turn = turns
+            .as_ref()
+            .and_then(|turns| WriterTurn::wait_for(turns, LONGEST_TURN));
         let (group, committed) = match turns {
-            Some(_) if turn.is_none() => (refused(&mut coming, &error::busy()), Ok(())),
-            Some(turns) if is_removed(turns) => (refused(&mut coming, &error::home_is_gone()), Ok(())),
-            _ => connection.with(|writing| commit_group(writing, &mut coming, content)),
+            Some(_) if turn.is_none() => (refuse_jobs(&mut coming, &error::home_is_busy()), Ok(())),
+            Some(turns) if is_removed(turns) => (refuse_jobs(&mut coming, &error::home_is_gone()), Ok(())),
+            _ => connection.with_connection(|writing| commit_group(writing, &mut coming, content)),
         };
         // Released before the answers: a caller that is woken may want to write at once.
         drop(turn);
@@ -233,18 +235,18 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
 }
 
 /// The incoming jobs, group by group. Jobs that arrive while a group is being run still join it.
-struct Coming<'r> {
-    waiting: &'r Receiver<Job>,
+struct IncomingJobs<'r> {
+    waiting: &'r Receiver<WriteJob>,
     /// The jobs that were received and not run yet.
-    here: VecDeque<Job>,
+    here: VecDeque<WriteJob>,
     is_durable: bool,
     given: usize,
     /// The number of jobs in the previous group.
     before: usize,
 }
 
-impl<'r> Coming<'r> {
-    fn new(waiting: &'r Receiver<Job>) -> Self {
+impl<'r> IncomingJobs<'r> {
+    fn new(waiting: &'r Receiver<WriteJob>) -> Self {
         Self {
             waiting,
             here: VecDeque::new(),
@@ -267,7 +269,7 @@ impl<'r> Coming<'r> {
     }
 
     /// Returns the next job: a received one, or one that arrives soon if the previous group was larger.
-    fn found(&mut self) -> Option<Job> {
+    fn next_job(&mut self) -> Option<WriteJob> {
         let here = self.here.pop_front().or_else(|| self.waiting.try_recv().ok());
         here.or_else(|| {
             if self.given < self.before {
@@ -279,11 +281,15 @@ impl<'r> Coming<'r> {
     }
 }
 
-impl Iterator for Coming<'_> {
-    type Item = Job;
+impl Iterator for IncomingJobs<'_> {
+    type Item = WriteJob;
 
-    fn next(&mut self) -> Option<Job> {
-        let job = if self.given < GROUP { self.found()? } else { return None };
+    fn next(&mut self) -> Option<WriteJob> {
+        let job = if self.given < GROUP {
+            self.next_job()?
+        } else {
+            return None;
+        };
         if job.durability == Durability::Full && !self.is_durable {
             // The open transaction will not be synced, so the job waits for the next group.
             self.here.push_front(job);
@@ -296,24 +302,28 @@ impl Iterator for Coming<'_> {
 
 /// Runs one job in a transaction without a sync. Returns the job if the transaction cannot begin, because another
 /// process writes or the disk fails.
-fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job> {
-    if begin(writing, false).is_err() {
+fn commit_single(writing: WriteTransaction<'_>, job: WriteJob) -> Result<(FinishedJob, Result<()>), WriteJob> {
+    if begin_transaction(writing, false).is_err() {
         return Err(job);
     }
     let ran = (job.run)(Ok(writing.session()));
     let ended = match ran.error {
-        None => writing.end(Ok(())),
-        Some(_) => writing.take_back(),
+        None => writing.commit_or_roll_back(Ok(())),
+        Some(_) => writing.roll_back(),
     };
     Ok((ran, ended))
 }
 
 /// Runs the jobs in one transaction; returns them with the result of the commit.
-fn commit_group(writing: Writing<'_>, jobs: &mut Coming<'_>, content: &ContentStore) -> (Vec<Ran>, Result<()>) {
+fn commit_group(
+    writing: WriteTransaction<'_>,
+    jobs: &mut IncomingJobs<'_>,
+    content: &ContentStore,
+) -> (Vec<FinishedJob>, Result<()>) {
     let is_durable = jobs.is_durable;
     // Retries only while another process holds the database; a failing disk is reported at once.
-    if let Err(error) = patiently(|| begin(writing, is_durable)) {
-        return (refused(jobs, &error), Ok(()));
+    if let Err(error) = retry_while_busy(|| begin_transaction(writing, is_durable)) {
+        return (refuse_jobs(jobs, &error), Ok(()));
     }
     let (mut group, mut spoiled) = (Vec::with_capacity(jobs.before), Ok(()));
     while spoiled.is_ok()
@@ -330,12 +340,12 @@ fn commit_group(writing: Writing<'_>, jobs: &mut Coming<'_>, content: &ContentSt
             Ok(())
         }
     };
-    (group, writing.end(spoiled.and_then(sync)))
+    (group, writing.commit_or_roll_back(spoiled.and_then(sync)))
 }
 
 /// Fails all received jobs with `error`, without running them.
-fn refused(jobs: &mut Coming<'_>, error: &Error) -> Vec<Ran> {
-    let refuse = |job: Job| (job.run)(Err(error.clone()));
+fn refuse_jobs(jobs: &mut IncomingJobs<'_>, error: &Error) -> Vec<FinishedJob> {
+    let refuse = |job: WriteJob| (job.run)(Err(error.clone()));
     jobs.here.drain(..).map(refuse).collect()
 }
 
@@ -348,25 +358,25 @@ pub(crate) fn is_removed(file: &File) -> bool {
 
 /// Runs a job, and rolls it back if it is refused. If it cannot be rolled back alone, sets `spoiled` to the reason to
 /// roll back the group.
-fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
-    if job.weight != Weight::Single {
-        return run_guarded(writing, job, spoiled);
+fn run_job(writing: WriteTransaction<'_>, job: WriteJob, spoiled: &mut Result<()>) -> FinishedJob {
+    if job.weight != JobWeight::Single {
+        return run_in_savepoint(writing, job, spoiled);
     }
     // No savepoint for a job of one step: it is refused before its first write. The count of rows proves that.
-    let before = writing.rows_put();
+    let before = writing.changed_rows();
     let ran = (job.run)(Ok(writing.session()));
     if let Some(error) = &ran.error
-        && (!writing.is_open() || writing.rows_put() != before)
+        && (!writing.is_open() || writing.changed_rows() != before)
     {
-        *spoiled = Err(taken_along(error));
+        *spoiled = Err(group_failed(error));
     }
     ran
 }
 
 /// Returns the error for the other jobs of a group in which one failed halfway with `error`: that of the failing disk,
 /// or a request to retry.
-fn taken_along(error: &Error) -> Error {
-    if error::is_failure(error) {
+fn group_failed(error: &Error) -> Error {
+    if error::is_disk_failure(error) {
         return error.clone();
     }
     let message = "another change in the same commit failed before it was complete";
@@ -374,27 +384,27 @@ fn taken_along(error: &Error) -> Error {
 }
 
 /// Runs a job under a savepoint, for which SQLite keeps a copy of each page that the job changes.
-fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
+fn run_in_savepoint(writing: WriteTransaction<'_>, job: WriteJob, spoiled: &mut Result<()>) -> FinishedJob {
     if let Err(error) = writing.begin_job() {
         *spoiled = Err(error.clone());
         return (job.run)(Err(error));
     }
     let ran = (job.run)(Ok(writing.session()));
     if let Err(error) = writing.end_job(ran.error.is_none()) {
-        *spoiled = Err(error::not_taken_back(ran.error.as_ref(), error));
+        *spoiled = Err(error::rollback_failed(ran.error.as_ref(), error));
     }
     ran
 }
 
-fn begin(writing: Writing<'_>, is_durable: bool) -> Result<()> {
+fn begin_transaction(writing: WriteTransaction<'_>, is_durable: bool) -> Result<()> {
     writing.set_durable(is_durable)?;
     writing.begin()
 }
 
 /// A held lock file, by which the processes of a home take turns. Released when dropped, or when the process dies.
-struct Turn<'a>(&'a File);
+struct WriterTurn<'a>(&'a File);
 
-impl<'a> Turn<'a> {
+impl<'a> WriterTurn<'a> {
     /// Takes the lock if no other process has it.
     fn try_take(file: &'a File) -> Option<Self> {
         match file.try_lock() {
@@ -406,7 +416,7 @@ impl<'a> Turn<'a> {
 
     /// Waits for the lock; `None` if another process holds it for longer than `longest`, because it hangs or was
     /// stopped.
-    fn take(file: &'a File, longest: Duration) -> Option<Self> {
+    fn wait_for(file: &'a File, longest: Duration) -> Option<Self> {
         let turn = Self::try_take(file);
         if turn.is_some() {
             return turn;
@@ -414,7 +424,7 @@ impl<'a> Turn<'a> {
         // The kernel wakes waiting processes in order, but has no timeout for a file lock: so another thread waits for
         // it.
         let (tell, told) = sync_channel(0);
-        match Self::wait_beside(file, tell) {
+        match Self::wait_on_thread(file, tell) {
             Ok(()) => told.recv_timeout(longest).ok()?,
             Err(_) => drop(file.lock()),
         }
@@ -422,7 +432,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Starts a thread that takes the lock and reports it to `tell`.
-    fn wait_beside(file: &File, tell: SyncSender<()>) -> std::io::Result<()> {
+    fn wait_on_thread(file: &File, tell: SyncSender<()>) -> std::io::Result<()> {
         let waiting = file.try_clone()?;
         let wait = move || {
             let _ = waiting.lock();
@@ -437,7 +447,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterTurn<'_> {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
@@ -450,16 +460,19 @@ mod tests {
     use garret_core::SystemClock;
 
     use super::*;
-    use crate::content::Address;
-    use crate::metadata::{Database, StoredPiece};
+    use crate::content::PieceAddress;
+    use crate::metadata::{MetadataDatabase, StoredPiece};
 
-    fn started() -> (Database, Writer) {
-        let (database, connection) = Database::in_memory().unwrap();
+    fn started() -> (MetadataDatabase, DepotWriter) {
+        let (database, connection) = MetadataDatabase::in_memory().unwrap();
         let content = ContentStore::in_memory(1024, Arc::new(SystemClock::default()));
-        (database, Writer::start(connection, None, Arc::new(content)).unwrap())
+        (
+            database,
+            DepotWriter::start(connection, None, Arc::new(content)).unwrap(),
+        )
     }
 
-    fn put(session: Session<'_>, text: &str) -> Result<()> {
+    fn put(session: MetadataSession<'_>, text: &str) -> Result<()> {
         let size = text.len() as u64;
         let piece = StoredPiece {
             is_list: false,
@@ -467,29 +480,31 @@ mod tests {
             stored: size,
             data: Some(text.as_bytes()),
         };
-        session.put_content(Address::of(text.as_bytes()), &piece, 0).map(|_| ())
+        session
+            .put_content(PieceAddress::of_bytes(text.as_bytes()), &piece, 0)
+            .map(|_| ())
     }
 
-    fn has(database: &Database, text: &str) -> bool {
-        let address = Address::of(text.as_bytes());
+    fn has(database: &MetadataDatabase, text: &str) -> bool {
+        let address = PieceAddress::of_bytes(text.as_bytes());
         database.read(|session| session.content(address)).unwrap().is_some()
     }
 
     /// Runs a job that puts down `before`, then `work`, then one that puts down `after`, all in one group.
     fn grouped(
-        writer: &Writer,
-        weight: Weight,
-        work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static,
+        writer: &DepotWriter,
+        weight: JobWeight,
+        work: impl FnOnce(MetadataSession<'_>) -> Result<()> + Send + 'static,
     ) -> (Result<()>, Result<()>, Result<()>) {
         let (tell, told) = channel();
-        let before = move |session: Session<'_>| {
+        let before = move |session: MetadataSession<'_>| {
             // Until the others have joined the group.
             told.recv().expect("it is told");
             put(session, "before")
         };
         block_on(async {
             let sent = async { tell.send(()).expect("the writer waits for it") };
-            let after = |session: Session<'_>| put(session, "after");
+            let after = |session: MetadataSession<'_>| put(session, "after");
             let (before, done, after, ()) = join!(
                 writer.write(Durability::Full, before),
                 writer.write_weighed(weight, Durability::Full, work),
@@ -503,8 +518,8 @@ mod tests {
     #[test]
     fn a_job_of_one_step_that_is_refused_leaves_the_others_alone() {
         let (database, writer) = started();
-        let refused = |_: Session<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
-        let (before, done, after) = grouped(&writer, Weight::Single, refused);
+        let refused = |_: MetadataSession<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
+        let (before, done, after) = grouped(&writer, JobWeight::Single, refused);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
         assert!(before.is_ok() && after.is_ok());
         assert!(has(&database, "before") && has(&database, "after"));
@@ -513,11 +528,11 @@ mod tests {
     #[test]
     fn a_job_of_one_step_that_fails_in_its_middle_takes_back_what_came_before_it() {
         let (database, writer) = started();
-        let failing = |session: Session<'_>| {
+        let failing = |session: MetadataSession<'_>| {
             put(session, "half")?;
             Err(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done, after) = grouped(&writer, Weight::Single, failing);
+        let (before, done, after) = grouped(&writer, JobWeight::Single, failing);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
         assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(!has(&database, "before") && !has(&database, "half"));
@@ -528,12 +543,12 @@ mod tests {
     #[test]
     fn a_disk_that_fails_under_a_job_is_why_the_others_of_its_group_fail() {
         let (database, writer) = started();
-        let failing = |session: Session<'_>| {
+        let failing = |session: MetadataSession<'_>| {
             put(session, "half")?;
             session.end_as_a_failing_disk_does();
             Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done, _) = grouped(&writer, Weight::Any, failing);
+        let (before, done, _) = grouped(&writer, JobWeight::Any, failing);
         assert_eq!(done.unwrap_err().message(), "the disk fails");
         assert_eq!(before.unwrap_err().message(), "the disk fails");
         assert!(!has(&database, "before") && !has(&database, "half"));
@@ -544,12 +559,12 @@ mod tests {
     #[test]
     fn a_refusal_under_which_the_disk_fails_is_told_to_nobody_else() {
         let (database, writer) = started();
-        let refused = |session: Session<'_>| {
+        let refused = |session: MetadataSession<'_>| {
             put(session, "half")?;
             session.end_as_a_failing_disk_does();
             Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
         };
-        let (before, done, after) = grouped(&writer, Weight::Any, refused);
+        let (before, done, after) = grouped(&writer, JobWeight::Any, refused);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
         let before = before.unwrap_err();
         assert_eq!(
@@ -563,9 +578,9 @@ mod tests {
     #[test]
     fn a_job_that_panics_is_refused_and_the_writer_goes_on() {
         for durability in [Durability::Full, Durability::Relaxed] {
-            for weight in [Weight::Single, Weight::Small, Weight::Any] {
+            for weight in [JobWeight::Single, JobWeight::Small, JobWeight::Any] {
                 let (database, writer) = started();
-                let panicking = |session: Session<'_>| -> Result<()> {
+                let panicking = |session: MetadataSession<'_>| -> Result<()> {
                     put(session, "half")?;
                     panic!("of no good reason")
                 };
@@ -581,17 +596,17 @@ mod tests {
     #[test]
     fn a_job_of_one_step_that_panics_in_its_middle_has_the_others_of_its_group_try_again() {
         let (database, writer) = started();
-        let panicking = |session: Session<'_>| -> Result<()> {
+        let panicking = |session: MetadataSession<'_>| -> Result<()> {
             put(session, "half")?;
             panic!("of no good reason")
         };
-        let (before, done, after) = grouped(&writer, Weight::Single, panicking);
+        let (before, done, after) = grouped(&writer, JobWeight::Single, panicking);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
         let before = before.unwrap_err();
         assert_eq!(before.kind(), ErrorKind::Unavailable, "{before}");
         assert!(!has(&database, "before") && !has(&database, "half"));
         assert!(after.is_ok(), "it came later, and is in the next group");
-        let (before, done, _) = grouped(&writer, Weight::Small, panicking);
+        let (before, done, _) = grouped(&writer, JobWeight::Small, panicking);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
         assert!(before.is_ok(), "under a savepoint, only the job itself is taken back");
         assert!(has(&database, "before") && !has(&database, "half"));
@@ -602,9 +617,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (mine, other) = (file.reopen().unwrap(), file.reopen().unwrap());
         other.lock().unwrap();
-        assert!(Turn::take(&mine, Duration::from_millis(1)).is_none());
+        assert!(WriterTurn::wait_for(&mine, Duration::from_millis(1)).is_none());
         let kept = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| Turn::take(&mine, LONGEST_TURN));
+            let waiting = scope.spawn(|| WriterTurn::wait_for(&mine, LONGEST_TURN));
             other.unlock().unwrap();
             waiting.join().unwrap()
         });
@@ -616,15 +631,15 @@ mod tests {
     #[test]
     fn a_durable_job_does_not_join_a_group_that_is_not_synced() {
         let (jobs, waiting) = channel();
-        let job = |durability| Job {
+        let job = |durability| WriteJob {
             durability,
-            weight: Weight::Any,
-            run: Box::new(|_| Ran {
+            weight: JobWeight::Any,
+            run: Box::new(|_| FinishedJob {
                 error: None,
                 answer: Box::new(|_| ()),
             }),
         };
-        let mut coming = Coming::new(&waiting);
+        let mut coming = IncomingJobs::new(&waiting);
         jobs.send(job(Durability::Relaxed)).unwrap();
         assert!(coming.begin_group() && !coming.is_durable);
         jobs.send(job(Durability::Full)).unwrap();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use garret_core::{History, Making, OpenContext, RandomIds, Reversed, Selection, Storage, StorageFactory, SystemClock};
+use garret_core::{
+    ChangeRequest, History, OpenContext, RandomIds, ReversalOutcome, Storage, StorageFactory, SystemClock,
+    UndoSelection,
+};
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot};
 use garret_storage::s3::S3Factory;
 use garret_testkit::fixture::block_on;
@@ -34,9 +37,9 @@ async fn journaled(endpoint: &str, prefix: &str) -> Arc<Journaled> {
     let options = options.as_object().expect("options are an object").clone();
     let mut opened = S3Factory.open(options, &context()).await.expect("it can be opened");
     // As the composition root says it.
-    opened.reach.is_far = true;
+    opened.access_limits.is_remote = true;
     let depot = Depot::in_memory(DepotOptions::default(), context()).expect("memory needs nothing");
-    let depot = Arc::new(LazyDepot::opened(depot));
+    let depot = Arc::new(LazyDepot::from_opened(depot));
     Journaled::open(opened, depot, Durability::Relaxed)
         .await
         .expect("the journal can be opened")
@@ -118,9 +121,9 @@ fn undo_brings_back_the_objects() {
         probe.apply(rename("d", "moved")).await;
         probe.batch(vec![write("moved/a", "changed"), remove("moved/b")]).await;
         assert_ne!(seen(), before);
-        let reversed = room.undo(Selection::Last(2), Making::default()).await;
+        let reversed = room.undo(UndoSelection::Last(2), ChangeRequest::default()).await;
         let reversed = reversed.expect("it can be undone");
-        assert!(matches!(reversed, Reversed::Done(_)), "{reversed:?}");
+        assert!(matches!(reversed, ReversalOutcome::Done(_)), "{reversed:?}");
         assert_eq!(seen(), before);
     });
 }

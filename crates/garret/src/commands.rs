@@ -13,8 +13,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Bench, BenchState, Error, ErrorKind, Exclusions, History, HistoryMode, Opened, Point, Result, Sandbox, ShellPolicy,
-    Taken, Timestamp, TurnAttempt, WorkspaceConfig,
+    Bench, BenchState, Error, ErrorKind, Exclusions, History, HistoryMode, LayerOutcome, OpenedStorage, Point, Result,
+    Sandbox, ShellPolicy, Timestamp, TurnAttempt, WorkspaceConfig,
 };
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions, TurnFile};
 use garret_sandbox::host::{HostOptions, HostSandbox};
@@ -24,10 +24,10 @@ use garret_workspace::{ShellParts, ShellRules};
 use crate::Garret;
 
 /// The sandboxes that a program knows, by kind.
-pub(crate) type Sandboxes = BTreeMap<&'static str, Arc<dyn Sandbox>>;
+pub(crate) type SandboxesByKind = BTreeMap<&'static str, Arc<dyn Sandbox>>;
 
 /// Returns the sandbox `namespace`. The sandbox `host`, without isolation, is made for each workspace from its policy.
-pub(crate) fn default_sandboxes() -> Sandboxes {
+pub(crate) fn default_sandboxes() -> SandboxesByKind {
     let namespace: Arc<dyn Sandbox> = Arc::new(NamespaceSandbox::default());
     BTreeMap::from([(namespace.kind(), namespace)])
 }
@@ -81,7 +81,7 @@ impl Garret {
     pub(crate) fn shell_parts(
         &self,
         config: &WorkspaceConfig,
-        opened: &Opened,
+        opened: &OpenedStorage,
         history: HistoryMode,
     ) -> Result<Option<ShellParts>> {
         let Some(policy) = policy_of(config) else {
@@ -98,8 +98,13 @@ impl Garret {
     }
 
     /// Builds the bench: on the directory of the files if they are in one, else on a checkout of them.
-    fn bench_of(&self, config: &WorkspaceConfig, opened: &Opened, history: HistoryMode) -> Result<Arc<dyn Bench>> {
-        let place = self.bench_place(opened, history)?;
+    fn bench_of(
+        &self,
+        config: &WorkspaceConfig,
+        opened: &OpenedStorage,
+        history: HistoryMode,
+    ) -> Result<Arc<dyn Bench>> {
+        let place = self.bench_location(opened, history)?;
         let directory = place.directory().to_owned();
         let bench: Arc<dyn Bench> = match &opened.directory {
             Some(root) => {
@@ -124,15 +129,15 @@ impl Garret {
             None => bench,
         };
         let bench = match &opened.history {
-            Some(history) if opened.reach.is_far => Arc::new(LookingBench {
+            Some(history) if opened.access_limits.is_remote => Arc::new(RemoteFilesBench {
                 bench,
                 history: history.clone(),
             }),
             _ => bench,
         };
         Ok(match place {
-            Place::Kept(_) => bench,
-            Place::Temporary(directory) => Arc::new(TemporaryBench {
+            BenchLocation::InHome(_) => bench,
+            BenchLocation::Temporary(directory) => Arc::new(TemporaryBench {
                 bench,
                 _directory: directory,
             }),
@@ -141,23 +146,23 @@ impl Garret {
 
     /// Returns the directory of a bench: in the home if the next process can find these files again, else a temporary
     /// one.
-    fn bench_place(&self, opened: &Opened, history: HistoryMode) -> Result<Place> {
+    fn bench_location(&self, opened: &OpenedStorage, history: HistoryMode) -> Result<BenchLocation> {
         match self.bench_directory(opened) {
             Some(directory) if history == HistoryMode::Durable => {
                 make_private(&directory)?;
-                Ok(Place::Kept(directory))
+                Ok(BenchLocation::InHome(directory))
             }
             _ => tempfile::Builder::new()
                 .prefix("garret-bench-")
                 .tempdir()
-                .map(Place::Temporary)
-                .map_err(|_| unusable()),
+                .map(BenchLocation::Temporary)
+                .map_err(|_| bench_directory_error()),
         }
     }
 
     /// Returns the directory in the home that is the same for every process that opens these files.
-    fn bench_directory(&self, opened: &Opened) -> Option<PathBuf> {
-        let name = match (&opened.place, &opened.history) {
+    fn bench_directory(&self, opened: &OpenedStorage) -> Option<PathBuf> {
+        let name = match (&opened.location_id, &opened.history) {
             (Some(place), _) => format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32]),
             (None, Some(history)) => history.id().to_owned(),
             (None, None) => return None,
@@ -167,9 +172,9 @@ impl Garret {
 
     /// Returns the lock file by which processes take turns with commands on these files; `None` if no other process can
     /// open the files.
-    fn turn_file(&self, opened: &Opened) -> Result<Option<TurnFile>> {
+    fn turn_file(&self, opened: &OpenedStorage) -> Result<Option<TurnFile>> {
         // It does not depend on the history: a history may end with the program while its files stay.
-        let is_shared = opened.place.is_some() || opened.reference.is_some();
+        let is_shared = opened.location_id.is_some() || opened.reference.is_some();
         let Some(directory) = self.bench_directory(opened).filter(|_| is_shared) else {
             return Ok(None);
         };
@@ -186,15 +191,15 @@ fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
 }
 
 /// The directory of a bench.
-enum Place {
-    Kept(PathBuf),
+enum BenchLocation {
+    InHome(PathBuf),
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl BenchLocation {
     fn directory(&self) -> &Path {
         match self {
-            Self::Kept(directory) => directory,
+            Self::InHome(directory) => directory,
             Self::Temporary(directory) => directory.path(),
         }
     }
@@ -210,12 +215,12 @@ struct TemporaryBench {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Bench for TemporaryBench {
-    async fn ready(&self) -> Result<BenchState> {
-        self.bench.ready().await
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
+        self.bench.bring_up_to_date().await
     }
 
-    async fn look(&self) -> Result<()> {
-        self.bench.look().await
+    async fn record_outside_changes(&self) -> Result<()> {
+        self.bench.record_outside_changes().await
     }
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
@@ -226,12 +231,12 @@ impl Bench for TemporaryBench {
         self.bench.file_time().await
     }
 
-    fn scratch(&self) -> PathBuf {
-        self.bench.scratch()
+    fn scratch_directory(&self) -> PathBuf {
+        self.bench.scratch_directory()
     }
 
-    async fn take(&self, taken: Taken<'_>) -> Result<()> {
-        self.bench.take(taken).await
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
+        self.bench.take_effects(taken).await
     }
 }
 
@@ -245,12 +250,12 @@ struct TurnTakingBench {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Bench for TurnTakingBench {
-    async fn ready(&self) -> Result<BenchState> {
-        self.bench.ready().await
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
+        self.bench.bring_up_to_date().await
     }
 
-    async fn look(&self) -> Result<()> {
-        self.bench.look().await
+    async fn record_outside_changes(&self) -> Result<()> {
+        self.bench.record_outside_changes().await
     }
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
@@ -261,12 +266,12 @@ impl Bench for TurnTakingBench {
         self.bench.file_time().await
     }
 
-    fn scratch(&self) -> PathBuf {
-        self.bench.scratch()
+    fn scratch_directory(&self) -> PathBuf {
+        self.bench.scratch_directory()
     }
 
-    async fn take(&self, taken: Taken<'_>) -> Result<()> {
-        self.bench.take(taken).await
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
+        self.bench.take_effects(taken).await
     }
 }
 
@@ -274,22 +279,22 @@ impl Bench for TurnTakingBench {
 /// so that the journal, which the bench follows, has the changes of others. Files with a version that the journal knows
 /// are not fetched.
 #[derive(Debug)]
-struct LookingBench {
+struct RemoteFilesBench {
     bench: Arc<dyn Bench>,
     history: Arc<dyn History>,
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Bench for LookingBench {
-    async fn ready(&self) -> Result<BenchState> {
-        self.look().await?;
-        self.bench.ready().await
+impl Bench for RemoteFilesBench {
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
+        self.record_outside_changes().await?;
+        self.bench.bring_up_to_date().await
     }
 
-    async fn look(&self) -> Result<()> {
+    async fn record_outside_changes(&self) -> Result<()> {
         // To open the present state, a history first records the changes of other programs.
-        self.history.at(&Point::Now).await.map(drop)
+        self.history.open_view(&Point::Now).await.map(drop)
     }
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
@@ -300,22 +305,22 @@ impl Bench for LookingBench {
         self.bench.file_time().await
     }
 
-    fn scratch(&self) -> PathBuf {
-        self.bench.scratch()
+    fn scratch_directory(&self) -> PathBuf {
+        self.bench.scratch_directory()
     }
 
-    async fn take(&self, taken: Taken<'_>) -> Result<()> {
-        self.bench.take(taken).await
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
+        self.bench.take_effects(taken).await
     }
 }
 
 fn make_private(directory: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(directory);
-    made.map_err(|_| unusable())
+    made.map_err(|_| bench_directory_error())
 }
 
-fn unusable() -> Error {
+fn bench_directory_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the directory for commands cannot be made")
         .hint("check that the home and the directory for temporary files can be written and have free space")
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Point, Result, StorageFactory, WorkspaceConfig,
-    shape,
+    Durability, Error, ErrorKind, HistoryMode, OpenContext, OpenedStorage, Point, Result, StorageFactory,
+    WorkspaceConfig, shape,
 };
 use garret_depot::{Depot, DepotWorkspace, NewWorkspace};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 use crate::home::{self, Home};
-use crate::named::{read_back, reconfigure};
+use crate::named_workspaces::{parse_config, update_config};
 
 /// The kind of a workspace whose files live in the depot.
 pub(crate) const KIND: &str = "filestore";
@@ -51,43 +51,45 @@ impl StorageFactory for FilestoreFactory {
         KIND
     }
 
-    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+    fn parse_url(&self, rest: &str) -> Result<Map<String, Value>> {
         if rest.is_empty() {
             return Err(Error::invalid("`filestore:` needs the name of a workspace").hint("write `filestore:notes`"));
         }
         Ok(Map::from_iter([("workspace".to_owned(), rest.into())]))
     }
 
-    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+    fn check_options(&self, options: &Map<String, Value>) -> Result<()> {
         shape::from_value::<FilestoreOptions>(Value::Object(options.clone())).map(|_| ())
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage> {
         let options: FilestoreOptions = shape::from_value(Value::Object(options))?;
-        let depot = home::required(self.home.as_ref(), context).await?;
+        let depot = home::require_depot(self.home.as_ref(), context).await?;
         check_depot(&depot, &options)?;
-        let workspace = found(&depot, &options).await?.with_durability(options.durability);
-        enter(&workspace, context.history).await?;
+        let workspace = find_or_create(&depot, &options)
+            .await?
+            .with_durability(options.durability);
+        switch_history_mode(&workspace, context.history).await?;
         let reference = FilestoreOptions {
             workspace: workspace.id().to_owned(),
             create: false,
             depot: Some(depot.id()?),
             ..options
         };
-        Ok(Opened {
+        Ok(OpenedStorage {
             reference: serde_json::to_value(reference)
                 .ok()
                 .and_then(|value| value.as_object().cloned()),
             durability: options.durability,
-            ..native(workspace, context.history)
+            ..with_own_history(workspace, context.history)
         })
     }
 }
 
 /// Opens a workspace of the depot as a storage with its own history.
-pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened {
+pub(crate) fn with_own_history(workspace: DepotWorkspace, history: HistoryMode) -> OpenedStorage {
     let storage = Arc::new(workspace);
-    Opened {
+    OpenedStorage {
         history: match history {
             HistoryMode::Off => None,
             HistoryMode::Durable | HistoryMode::Session => Some(storage.clone()),
@@ -98,14 +100,14 @@ pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened 
 
 /// Switches the history of the workspace to `mode`. The history that an earlier session left is deleted. A durable
 /// history is never deleted: if `mode` would delete one, it is an error and nothing is opened.
-async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
+async fn switch_history_mode(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
     let info = workspace.describe().await?;
-    let config = read_back(KIND, info.config)?;
+    let config = parse_config(KIND, info.config)?;
     let before = config.history.unwrap_or(HistoryMode::Durable);
     match (before, mode) {
         (HistoryMode::Durable, HistoryMode::Durable) => return Ok(()),
         (HistoryMode::Durable, _) if !workspace.changes(None, 1).await?.is_empty() => {
-            return Err(would_forget(info.name.as_deref().unwrap_or(&info.id), mode));
+            return Err(history_loss_error(info.name.as_deref().unwrap_or(&info.id), mode));
         }
         // The history of an earlier session ends here; a new session begins without one, and `off` shows none.
         (_, HistoryMode::Session | HistoryMode::Off) => drop(workspace.forget_history(&Point::Now).await?),
@@ -120,11 +122,11 @@ async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
             ..config
         })
     };
-    reconfigure(workspace, keep).await.map(|_| ())
+    update_config(workspace, keep).await.map(|_| ())
 }
 
 /// The error for a mode that would delete a durable history.
-fn would_forget(name: &str, mode: HistoryMode) -> Error {
+fn history_loss_error(name: &str, mode: HistoryMode) -> Error {
     let name = quote(name);
     let mode = match mode {
         HistoryMode::Off => "off",
@@ -150,7 +152,7 @@ fn check_depot(depot: &Depot, options: &FilestoreOptions) -> Result<()> {
 }
 
 /// Finds the workspace that the options name, and makes it if it is missing and may be made.
-async fn found(depot: &Depot, options: &FilestoreOptions) -> Result<DepotWorkspace> {
+async fn find_or_create(depot: &Depot, options: &FilestoreOptions) -> Result<DepotWorkspace> {
     let name = &options.workspace;
     let workspace = match depot.workspace(name).await {
         Err(error) if error.kind() == ErrorKind::NotFound && options.create => {

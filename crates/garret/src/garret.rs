@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Declared, Error, EventSink, Exclusions, FsPolicy, FsRestriction, FsRules, HistoryMode, Ids,
-    MemoryFactory, NoEvents, OpenContext, Opened, RandomIds, Reference, Result, StorageConfig, StorageFactory,
+    Actor, Clock, DeclaredCapability, Error, EventSink, Exclusions, FsPolicy, FsRestriction, FsRules, HistoryMode, Ids,
+    MemoryFactory, NoEvents, OpenContext, OpenedStorage, RandomIds, Reference, Result, StorageConfig, StorageFactory,
     StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
@@ -16,13 +16,13 @@ use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
 use serde_json::Map;
 
-use crate::anchored::{AnchoredLocal, not_utf8};
-use crate::commands::{Sandboxes, default_sandboxes};
-use crate::far::FarFactory;
+use crate::anchored_local::{AnchoredLocalFactory, not_utf8_error};
+use crate::cached_s3::CachedS3Factory;
+use crate::commands::{SandboxesByKind, default_sandboxes};
 use crate::filestore::FilestoreFactory;
 use crate::home::{self, Home};
-use crate::journal::{branch_config, has_no_place, nothing_to_keep};
-use crate::remembering::RememberingFactory;
+use crate::journal::{branch_config, keep_without_history_error, no_location_error};
+use crate::memory_with_history::MemoryWithHistoryFactory;
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";
@@ -32,7 +32,7 @@ pub const UNNAMED: &str = "workspace";
 pub struct Garret {
     storages: StorageRegistry,
     pub(crate) home: Option<Home>,
-    pub(crate) sandboxes: Sandboxes,
+    pub(crate) sandboxes: SandboxesByKind,
     pub(crate) environment: BTreeMap<String, String>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -53,10 +53,10 @@ impl Garret {
     /// history ends with the process unless [`Garret::home`] sets one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
-        storages.register(RememberingFactory);
+        storages.register(MemoryWithHistoryFactory);
         storages.register(LocalFactory);
         storages.register(FilestoreFactory::default());
-        storages.register(FarFactory::default());
+        storages.register(CachedS3Factory::default());
         Self {
             storages,
             home: None,
@@ -79,7 +79,7 @@ impl Garret {
         self.storages.register(FilestoreFactory {
             home: Some(home.clone()),
         });
-        self.storages.register(FarFactory::in_home(home.clone()));
+        self.storages.register(CachedS3Factory::in_home(home.clone()));
         self.home = Some(home);
         self
     }
@@ -95,14 +95,14 @@ impl Garret {
     /// current directory of the process.
     #[must_use]
     pub fn relative_to(self, directory: impl AsRef<Path>) -> Self {
-        self.register(AnchoredLocal::new(directory.as_ref()))
+        self.register(AnchoredLocalFactory::new(directory.as_ref()))
     }
 
     /// Takes relative directories of `local` from `directory`, and refuses as `denied` to open one that does not lie in
     /// it, whatever links lead there.
     #[must_use]
     pub fn confined_to(self, directory: impl AsRef<Path>) -> Self {
-        self.register(AnchoredLocal::confined(directory.as_ref()))
+        self.register(AnchoredLocalFactory::new_confined(directory.as_ref()))
     }
 
     /// Sets the clock.
@@ -154,7 +154,7 @@ impl Garret {
 
     /// Opens a workspace on a storage URL, with everything at its default: `memory:`, `local:notes`.
     pub async fn open_url(&self, url: &str) -> Result<Toolbox> {
-        let config = WorkspaceConfig::on(StorageConfig::Url(url.to_owned()));
+        let config = WorkspaceConfig::with_storage(StorageConfig::Url(url.to_owned()));
         self.open_config(UNNAMED, &config).await
     }
 
@@ -165,8 +165,8 @@ impl Garret {
 
     /// Returns the configuration by which [`Garret::open_dir`] opens, for a program that wants to change a part of it.
     pub fn config_of_dir(directory: impl AsRef<Path>) -> Result<WorkspaceConfig> {
-        let directory = directory.as_ref().to_str().ok_or_else(not_utf8)?;
-        Ok(WorkspaceConfig::on(StorageConfig::Table {
+        let directory = directory.as_ref().to_str().ok_or_else(not_utf8_error)?;
+        Ok(WorkspaceConfig::with_storage(StorageConfig::Table {
             kind: LocalFactory.kind().to_owned(),
             options: Map::from_iter([("dir".to_owned(), directory.into())]),
         }))
@@ -174,7 +174,7 @@ impl Garret {
 
     /// Checks a configuration as far as that is possible without opening its storage.
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
-        self.storages.check(&config.storage)?;
+        self.storages.check_config(&config.storage)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
         self.check_shell(config)?;
@@ -185,11 +185,11 @@ impl Garret {
     /// home: a directory of `local` must exist. Nothing is created.
     pub async fn check_with_storage(&self, config: &WorkspaceConfig) -> Result<()> {
         self.check(config)?;
-        self.history_of(config)?;
+        self.history_mode(config)?;
         Exclusions::new(&config.exclude)?;
         let kind = config.storage.kind();
         if kind == LocalFactory.kind() || kind == MemoryFactory.kind() {
-            let context = self.context(HistoryMode::Off);
+            let context = self.open_context(HistoryMode::Off);
             self.storages.open(&config.storage, &context).await?;
         }
         Ok(())
@@ -218,36 +218,36 @@ impl Garret {
         restriction: &FsRestriction,
     ) -> Result<Toolbox> {
         self.check(config)?;
-        let mut mode = self.history_of(config)?;
-        let context = self.context(mode);
+        let mut mode = self.history_mode(config)?;
+        let context = self.open_context(mode);
         let opened = self.storages.open(&config.storage, &context).await?;
         // Files that end with the process have their history for as long, whatever the mode says.
-        let outlives = opened.place.is_some() || opened.history.is_some() && opened.reference.is_some();
+        let outlives = opened.location_id.is_some() || opened.history.is_some() && opened.reference.is_some();
         if mode == HistoryMode::Durable && !outlives {
             mode = HistoryMode::Session;
         }
-        if config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none() {
-            return Err(has_no_place(&opened.storage.info().kind));
+        if config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.location_id.is_none() {
+            return Err(no_location_error(&opened.storage.info().kind));
         }
         if config.keep.is_some() && mode != HistoryMode::Durable {
-            return Err(nothing_to_keep());
+            return Err(keep_without_history_error());
         }
         let opened = self
-            .journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?)
+            .add_history(opened, &context, config.keep, Exclusions::new(&config.exclude)?)
             .await?;
-        self.assembled(name, config, opened, mode, restriction)
+        self.assemble_toolbox(name, config, opened, mode, restriction)
     }
 
     /// Builds the workspace and its tools on an opened storage.
-    pub(crate) fn assembled(
+    pub(crate) fn assemble_toolbox(
         &self,
         name: &str,
         config: &WorkspaceConfig,
-        opened: Opened,
+        opened: OpenedStorage,
         history: HistoryMode,
         restriction: &FsRestriction,
     ) -> Result<Toolbox> {
-        let config = &restricted(config, restriction);
+        let config = &restrict_config(config, restriction);
         let reference = opened.reference.clone().map(|payload| Reference {
             schema: Reference::SCHEMA,
             kind: opened.storage.info().kind,
@@ -261,8 +261,8 @@ impl Garret {
         let shell = self.shell_parts(config, &opened, history)?;
         // Commands can reach the files anyway, so a program that holds the workspace is not kept from them either.
         let undeclared = || match &shell {
-            Some(_) => restriction.restrict(FsPolicy::default()),
-            None => nothing(),
+            Some(_) => restriction.restrict_policy(FsPolicy::default()),
+            None => deny_all_policy(),
         };
         let policy = declared.clone().unwrap_or_else(undeclared);
         let host_directories: Vec<_> = opened.directory.into_iter().chain(opened.given_directory).collect();
@@ -270,8 +270,8 @@ impl Garret {
             .history(opened.history)
             .reference(reference)
             .branch_config(branch_config(config)?)
-            .reach(opened.reach)
-            .near(opened.near)
+            .access_limits(opened.access_limits)
+            .local_content(opened.local_content)
             .host_directories(&host_directories)
             .name(name)
             .policy(policy)
@@ -298,7 +298,7 @@ impl Garret {
 
 impl Garret {
     /// Returns the clock, the ids and the history mode that a storage factory may use.
-    pub(crate) fn context(&self, history: HistoryMode) -> OpenContext {
+    pub(crate) fn open_context(&self, history: HistoryMode) -> OpenContext {
         OpenContext {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
@@ -308,7 +308,7 @@ impl Garret {
 
     /// Returns the history mode of a workspace: the configured one, else `durable` if there is a home and `session` if
     /// not.
-    fn history_of(&self, config: &WorkspaceConfig) -> Result<HistoryMode> {
+    fn history_mode(&self, config: &WorkspaceConfig) -> Result<HistoryMode> {
         match (config.history, &self.home) {
             (Some(HistoryMode::Durable), None) => {
                 Err(Error::invalid("a durable history needs a home, and no home was given")
@@ -322,7 +322,7 @@ impl Garret {
 
     /// Opens the depot of the home; without a home it is `invalid`.
     pub async fn depot(&self) -> Result<Depot> {
-        home::required(self.home.as_ref(), &self.context(HistoryMode::Durable)).await
+        home::require_depot(self.home.as_ref(), &self.open_context(HistoryMode::Durable)).await
     }
 
     /// Reopens the workspace of a ref. A ref of an unknown kind or a newer schema, or one that is not whole, is refused
@@ -333,7 +333,7 @@ impl Garret {
             capabilities: reference.capabilities.clone(),
             history: Some(reference.history),
             exclude: reference.exclude.clone(),
-            ..WorkspaceConfig::on(StorageConfig::Table {
+            ..WorkspaceConfig::with_storage(StorageConfig::Table {
                 kind: reference.kind.clone(),
                 options: reference.payload.clone(),
             })
@@ -343,12 +343,12 @@ impl Garret {
 }
 
 /// Returns the configuration with the rules of `restriction` added to its policy.
-fn restricted(config: &WorkspaceConfig, restriction: &FsRestriction) -> WorkspaceConfig {
+fn restrict_config(config: &WorkspaceConfig, restriction: &FsRestriction) -> WorkspaceConfig {
     // Added to the configuration itself, so that its refs and branches have these rules, too.
     let mut config = config.clone();
     let policy = config.capabilities.fs.policy();
     if let Some(policy) = policy.filter(|_| *restriction != FsRestriction::default()) {
-        config.capabilities.fs = Declared::Options(restriction.restrict(policy));
+        config.capabilities.fs = DeclaredCapability::Options(restriction.restrict_policy(policy));
     }
     config
 }
@@ -361,7 +361,7 @@ fn check_tools(names: &[String]) -> Result<()> {
         return Ok(());
     };
     let known: Vec<_> = tool_names().map(|tool| format!("`{tool}`")).collect();
-    let hint = match shape::nearest(unknown, tool_names()) {
+    let hint = match shape::nearest_name(unknown, tool_names()) {
         Some(near) => format!("did you mean `{near}`? Known: {}", known.join(", ")),
         None => format!("known: {}", known.join(", ")),
     };
@@ -371,7 +371,7 @@ fn check_tools(names: &[String]) -> Result<()> {
 
 /// Returns the policy of a workspace that does not declare `fs`: nothing may be seen or changed, even by a program that
 /// holds the workspace.
-fn nothing() -> FsPolicy {
+fn deny_all_policy() -> FsPolicy {
     FsPolicy {
         read_only: true,
         deny_read: vec!["**".into()],

@@ -68,7 +68,7 @@ impl Home {
     }
 
     /// The depot, which is opened when it is first needed.
-    pub(crate) fn lazy(&self, context: &OpenContext) -> Arc<LazyDepot> {
+    pub(crate) fn lazy_depot(&self, context: &OpenContext) -> Arc<LazyDepot> {
         let open = || LazyDepot::new(&self.directory, DepotOptions::default(), context.clone());
         self.depot.get_or_init(|| Arc::new(open())).clone()
     }
@@ -82,9 +82,9 @@ impl Home {
 }
 
 /// Opens the depot of `home`; without a home it is `invalid`.
-pub(crate) async fn required(home: Option<&Home>, context: &OpenContext) -> Result<Depot> {
+pub(crate) async fn require_depot(home: Option<&Home>, context: &OpenContext) -> Result<Depot> {
     match home {
-        Some(home) => home.lazy(context).get().await,
+        Some(home) => home.lazy_depot(context).get().await,
         None => Err(Error::invalid("this operation needs a home, and no home was given")
             .hint("give a directory for the home: `Garret::new().home(Home::new(directory))`")),
     }

@@ -36,16 +36,16 @@
 /// The attribute for implementations of the asynchronous traits here.
 pub use async_trait::async_trait;
 
-mod anchored;
+mod anchored_local;
+mod cached_s3;
 mod commands;
-mod far;
 mod filestore;
 mod garret;
 mod home;
 mod journal;
-mod named;
+mod memory_with_history;
+mod named_workspaces;
 mod neighbours;
-mod remembering;
 
 pub use garret_core::*;
 pub use garret_depot as depot;
@@ -54,10 +54,10 @@ pub use garret_sandbox as sandboxes;
 pub use garret_storage::local::probe;
 pub use garret_storage::s3::{Finding, S3Factory, S3Options, S3Storage};
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
-pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
+pub use garret_tools::{Annotations, AnswerImage, Definition, ExportFormat, ToolAnswer, Toolbox};
 pub use garret_workspace::*;
 
 pub use crate::filestore::FilestoreOptions;
 pub use crate::garret::{Garret, UNNAMED};
 pub use crate::home::Home;
-pub use crate::named::split_point;
+pub use crate::named_workspaces::split_point;

@@ -4,18 +4,18 @@ use async_trait::async_trait;
 use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, StorageConfig, WsPath};
 use garret_depot::{Depot, DepotWorkspace};
 use garret_storage::LocalFactory;
-use garret_workspace::Neighbours;
+use garret_workspace::NeighbourWorkspaces;
 use serde_json::Map;
 
 use crate::{Garret, filestore};
 use garret_core::StorageFactory as _;
 
 #[async_trait]
-impl Neighbours for Garret {
-    async fn look_at(&self, id: &str) -> Result<bool> {
-        let context = self.context(HistoryMode::Durable);
+impl NeighbourWorkspaces for Garret {
+    async fn record_outside_changes(&self, id: &str) -> Result<bool> {
+        let context = self.open_context(HistoryMode::Durable);
         let depot = match &self.home {
-            Some(home) => home.lazy(&context).existing().await?,
+            Some(home) => home.lazy_depot(&context).get_existing().await?,
             None => None,
         };
         let Some(depot) = depot else { return Ok(false) };
@@ -28,10 +28,14 @@ impl Neighbours for Garret {
             return Ok(false);
         }
         let storage = self.storage_of(&depot, &workspace).await?;
-        let opened = self.storages().open(&storage, &context).await.map_err(out_of_reach)?;
+        let opened = self
+            .storages()
+            .open(&storage, &context)
+            .await
+            .map_err(unreachable_files_error)?;
         let exclude = self.config_of(workspace.id()).await?.exclude;
         let opened = self
-            .journaled(opened, &context, None, Exclusions::new(&exclude)?)
+            .add_history(opened, &context, None, Exclusions::new(&exclude)?)
             .await?;
         if let Some(history) = opened.history {
             // Any question about the present lets the journal record the changes of other programs; the answer is not
@@ -59,7 +63,7 @@ impl Garret {
 }
 
 /// The error for files that cannot be opened. It must not show the host's path of these files.
-fn out_of_reach(error: Error) -> Error {
+fn unreachable_files_error(error: Error) -> Error {
     let message = "the files of the workspace to merge cannot be opened";
     Error::new(error.kind(), message).hint("check that its directory still exists, or delete the workspace")
 }

@@ -7,8 +7,8 @@
 )]
 
 use garret::{
-    Capabilities, Declared, ErrorKind, FsPolicy, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point, Reference,
-    SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
+    Capabilities, DeclaredCapability, ErrorKind, FsPolicy, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point,
+    Reference, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
 };
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn garret(home: &tempfile::TempDir) -> Garret {
 }
 
 fn filestore() -> WorkspaceConfig {
-    WorkspaceConfig::on(StorageConfig::Url("filestore".into()))
+    WorkspaceConfig::with_storage(StorageConfig::Url("filestore".into()))
 }
 
 async fn write(toolbox: &Toolbox, path: &str, content: &str) {
@@ -75,15 +75,15 @@ async fn capabilities_that_are_said_anew_keep_their_options() {
     };
     let config = WorkspaceConfig {
         capabilities: Capabilities {
-            fs: Declared::Options(policy.clone()),
+            fs: DeclaredCapability::Options(policy.clone()),
             ..Capabilities::default()
         },
         ..filestore()
     };
     garret(&home).create("notes", &config).await.unwrap();
-    let wanted = Capabilities::named(["fs", "shell"]).unwrap();
+    let wanted = Capabilities::from_names(["fs", "shell"]).unwrap();
     let kept = garret(&home).set_capabilities("notes", &wanted).await.unwrap();
-    assert_eq!(kept.declared(), ["fs", "shell"]);
+    assert_eq!(kept.declared_names(), ["fs", "shell"]);
     let config = garret(&home).config_of("notes").await.unwrap();
     assert_eq!(config.capabilities, kept);
     assert_eq!(config.capabilities.fs.policy(), Some(policy));
@@ -190,7 +190,7 @@ async fn a_ref_that_cannot_be_opened_says_why() {
 async fn history_that_is_off_has_no_log_and_one_without_a_home_lasts_a_session() {
     let off = WorkspaceConfig {
         history: Some(HistoryMode::Off),
-        ..WorkspaceConfig::on(StorageConfig::Url("memory:".into()))
+        ..WorkspaceConfig::with_storage(StorageConfig::Url("memory:".into()))
     };
     let toolbox = Garret::new().open_config("box", &off).await.unwrap();
     let error = toolbox.workspace().log(LogRequest::default()).await.unwrap_err();
@@ -216,13 +216,13 @@ async fn history_that_is_off_has_no_log_and_one_without_a_home_lasts_a_session()
 async fn a_workspace_of_the_home_has_the_capabilities_it_was_made_with() {
     let home = tempfile::tempdir().unwrap();
     let config = WorkspaceConfig {
-        capabilities: Capabilities::named(["fs"]).unwrap(),
+        capabilities: Capabilities::from_names(["fs"]).unwrap(),
         ..filestore()
     };
     garret(&home).create("notes", &config).await.unwrap();
     let toolbox = garret(&home).open_named("notes").await.unwrap();
     assert!(toolbox.definitions().iter().all(|tool| tool.name != "snapshot"));
-    let error = Capabilities::named(["fss"]).unwrap_err();
+    let error = Capabilities::from_names(["fss"]).unwrap_err();
     assert!(error.hint_text().starts_with("did you mean `fs`?"), "{error}");
 }
 
@@ -231,7 +231,7 @@ async fn a_directory_has_the_same_history_by_name_and_by_path() {
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let url = format!("local:{}", directory.path().to_str().unwrap());
     write(&garret(&home).open_url(&url).await.unwrap(), "a.txt", "one").await;
-    let local = WorkspaceConfig::on(StorageConfig::Url(url.clone()));
+    let local = WorkspaceConfig::with_storage(StorageConfig::Url(url.clone()));
     garret(&home).create("site", &local).await.unwrap();
     let named = garret(&home).open_named("site").await.unwrap();
     let log = named.workspace().log(LogRequest::default()).await.unwrap();
@@ -266,7 +266,7 @@ async fn a_session_forgets_its_history_and_keeps_its_files() {
     let home = tempfile::tempdir().unwrap();
     let config = WorkspaceConfig {
         history: Some(HistoryMode::Session),
-        ..WorkspaceConfig::on(StorageConfig::Url("filestore:box".into()))
+        ..WorkspaceConfig::with_storage(StorageConfig::Url("filestore:box".into()))
     };
     let first = garret(&home).open_config("box", &config).await.unwrap();
     write(&first, "a.txt", "one").await;
@@ -284,8 +284,8 @@ async fn a_session_forgets_its_history_and_keeps_its_files() {
 async fn a_branch_allows_no_more_than_what_it_was_branched_off() {
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(directory.path().join("key"), "hidden").unwrap();
-    let mut config = WorkspaceConfig::on(StorageConfig::Url(format!("local:{}", directory.path().display())));
-    config.capabilities.fs = garret::Declared::Options(garret::FsPolicy {
+    let mut config = WorkspaceConfig::with_storage(StorageConfig::Url(format!("local:{}", directory.path().display())));
+    config.capabilities.fs = garret::DeclaredCapability::Options(garret::FsPolicy {
         deny_read: vec!["key".into()],
         ..Default::default()
     });
@@ -351,8 +351,8 @@ async fn a_branch_that_ends_with_the_program_is_opened_through_its_parent() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("key"), "hidden").unwrap();
     for url in ["memory:".to_owned(), format!("local:{}", directory.path().display())] {
-        let mut config = WorkspaceConfig::on(StorageConfig::Url(url.clone()));
-        config.capabilities.fs = garret::Declared::Options(garret::FsPolicy {
+        let mut config = WorkspaceConfig::with_storage(StorageConfig::Url(url.clone()));
+        config.capabilities.fs = garret::DeclaredCapability::Options(garret::FsPolicy {
             deny_read: vec!["key".into()],
             ..Default::default()
         });
@@ -404,7 +404,7 @@ async fn a_durable_history_is_never_dropped_by_opening_without_one() {
     let open = async |mode: Option<HistoryMode>| {
         let config = WorkspaceConfig {
             history: mode,
-            ..WorkspaceConfig::on(StorageConfig::Url("filestore:box".into()))
+            ..WorkspaceConfig::with_storage(StorageConfig::Url("filestore:box".into()))
         };
         garret(&home).open_config("box", &config).await
     };
@@ -448,7 +448,7 @@ async fn a_ref_says_how_long_the_history_is_kept() {
     ] {
         let config = WorkspaceConfig {
             history: Some(HistoryMode::Off),
-            ..WorkspaceConfig::on(StorageConfig::Url(url.clone()))
+            ..WorkspaceConfig::with_storage(StorageConfig::Url(url.clone()))
         };
         let toolbox = garret(&home).open_config("box", &config).await.unwrap();
         let reference = toolbox.workspace().reference().unwrap();
@@ -517,7 +517,7 @@ async fn a_configuration_says_how_much_history_is_kept() {
 async fn now_is_a_point_like_any_other() {
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let url = format!("local:{}", directory.path().display());
-    let local = WorkspaceConfig::on(StorageConfig::Url(url));
+    let local = WorkspaceConfig::with_storage(StorageConfig::Url(url));
     garret(&home).create("site", &local).await.unwrap();
     garret(&home).create("notes", &filestore()).await.unwrap();
     for name in ["notes", "site"] {

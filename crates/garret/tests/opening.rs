@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garret::{
-    CountedIds, ErrorKind, FixedClock, Garret, MemoryEvents, Naming, OpenContext, Opened, Result, StorageFactory,
-    Timestamp, WorkspaceConfig, WriteOptions, async_trait,
+    CountedIds, ErrorKind, FixedClock, Garret, MemoryEvents, OpenContext, OpenedStorage, Result, StorageFactory,
+    Timestamp, ToolNaming, WorkspaceConfig, WriteOptions, async_trait,
 };
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ fn without_the_capability_there_are_no_tools_and_the_workspace_itself_is_shut() 
 fn naming_and_policy_come_from_the_configuration() {
     let config =
         config("storage = 'memory:'\ntools = { naming = 'prefixed' }\ncapabilities = { fs = { readOnly = true } }");
-    assert_eq!(config.tools.naming, Naming::Prefixed);
+    assert_eq!(config.tools.naming, ToolNaming::Prefixed);
     let toolbox = block_on(Garret::new().open_config("box", &config)).unwrap();
     let answer = block_on(toolbox.call("workspace__box__write_file", json!({"path": "a", "content": "x"})));
     assert_eq!(answer.error.unwrap().refused_by(), Some("read_only = true"));
@@ -63,7 +63,7 @@ fn naming_and_policy_come_from_the_configuration() {
 fn clock_ids_and_events_are_injected() {
     let events = Arc::new(MemoryEvents::default());
     let garret = Garret::new()
-        .clock(Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH)))
+        .clock(Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH)))
         .ids(Arc::new(CountedIds::default()))
         .events(events.clone());
     let toolbox = block_on(garret.open_url("memory:")).unwrap();
@@ -86,11 +86,11 @@ fn a_wrong_policy_is_found_before_the_storage_is_opened() {
             "untouchable"
         }
 
-        fn options_of_url(&self, _rest: &str) -> Result<Map<String, Value>> {
+        fn parse_url(&self, _rest: &str) -> Result<Map<String, Value>> {
             Ok(Map::new())
         }
 
-        async fn open(&self, _options: Map<String, Value>, _context: &OpenContext) -> Result<Opened> {
+        async fn open(&self, _options: Map<String, Value>, _context: &OpenContext) -> Result<OpenedStorage> {
             panic!("it is opened")
         }
     }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use garret::text::edit::Edit;
 use garret::{
-    EditOptions, ErrorKind, Garret, GrepRequest, Home, Point, Program, RunRequest, StorageConfig, Toolbox, Workspace,
-    WorkspaceConfig, WriteOptions,
+    CommandProgram, EditOptions, ErrorKind, Garret, GrepRequest, Home, Point, RunRequest, StorageConfig, Toolbox,
+    Workspace, WorkspaceConfig, WriteOptions,
 };
 use garret_testkit::s3::{Fault, Proxy, Rule, Seen, Server};
 use serde_json::json;
@@ -40,11 +40,11 @@ impl Desk {
             "bucket": self.server.bucket(), "prefix": self.prefix, "endpoint": self.proxy.endpoint(), "force_path_style": true,
             "retry_backoff_ms": 1, "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
         });
-        let mut config = WorkspaceConfig::on(StorageConfig::Table {
+        let mut config = WorkspaceConfig::with_storage(StorageConfig::Table {
             kind: "s3".into(),
             options: options.as_object().unwrap().clone(),
         });
-        config.capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"]).unwrap();
+        config.capabilities = garret::Capabilities::from_names(["fs", "shell", "snapshot"]).unwrap();
         config
     }
 
@@ -107,7 +107,7 @@ fn grepping(pattern: &str) -> GrepRequest {
 
 async fn run(workspace: &Workspace, script: &str) -> garret::RunResult {
     workspace
-        .run(RunRequest::of(Program::Shell(script.into())))
+        .run(RunRequest::for_program(CommandProgram::Shell(script.into())))
         .await
         .unwrap()
 }
@@ -206,7 +206,7 @@ async fn a_search_a_snapshot_and_a_command_fetch_only_what_is_new() {
     println!("undo: {:?}", desk.asked());
     assert_eq!(desk.get("d0/f0.txt"), "canary 0\n");
     assert_eq!(desk.get("d2/f2.txt"), "canary 2\n");
-    let past = workspace.at(&Point::Snapshot("first".into())).await.unwrap();
+    let past = workspace.at_point(&Point::Snapshot("first".into())).await.unwrap();
     assert_eq!(past.read_bytes("d1/f1.txt").await.unwrap().bytes, "canary 1\n");
 }
 

@@ -9,14 +9,14 @@
 #![cfg(target_os = "linux")]
 
 mod checkout;
+mod checkout_writer;
 mod directory;
-mod filling;
+mod entry_placer;
 mod manifest;
-mod placing;
 mod state;
 mod survey;
 mod turn_file;
-mod wanted;
+mod wanted_entries;
 
 pub use checkout::{CheckoutBench, CheckoutOptions};
 pub use directory::{DirectoryBench, DirectoryOptions};

@@ -3,7 +3,7 @@
 //! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not
 //! touch the bench: each layer is a copy of it, and the effects are found by comparing the two, at the cost of the
 //! whole workspace. Every process of a command ends with it (`minder`), also after a crash of Garret. Limits are those
-//! that the kernel keeps for single processes. Nothing of this is a boundary, and [`OpenSandbox::enforced`] says so.
+//! that the kernel keeps for single processes. Nothing of this is a boundary, and [`OpenSandbox::unenforced_guards`] says so.
 //!
 //! Paths hidden by policy are left out of the copy. Read-only paths can be written in the copy; the workspace refuses
 //! to commit such effects.
@@ -13,19 +13,19 @@
     reason = "a sandbox starts programs, looks at the clock and at its own directories"
 )]
 
-mod layer;
+mod host_layer;
+mod host_process;
 mod minder;
-mod open;
-mod place;
-mod process;
-mod tree;
+mod open_host;
+mod place_effects;
+mod process_tree;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
-use garret_core::{Enforced, Error, ErrorKind, Guard, OpenSandbox, Result, Sandbox, SandboxRequest};
+use garret_core::{Error, ErrorKind, Guard, GuardStatus, OpenSandbox, Result, Sandbox, SandboxRequest};
 
 /// The options of the sandbox `host`.
 #[derive(Debug, Clone)]
@@ -67,14 +67,14 @@ impl Sandbox for HostSandbox {
         "host"
     }
 
-    async fn probe(&self) -> Vec<Enforced> {
-        enforced()
+    async fn probe(&self) -> Vec<GuardStatus> {
+        unenforced_guards()
     }
 
     async fn open(&self, request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
-        let enforced = enforced();
+        let enforced = unenforced_guards();
         match enforced.iter().find(|one| request.require.contains(&one.guard)) {
-            Some(missing) => Err(unsupported(missing)),
+            Some(missing) => Err(unsupported_guard_error(missing)),
             None => self.open_on(request, enforced),
         }
     }
@@ -82,16 +82,16 @@ impl Sandbox for HostSandbox {
 
 impl HostSandbox {
     #[cfg(target_os = "linux")]
-    fn open_on(&self, request: SandboxRequest, enforced: Vec<Enforced>) -> Result<Arc<dyn OpenSandbox>> {
+    fn open_on(&self, request: SandboxRequest, enforced: Vec<GuardStatus>) -> Result<Arc<dyn OpenSandbox>> {
         if rustix::process::geteuid().is_root() && !self.options.as_root {
-            return Err(refused_root());
+            return Err(root_refused_error());
         }
-        let open = open::OpenHost::new(request, enforced, &self.options)?;
+        let open = open_host::OpenHost::new(request, enforced, &self.options)?;
         Ok(Arc::new(open))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn open_on(&self, _request: SandboxRequest, _enforced: Vec<Enforced>) -> Result<Arc<dyn OpenSandbox>> {
+    fn open_on(&self, _request: SandboxRequest, _enforced: Vec<GuardStatus>) -> Result<Arc<dyn OpenSandbox>> {
         let message =
             "commands run only on Linux: on other systems Garret cannot make sure that all of their processes end";
         Err(Error::new(ErrorKind::Unsupported, message).hint("run Garret on Linux, or in a Linux virtual machine"))
@@ -99,7 +99,7 @@ impl HostSandbox {
 }
 
 /// Returns every guard as not enforced, with the access that commands have instead.
-fn enforced() -> Vec<Enforced> {
+fn unenforced_guards() -> Vec<GuardStatus> {
     let told = |guard: Guard| {
         let by = match guard {
             Guard::Files => "commands can read and write everything that the user of Garret can",
@@ -114,7 +114,7 @@ fn enforced() -> Vec<Enforced> {
             Guard::CpuTime => "rlimit (each process)",
             Guard::Written => "the total of written bytes is not limited",
         };
-        Enforced {
+        GuardStatus {
             guard,
             is_enforced: false,
             by: by.to_owned(),
@@ -124,7 +124,7 @@ fn enforced() -> Vec<Enforced> {
     Guard::ALL.map(told).into()
 }
 
-fn unsupported(missing: &Enforced) -> Error {
+fn unsupported_guard_error(missing: &GuardStatus) -> Error {
     let guard = missing.guard.as_str();
     let message = format!(
         "the sandbox `host` cannot enforce `{guard}`, which is required: {}",
@@ -136,11 +136,11 @@ fn unsupported(missing: &Enforced) -> Error {
 }
 
 #[cfg(target_os = "linux")]
-fn refused_root() -> Error {
+fn root_refused_error() -> Error {
     Error::new(
         ErrorKind::Denied,
         "Garret runs as root, and commands on the host would run as root, too",
     )
-    .rule("host_as_root = false")
+    .with_rule("host_as_root = false")
     .hint("use the sandbox `namespace`, run Garret as another user, or set `host_as_root = true`")
 }

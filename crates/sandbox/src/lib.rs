@@ -7,8 +7,8 @@
 
 pub mod bench;
 pub mod effects;
-mod filtered;
+mod entry_placement;
 pub mod host;
 pub mod namespace;
-mod placing;
 pub mod supervisor;
+mod visible_bench;

@@ -8,16 +8,16 @@
 
 pub mod plan;
 
-mod below;
 mod connection;
 mod guards;
-mod layer;
 mod machine;
-mod open;
-mod plain;
+mod namespace_layer;
+mod namespace_process;
+mod open_namespace;
+mod plain_command_line;
+mod prepared_lower;
 mod probe;
-mod process;
-pub(crate) mod remove;
+pub(crate) mod tree_removal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
-use garret_core::{Enforced, OpenSandbox, Result, Sandbox, SandboxRequest};
+use garret_core::{GuardStatus, OpenSandbox, Result, Sandbox, SandboxRequest};
 
 /// The host user that runs commands if Garret is root and the options name no other.
 pub const DEDICATED_USER: u32 = 61184;
 
 /// The options of the sandbox `namespace`.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NamespaceOptions {
     /// The supervisor; `None` looks for `garret-supervisor` beside the running program.
     pub supervisor: Option<SupervisorProgram>,
     /// More directories of the host to show read-only: toolchains outside `/usr`.
@@ -45,9 +45,9 @@ pub struct Options {
     /// The shell for command lines; `None` takes bash if the host has it, and `/bin/sh` otherwise.
     pub shell: Option<String>,
     /// How layers are made.
-    pub layers: Layers,
+    pub layers: LayerMode,
     /// How processes are paused.
-    pub pauses: Pauses,
+    pub pauses: PauseMode,
     /// The time within which processes must be stopped when they are paused. Those that are not are ended.
     pub still_within: Duration,
     /// The source of the names of sandboxes.
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// How layers are made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layers {
+pub enum LayerMode {
     /// Overlays if the kernel mounts them, copies otherwise.
     #[default]
     Best,
@@ -66,7 +66,7 @@ pub enum Layers {
 
 /// How processes are paused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Pauses {
+pub enum PauseMode {
     /// By the freezer of control groups, of version 2 or else 1, if Garret may write one; otherwise by tracing.
     #[default]
     Best,
@@ -76,7 +76,7 @@ pub enum Pauses {
     Traced,
 }
 
-impl Default for Options {
+impl Default for NamespaceOptions {
     fn default() -> Self {
         Self {
             supervisor: None,
@@ -84,8 +84,8 @@ impl Default for Options {
             uid: DEDICATED_USER,
             gid: DEDICATED_USER,
             shell: None,
-            layers: Layers::Best,
-            pauses: Pauses::Best,
+            layers: LayerMode::Best,
+            pauses: PauseMode::Best,
             still_within: Duration::from_secs(1),
             ids: Arc::new(RandomIds),
         }
@@ -104,12 +104,12 @@ pub struct SupervisorProgram {
 /// The sandbox of the Linux kernel. Opening it on another system is `unsupported`.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceSandbox {
-    options: Options,
+    options: NamespaceOptions,
 }
 
 impl NamespaceSandbox {
     /// Makes a sandbox with these options.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: NamespaceOptions) -> Self {
         Self { options }
     }
 }
@@ -121,12 +121,14 @@ impl Sandbox for NamespaceSandbox {
         "namespace"
     }
 
-    async fn probe(&self) -> Vec<Enforced> {
-        probe::probe(&self.options).await
+    async fn probe(&self) -> Vec<GuardStatus> {
+        probe::probe_guards(&self.options).await
     }
 
     async fn open(&self, request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
-        Ok(Arc::new(open::Open::open(&self.options, request).await?))
+        Ok(Arc::new(
+            open_namespace::OpenNamespace::open(&self.options, request).await?,
+        ))
     }
 }
 
@@ -137,8 +139,8 @@ impl Sandbox for NamespaceSandbox {
         "namespace"
     }
 
-    async fn probe(&self) -> Vec<Enforced> {
-        let missing = |guard| Enforced {
+    async fn probe(&self) -> Vec<GuardStatus> {
+        let missing = |guard| GuardStatus {
             guard,
             is_enforced: false,
             by: "this system is not Linux".to_owned(),

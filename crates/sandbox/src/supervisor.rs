@@ -13,23 +13,23 @@ pub(crate) mod protocol;
 
 pub(crate) mod clock;
 pub(crate) mod confine;
+mod control_groups;
+mod descriptor_passing;
 mod execute;
-mod groups;
-mod held;
 mod init;
-mod ipc;
+mod ipc_memory;
 mod keeper;
-mod layers;
-mod passing;
-mod place;
-mod root;
-mod sample;
+mod layer_usage;
+mod layer_walk;
+mod limit_watch;
+mod mounted_layer;
+mod place_item;
+mod sandbox_root;
 mod serve;
 mod sys;
-mod system_calls;
-pub(crate) mod tracer;
-mod walk;
-mod watch;
+mod system_call_filter;
+pub(crate) mod thread_tracer;
+mod usage_tally;
 
 use std::process::ExitCode;
 

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret_core::{
-    Batch, Bench, Clock, Durability, Effect, Exclusions, Expected, History, HistoryMode, Making, MemoryStorage,
-    Mutation, NewBranch, OpenContext, Placed, Point, Put, Puts, RandomIds, Storage, SystemClock, Taken, WsPath,
+    Batch, Bench, ChangeRequest, Clock, Durability, Effect, Exclusions, History, HistoryMode, LayerOutcome,
+    MemoryStorage, Mutation, NewBranch, OpenContext, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, RandomIds,
+    Storage, SystemClock, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
@@ -73,19 +74,19 @@ impl Room {
 
     /// Makes a change of what a layer left, as a workspace does.
     async fn commit(&self, effects: &[Effect], head: u64) -> u64 {
-        let put = |effect: &Effect| Put {
+        let put = |effect: &Effect| PathPut {
             path: effect.path.clone(),
-            expected: Expected::UnchangedSince {
+            expected: PathExpectation::UnchangedSince {
                 change: head,
                 at: SystemClock::default().now(),
             },
             placed: effect.placed.clone(),
         };
-        let puts = Puts {
+        let puts = PutBatch {
             puts: effects.iter().map(put).collect(),
-            ..Puts::default()
+            ..PutBatch::default()
         };
-        let change = self.files.put(puts, Making::default()).await.unwrap();
+        let change = self.files.put(puts, ChangeRequest::default()).await.unwrap();
         change.map_or(head, |change| change.number)
     }
 }
@@ -162,7 +163,7 @@ async fn a_checkout_holds_what_the_workspace_holds() {
         Mutation::write(path("large"), large.clone()),
     ])
     .await;
-    let state = room.bench(&[]).ready().await.unwrap();
+    let state = room.bench(&[]).bring_up_to_date().await.unwrap();
     assert_eq!((state.root.clone(), state.head), (room.root(), 1));
     assert!(state.scratch.is_dir());
     assert_eq!(fs::read(room.root().join("large")).unwrap(), large);
@@ -196,7 +197,7 @@ async fn only_what_changed_is_written_again() {
     ])
     .await;
     let bench = room.bench(&[]);
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     let before = (inode(room.root().join("kept")), inode(room.root().join("changed")));
     room.apply(vec![Mutation::write(path("changed"), "2"), remove("gone")])
         .await;
@@ -211,7 +212,7 @@ async fn only_what_changed_is_written_again() {
     ])
     .await;
     room.apply(vec![mode("kept", 0o644)]).await;
-    assert_eq!(bench.ready().await.unwrap().head, 4);
+    assert_eq!(bench.bring_up_to_date().await.unwrap().head, 4);
     expect(
         &room.root(),
         &[
@@ -226,10 +227,10 @@ async fn only_what_changed_is_written_again() {
     assert_eq!(inode(room.root().join("kept")), before.0);
     assert_ne!(inode(room.root().join("changed")), before.1, "never written in place");
     room.files
-        .undo(garret_core::Selection::Last(3), Making::default())
+        .undo(garret_core::UndoSelection::Last(3), ChangeRequest::default())
         .await
         .unwrap();
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     assert_eq!(shown(&room.root())["gone/deep/x"], "file 644 \"x\"");
     assert_eq!(shown(&room.root())["changed"], "file 644 \"1\"");
 }
@@ -238,10 +239,10 @@ async fn only_what_changed_is_written_again() {
 async fn another_process_goes_on_where_the_last_one_stood() {
     let room = Room::new().await;
     room.write("a", "1").await;
-    room.bench(&[]).ready().await.unwrap();
+    room.bench(&[]).bring_up_to_date().await.unwrap();
     let before = inode(room.root().join("a"));
     room.write("b", "2").await;
-    assert_eq!(room.bench(&[]).ready().await.unwrap().head, 2);
+    assert_eq!(room.bench(&[]).bring_up_to_date().await.unwrap().head, 2);
     assert_eq!(inode(room.root().join("a")), before);
     assert_eq!(shown(&room.root()).len(), 2);
 }
@@ -273,9 +274,9 @@ async fn a_damaged_checkout_is_made_right() {
     ])
     .await;
     for damage in DAMAGE {
-        room.bench(&[]).ready().await.unwrap();
+        room.bench(&[]).bring_up_to_date().await.unwrap();
         run_in(&room.home(""), damage);
-        assert_eq!(room.bench(&[]).ready().await.unwrap().head, 1, "{damage}");
+        assert_eq!(room.bench(&[]).bring_up_to_date().await.unwrap().head, 1, "{damage}");
         let expected = [
             ("a", "file 644 \"1\""),
             ("d", "directory 755"),
@@ -292,11 +293,11 @@ async fn damage_is_noticed_where_something_is_about_to_be_replaced_and_by_a_chec
     room.apply(vec![Mutation::write(path("a"), "1"), Mutation::write(path("b"), "2")])
         .await;
     let bench = room.bench(&[]);
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     let kept = inode(room.root().join("b"));
     run_in(&room.root(), "echo longer than it was > a; echo foreign > c");
     room.write("a", "3").await;
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     expect(&room.root(), &[("a", "file 644 \"3\""), ("b", "file 644 \"2\"")]);
     assert_eq!(inode(room.root().join("b")), kept, "what is as it was left stays");
     run_in(&room.root(), "touch -r b time; printf 9 > b; touch -r time b; rm time");
@@ -313,7 +314,7 @@ async fn what_is_kept_out_of_history_stays_whatever_the_journal_does() {
     ])
     .await;
     let bench = room.bench(&["target/", "web/node_modules"]);
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     assert_eq!(
         shown(&room.root())["target/first"],
         "file 644 \"journal\"",
@@ -329,7 +330,7 @@ async fn what_is_kept_out_of_history_stays_whatever_the_journal_does() {
     ])
     .await;
     room.apply(vec![remove("web"), remove("target")]).await;
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     let kept = [
         ("target", "directory 755"),
         ("target/first", "file 644 \"built\\n\""),
@@ -345,7 +346,10 @@ async fn what_is_kept_out_of_history_stays_whatever_the_journal_does() {
         &room.home(""),
         "rm state; echo half > tree/target/.garret-tmp-3-1; echo foreign > tree/foreign",
     );
-    room.bench(&["target/", "web/node_modules"]).ready().await.unwrap();
+    room.bench(&["target/", "web/node_modules"])
+        .bring_up_to_date()
+        .await
+        .unwrap();
     expect(&room.root(), &kept);
 }
 
@@ -359,7 +363,7 @@ async fn what_a_layer_left_is_taken_over_with_its_times_and_without_reading_it_a
     ])
     .await;
     let bench = room.bench(&["target"]);
-    let head = bench.ready().await.unwrap().head;
+    let head = bench.bring_up_to_date().await.unwrap().head;
     let layers = Layers::new();
     layers.above("echo new > a; chmod 755 a; mkdir d; echo in > d/in; ln -s a l; mkdir -p target/debug; echo built > target/debug/out; echo gone > gone");
     layers.above(
@@ -370,18 +374,18 @@ async fn what_a_layer_left_is_taken_over_with_its_times_and_without_reading_it_a
     let excluded = Exclusions::new(&["target".to_owned()]).unwrap();
     let (excluded, committed): (Vec<_>, Vec<_>) = effects
         .into_iter()
-        .partition(|effect| excluded.covers(&effect.path, matches!(effect.placed, Placed::Directory { .. })));
+        .partition(|effect| excluded.covers_path(&effect.path, matches!(effect.placed, PlacedEntry::Directory { .. })));
     // Somebody else was quicker, elsewhere.
     room.write("others", "o").await;
     let number = room.commit(&committed, head).await;
     assert_eq!(number, 3);
     let left = inode(layers.upper().join("a"));
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &committed,
         excluded: &excluded,
         head: number,
     };
-    bench.take(taken).await.unwrap();
+    bench.take_effects(taken).await.unwrap();
     let expected = [
         ("a", "file 755 \"new\\n\""),
         ("caf\u{fffd}", "file 644 \"raw\""),
@@ -413,7 +417,7 @@ async fn what_a_layer_left_is_taken_over_with_its_times_and_without_reading_it_a
     }
     let times = |name: &str| fs::metadata(room.root().join(name)).unwrap().ctime_nsec();
     let before = times("a");
-    assert_eq!(bench.ready().await.unwrap().head, 3);
+    assert_eq!(bench.bring_up_to_date().await.unwrap().head, 3);
     bench.check().await.unwrap();
     assert_eq!(times("a"), before, "nothing is written again, by a check neither");
     expect(&room.root(), &expected);
@@ -423,17 +427,17 @@ async fn what_a_layer_left_is_taken_over_with_its_times_and_without_reading_it_a
 async fn attributes_that_a_layer_left_do_not_get_into_the_bench() {
     let room = Room::new().await;
     let bench = room.bench(&[]);
-    let head = bench.ready().await.unwrap().head;
+    let head = bench.bring_up_to_date().await.unwrap().head;
     let layers = Layers::new();
     layers.above("echo x > a; setfattr -n user.overlay.origin -v y a; setfattr -n user.mine -v z a");
     let effects = layers.effects(None).effects;
     let number = room.commit(&effects, head).await;
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &effects,
         excluded: &[],
         head: number,
     };
-    bench.take(taken).await.unwrap();
+    bench.take_effects(taken).await.unwrap();
     assert_eq!(inode(room.root().join("a")), inode(layers.upper().join("a")));
     let list = rustix::fs::llistxattr_query(room.root().join("a")).unwrap();
     assert_eq!(list, 0);
@@ -443,19 +447,19 @@ async fn attributes_that_a_layer_left_do_not_get_into_the_bench() {
 async fn a_file_of_the_layer_that_has_another_name_elsewhere_is_copied_and_left_alone() {
     let room = Room::new().await;
     let bench = room.bench(&[]);
-    let head = bench.ready().await.unwrap().head;
+    let head = bench.bring_up_to_date().await.unwrap().head;
     let layers = Layers::new();
     fs::create_dir(layers.outside()).unwrap();
     run_in(&layers.outside(), "echo host > file; chmod 640 file");
     fs::hard_link(layers.outside().join("file"), layers.upper().join("a")).unwrap();
     let effects = layers.effects(None).effects;
     let number = room.commit(&effects, head).await;
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &effects,
         excluded: &[],
         head: number,
     };
-    bench.take(taken).await.unwrap();
+    bench.take_effects(taken).await.unwrap();
     assert_ne!(inode(room.root().join("a")), inode(layers.outside().join("file")));
     assert_eq!(
         fs::metadata(layers.outside().join("file")).unwrap().mode() & 0o777,
@@ -487,7 +491,7 @@ async fn files_without_a_journal_are_compared() {
     .await
     .unwrap();
     let bench = CheckoutBench::new(options).unwrap();
-    let root = bench.ready().await.unwrap().root;
+    let root = bench.bring_up_to_date().await.unwrap().root;
     let before = inode(root.join("d/b"));
     fs::create_dir(root.join("target")).unwrap();
     apply(vec![
@@ -498,7 +502,7 @@ async fn files_without_a_journal_are_compared() {
     ])
     .await
     .unwrap();
-    assert_eq!(bench.ready().await.unwrap().head, 0);
+    assert_eq!(bench.bring_up_to_date().await.unwrap().head, 0);
     expect(
         &root,
         &[
@@ -513,20 +517,20 @@ async fn files_without_a_journal_are_compared() {
     let layers = Layers::new();
     layers.above("echo made > made; touch -d 2001-01-01 made");
     let effects = layers.effects(None).effects;
-    let Placed::File { content, .. } = &effects[0].placed else {
+    let PlacedEntry::File { content, .. } = &effects[0].placed else {
         panic!("{effects:?}")
     };
     apply(vec![Mutation::write(path("made"), content.clone())])
         .await
         .unwrap();
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &effects,
         excluded: &[],
         head: 0,
     };
-    bench.take(taken).await.unwrap();
+    bench.take_effects(taken).await.unwrap();
     let taken = inode(root.join("made"));
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     assert_eq!(inode(root.join("made")), taken);
     assert_eq!(taken, inode(layers.upper().join("made")));
 }
@@ -536,20 +540,20 @@ async fn a_bench_belongs_to_one_process_until_it_is_taken_over_or_released() {
     let room = Room::new().await;
     room.write("a", "1").await;
     let (one, other) = (room.bench(&[]), room.bench(&[]));
-    let head = one.ready().await.unwrap().head;
+    let head = one.bring_up_to_date().await.unwrap().head;
     room.write("a", "2").await;
-    let waiting = tokio::time::timeout(Duration::from_millis(200), other.ready()).await;
+    let waiting = tokio::time::timeout(Duration::from_millis(200), other.bring_up_to_date()).await;
     assert!(waiting.is_err(), "the other waits");
     assert_eq!(shown(&room.root())["a"], "file 644 \"1\"");
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &[],
         excluded: &[],
         head,
     };
-    one.take(taken).await.unwrap();
-    assert_eq!(other.ready().await.unwrap().head, 2);
+    one.take_effects(taken).await.unwrap();
+    assert_eq!(other.bring_up_to_date().await.unwrap().head, 2);
     other.release().await;
-    assert_eq!(one.ready().await.unwrap().head, 2);
+    assert_eq!(one.bring_up_to_date().await.unwrap().head, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -557,8 +561,8 @@ async fn where_nothing_is_taken_over_nothing_is_written() {
     let room = Room::new().await;
     room.write("a", "1").await;
     let bench = room.bench(&[]);
-    let head = bench.ready().await.unwrap().head;
-    let nothing = |head| Taken {
+    let head = bench.bring_up_to_date().await.unwrap().head;
+    let nothing = |head| LayerOutcome {
         committed: &[],
         excluded: &[],
         head,
@@ -567,9 +571,9 @@ async fn where_nothing_is_taken_over_nothing_is_written() {
     // Another one would be written over the space.
     let marked = [b" ".to_vec(), state()].concat();
     std::fs::write(room.home("state"), &marked).unwrap();
-    bench.take(nothing(head)).await.unwrap();
-    assert_eq!(bench.ready().await.unwrap().head, head);
-    bench.take(nothing(head)).await.unwrap();
+    bench.take_effects(nothing(head)).await.unwrap();
+    assert_eq!(bench.bring_up_to_date().await.unwrap().head, head);
+    bench.take_effects(nothing(head)).await.unwrap();
     assert_eq!(state(), marked);
 }
 
@@ -579,9 +583,9 @@ async fn a_checkout_stands_until_something_in_it_changes() {
     room.write("a", "1").await;
     let (one, other) = (room.bench(&["target"]), room.bench(&["target"]));
     let stands = async |bench: &CheckoutBench| {
-        let state = bench.ready().await.unwrap();
+        let state = bench.bring_up_to_date().await.unwrap();
         bench.release().await;
-        state.stands.unwrap()
+        state.generation.unwrap()
     };
     let first = stands(&one).await;
     assert_eq!(stands(&one).await, first);
@@ -592,14 +596,14 @@ async fn a_checkout_stands_until_something_in_it_changes() {
     assert_eq!(stands(&one).await, second);
     let layers = Layers::new();
     layers.above("mkdir target; echo built > target/x");
-    let head = other.ready().await.unwrap().head;
+    let head = other.bring_up_to_date().await.unwrap().head;
     let effects = layers.effects(None).effects;
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &[],
         excluded: &effects,
         head,
     };
-    other.take(taken).await.unwrap();
+    other.take_effects(taken).await.unwrap();
     let third = stands(&one).await;
     assert_ne!(third, second, "no change of the journal, and another content");
     // Whoever makes it anew, as often as those before did.
@@ -617,10 +621,10 @@ async fn a_longer_state_that_was_damaged_is_got_over_once() {
     let room = Room::new().await;
     room.write("a", "1").await;
     let bench = room.bench(&[]);
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     bench.release().await;
     std::fs::write(room.home("state"), "x".repeat(3000)).unwrap();
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     bench.release().await;
     let manifests = || {
         let names = std::fs::read_dir(room.home(""))
@@ -630,7 +634,7 @@ async fn a_longer_state_that_was_damaged_is_got_over_once() {
         manifest.collect::<Vec<_>>()
     };
     let after = manifests();
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     // To look everything over again would have begun another one.
     assert_eq!(manifests(), after);
     expect(&room.root(), &[("a", "file 644 \"1\"")]);
@@ -645,10 +649,10 @@ async fn a_branch_checks_out_what_it_inherits() {
         .unwrap();
     let branch = Arc::new(room.depot.workspace("try").await.unwrap());
     let bench = bench_of(&branch, &room.home("branch"), &[]);
-    let root = bench.ready().await.unwrap().root;
+    let root = bench.bring_up_to_date().await.unwrap().root;
     expect(&root, &[("a", "file 644 \"1\"")]);
     branch.apply(Mutation::write(path("b"), "2").into()).await.unwrap();
-    assert_eq!(bench.ready().await.unwrap().head, 1);
+    assert_eq!(bench.bring_up_to_date().await.unwrap().head, 1);
     assert_eq!(shown(&root).len(), 2);
 }
 
@@ -674,7 +678,7 @@ fn directories_without_the_right_to_write_are_followed_and_keep_their_bits() {
         ])
         .await;
         let bench = room.bench(&[]);
-        bench.ready().await.unwrap();
+        bench.bring_up_to_date().await.unwrap();
         room.apply(vec![
             Mutation::write(path("locked/in/a"), "2"),
             Mutation::write(path("locked/in/new"), "2"),
@@ -682,7 +686,7 @@ fn directories_without_the_right_to_write_are_followed_and_keep_their_bits() {
             remove("locked/gone"),
         ])
         .await;
-        bench.ready().await.unwrap();
+        bench.bring_up_to_date().await.unwrap();
         run_in(
             &room.root(),
             "[ $(stat -c %a locked) = 555 ]; [ $(stat -c %a locked/in) = 500 ]; [ $(stat -c %a locked/in/a) = 0 ]",
@@ -708,12 +712,12 @@ async fn ten_thousand_small_files_check_out() {
     }
     let clock = SystemClock::default();
     let bench = room.bench(&[]);
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     println!("ten thousand files were checked out in {:?}", clock.elapsed());
     assert_eq!(shown(&room.root()).len(), 10_100);
     room.write("d5/f5", "new").await;
     let before = clock.elapsed();
-    bench.ready().await.unwrap();
+    bench.bring_up_to_date().await.unwrap();
     println!("one of them was followed in {:?}", clock.elapsed() - before);
     assert_eq!(fs::read_to_string(room.root().join("d5/f5")).unwrap(), "new");
 }
@@ -731,7 +735,7 @@ async fn a_directory_takes_over_only_what_is_kept_out_of_history() {
         scratch: scratch.path().to_owned(),
         history: None,
     });
-    assert_eq!(bench.ready().await.unwrap().root, root.path());
+    assert_eq!(bench.bring_up_to_date().await.unwrap().root, root.path());
     let layers = Layers::new();
     run_in(&layers.lower(), &format!("cp -a '{}/.' .", root.path().display()));
     layers.above("echo changed > a; mkdir -p target/new; echo n > target/new/n; chmod 755 target/new/n; rm -rf target/old; echo f > target/old");
@@ -739,12 +743,12 @@ async fn a_directory_takes_over_only_what_is_kept_out_of_history() {
     let (excluded, committed): (Vec<_>, Vec<_>) = effects
         .into_iter()
         .partition(|effect| effect.path.as_bytes().starts_with(b"target"));
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &committed,
         excluded: &excluded,
         head: 0,
     };
-    bench.take(taken).await.unwrap();
+    bench.take_effects(taken).await.unwrap();
     let expected = [
         ("a", "file 644 \"mine\\n\""),
         ("target", "directory 755"),
@@ -773,11 +777,11 @@ async fn a_directory_takes_over_only_what_is_kept_out_of_history() {
         .into_iter()
         .filter(|effect| effect.path.as_bytes() == b"target/n")
         .collect();
-    let taken = Taken {
+    let taken = LayerOutcome {
         committed: &[],
         excluded: &inside,
         head: 0,
     };
-    assert!(bench.take(taken).await.is_err());
+    assert!(bench.take_effects(taken).await.is_err());
     assert_eq!(tree(outside.path()).len(), 0);
 }

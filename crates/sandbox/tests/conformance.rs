@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::Sandbox;
-use garret_sandbox::namespace::{NamespaceSandbox, Options, SupervisorProgram};
+use garret_sandbox::namespace::{NamespaceOptions, NamespaceSandbox, SupervisorProgram};
 
 fn namespace(_private: &Path) -> Arc<dyn Sandbox> {
     let supervisor = SupervisorProgram {
         path: env!("CARGO_BIN_EXE_garret-supervisor").into(),
         arguments: Vec::new(),
     };
-    Arc::new(NamespaceSandbox::new(Options {
+    Arc::new(NamespaceSandbox::new(NamespaceOptions {
         supervisor: Some(supervisor),
-        ..Options::default()
+        ..NamespaceOptions::default()
     }))
 }
 

@@ -33,7 +33,7 @@ fn deep(upper: &Path) -> PathBuf {
 
 fn read(upper: &Path, lower: &Path) -> garret_core::Result<garret_core::Effects> {
     let (upper, lower) = (File::open(upper).unwrap(), File::open(lower).unwrap());
-    effects::of_upper(upper.as_fd(), lower.as_fd(), None, Limits::default().effects())
+    effects::read_upper_effects(upper.as_fd(), lower.as_fd(), None, Limits::default().effect_limits())
 }
 
 #[test]

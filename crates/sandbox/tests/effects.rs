@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use garret_core::{EffectLimits, ErrorKind, Placed};
+use garret_core::{EffectLimits, ErrorKind, PlacedEntry};
 use garret_sandbox::effects;
 use layers::{Layers, dropped, is_root, is_somebody, run_in, tree, twin, words};
 
@@ -231,7 +231,7 @@ fn content_is_that_of_the_file_which_was_seen_or_an_error() {
     let effects = layers.effects(None);
     layers.above("echo other > x; mv x a; rm b; ln -s c b; echo longer >> c");
     for effect in &effects.effects {
-        let Placed::File { content, .. } = &effect.placed else {
+        let PlacedEntry::File { content, .. } = &effect.placed else {
             panic!("{effect:?}")
         };
         assert_eq!(
@@ -239,7 +239,7 @@ fn content_is_that_of_the_file_which_was_seen_or_an_error() {
             ErrorKind::Unavailable,
             "{effect:?}"
         );
-        assert!(content.file().is_err());
+        assert!(content.backing_file().is_err());
     }
 }
 
@@ -249,7 +249,7 @@ fn content_is_not_read_through_a_directory_that_became_a_link() {
     layers.above("mkdir d; echo one > d/a");
     let effects = layers.effects(None);
     layers.above("mv d e; ln -s e d");
-    let Placed::File { content, .. } = &effects.effects[1].placed else {
+    let PlacedEntry::File { content, .. } = &effects.effects[1].placed else {
         panic!("{effects:?}")
     };
     assert_eq!(content.to_bytes().unwrap_err().kind(), ErrorKind::Unavailable);
@@ -260,12 +260,12 @@ fn large_content_comes_in_pieces_and_as_a_file() {
     let layers = Layers::new();
     layers.above("truncate -s 300M big; printf end >> big");
     let effects = layers.effects(None);
-    let Placed::File { content, .. } = &effects.effects[0].placed else {
+    let PlacedEntry::File { content, .. } = &effects.effects[0].placed else {
         panic!("{effects:?}")
     };
     let size = 300 * 1024 * 1024 + 3;
     assert_eq!(content.len(), size);
-    assert_eq!(content.file().unwrap().unwrap().metadata().unwrap().len(), size);
+    assert_eq!(content.backing_file().unwrap().unwrap().metadata().unwrap().len(), size);
     let (mut reader, mut piece, mut read) = (content.open().unwrap(), Vec::new(), 0);
     while reader.append_to(&mut piece, 1 << 20).unwrap() > 0 {
         read += piece.len() as u64;
@@ -403,7 +403,7 @@ fn a_copy_has_modes_times_links_and_holes_and_nothing_special() {
     assert!(blocks(to.path()) < 1000, "holes stay holes");
 }
 
-fn copy(from: &std::path::Path, to: &std::path::Path) -> effects::Copied {
+fn copy(from: &std::path::Path, to: &std::path::Path) -> effects::CopyOutcome {
     let (from, to) = (File::open(from).unwrap(), File::open(to).unwrap());
     effects::copy_tree(from.as_fd(), to.as_fd()).unwrap()
 }
@@ -420,7 +420,7 @@ fn a_copy_tells_what_was_done_to_it() {
     let copied = tempfile::tempdir().unwrap();
     let made = copy(bench.path(), copied.path());
     let (copy, bench) = (File::open(copied.path()).unwrap(), File::open(bench.path()).unwrap());
-    let read = |since| effects::of_copy(copy.as_fd(), bench.as_fd(), since, EffectLimits::default()).unwrap();
+    let read = |since| effects::read_copy_effects(copy.as_fd(), bench.as_fd(), since, EffectLimits::default()).unwrap();
     assert_eq!((words(&read(None)), words(&read(Some(&made.mark)))), (vec![], vec![]));
     run_in(
         copied.path(),

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::{
-    Chunk, Command, Exit, Layer, Limits, Network, Process, Program, Sandbox, SandboxRequest, Stdin, WsPath,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Layer, Limits, Network, Process, Sandbox, SandboxCommand,
+    SandboxRequest, WsPath,
 };
 use garret_sandbox::host::{HostOptions, HostSandbox};
 use tempfile::TempDir;
@@ -56,28 +57,28 @@ impl Room {
         let request = request(bench.path(), scratch.path());
         let open = HostSandbox::new(options).open(request).await.unwrap();
         Self {
-            layer: open.lay().await.unwrap(),
+            layer: open.create_layer().await.unwrap(),
             _bench: bench,
             scratch,
         }
     }
 
     async fn start(&self, arguments: &[&str]) -> Box<dyn Process> {
-        let command = Command {
-            program: Program::Arguments(arguments.iter().map(|one| (*one).to_owned()).collect()),
+        let command = SandboxCommand {
+            program: CommandProgram::Arguments(arguments.iter().map(|one| (*one).to_owned()).collect()),
             cwd: WsPath::root(),
             env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
-            stdin: Stdin::Closed,
+            stdin: CommandStdin::Closed,
             limits: Limits::default(),
         };
-        self.layer.start(command).await.unwrap()
+        self.layer.start_process(command).await.unwrap()
     }
 
     /// Runs a text of the shell to its end; gives what it wrote.
-    async fn run(&self, text: &str) -> (String, Exit) {
+    async fn run(&self, text: &str) -> (String, CommandExit) {
         let mut process = self.start(&["/bin/sh", "-c", text]).await;
         let mut written = Vec::new();
-        while let Some(Chunk { bytes, .. }) = process.output().await {
+        while let Some(Chunk { bytes, .. }) = process.next_output().await {
             written.extend_from_slice(&bytes);
         }
         let exit = process.wait().await.unwrap();
@@ -166,7 +167,7 @@ mod refusing {
 mod pausing {
     use std::time::Duration;
 
-    use garret_core::{Ended, Limit, Signal};
+    use garret_core::{ExitCause, ResourceLimit, Signal};
 
     use super::*;
 
@@ -188,7 +189,7 @@ mod pausing {
                     number = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n\
                     if ctypes.CDLL(None).syscall(number, 0x4000 | 17, 0, 0, 0, 0) == 0:\n  print('begun', flush=True)\n  time.sleep(1000)";
         let mut process = room.start(&[PYTHON, "-c", text]).await;
-        assert_eq!(&process.output().await.unwrap().bytes[..], b"begun\n");
+        assert_eq!(&process.next_output().await.unwrap().bytes[..], b"begun\n");
         for _ in 0..3 {
             assert_eq!(room.layer.pause().await.unwrap(), 0);
             room.layer.resume().await.unwrap();
@@ -197,9 +198,9 @@ mod pausing {
     }
 
     async fn end(room: &Room, mut process: Box<dyn Process>) {
-        process.signal(Signal::Kill).await.unwrap();
+        process.send_signal(Signal::Kill).await.unwrap();
         let exit = process.wait().await.unwrap();
-        assert_eq!((exit.limit, exit.ended), (None, Ended::Signalled(9)));
+        assert_eq!((exit.limit, exit.ended), (None, ExitCause::Signalled(9)));
         room.layer.remove().await.unwrap();
     }
 
@@ -227,7 +228,7 @@ mod pausing {
             room.layer.resume().await.unwrap();
             if ended > 0 {
                 let exit = process.wait().await.unwrap();
-                assert_eq!((ended, exit.limit), (1, Some(Limit::Pause)), "{arguments:?}");
+                assert_eq!((ended, exit.limit), (1, Some(ResourceLimit::Pause)), "{arguments:?}");
                 return;
             }
         }
@@ -278,8 +279,11 @@ mod pausing {
         until_larger(&room, "moving", 0).await;
         assert_eq!(room.layer.pause().await.unwrap(), 1);
         let exit = process.wait().await.unwrap();
-        assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
-        let effects = room.layer.effects(None).await.unwrap();
+        assert_eq!(
+            (exit.limit, exit.ended),
+            (Some(ResourceLimit::Pause), ExitCause::Signalled(9))
+        );
+        let effects = room.layer.read_effects(None).await.unwrap();
         assert_eq!(effects.effects.len(), 2, "what it wrote stays: {effects:?}");
         // With nothing left, there is nothing to wait for.
         assert_eq!(room.layer.pause().await.unwrap(), 0);

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::{
-    Clock, Durability, EntryPath, Expected, History, HistoryMode, Making, OpenContext, Placed, Put, Puts, RandomIds,
-    Reversed, Selection, StorageFactory, SystemClock,
+    ChangeRequest, Clock, Durability, EntryPath, History, HistoryMode, OpenContext, PathExpectation, PathPut,
+    PlacedEntry, PutBatch, RandomIds, ReversalOutcome, StorageFactory, SystemClock, UndoSelection,
 };
 use garret_depot::{DepotOptions, Journaled, LazyDepot};
 use garret_storage::local::LocalFactory;
@@ -54,30 +54,30 @@ async fn journaled(directory: &Path, home: &Path) -> Arc<Journaled> {
 }
 
 /// Puts things as a command that ran until now.
-async fn put(room: &Journaled, all: Vec<(&[u8], Placed)>) {
+async fn put(room: &Journaled, all: Vec<(&[u8], PlacedEntry)>) {
     let change = History::head(room).await.unwrap();
     let at = SystemClock::default().now();
-    let put = |(path, placed): (&[u8], Placed)| Put {
+    let put = |(path, placed): (&[u8], PlacedEntry)| PathPut {
         path: EntryPath::from_bytes(path.to_vec()),
-        expected: Expected::UnchangedSince { change, at },
+        expected: PathExpectation::UnchangedSince { change, at },
         placed,
     };
-    let puts = Puts {
+    let puts = PutBatch {
         puts: all.into_iter().map(put).collect(),
-        ..Puts::default()
+        ..PutBatch::default()
     };
-    room.put(puts, Making::default()).await.unwrap();
+    room.put(puts, ChangeRequest::default()).await.unwrap();
 }
 
-fn file(content: &'static str) -> Placed {
-    Placed::File {
+fn file(content: &'static str) -> PlacedEntry {
+    PlacedEntry::File {
         content: content.into(),
         mode: 0o640,
     }
 }
 
-fn directory(mode: u32) -> Placed {
-    Placed::Directory { mode }
+fn directory(mode: u32) -> PlacedEntry {
+    PlacedEntry::Directory { mode }
 }
 
 /// The modes of everything, seen by whoever may see it all.
@@ -99,13 +99,16 @@ fn modes(directory: &Path) -> BTreeMap<String, u32> {
 }
 
 async fn undo(room: &Journaled) {
-    let undone = room.undo(Selection::Last(1), Making::default()).await.unwrap();
-    assert!(matches!(undone, Reversed::Done(_)), "{undone:?}");
+    let undone = room
+        .undo(UndoSelection::Last(1), ChangeRequest::default())
+        .await
+        .unwrap();
+    assert!(matches!(undone, ReversalOutcome::Done(_)), "{undone:?}");
 }
 
 async fn redo(room: &Journaled) {
-    let redone = room.redo(Making::default()).await.unwrap();
-    assert!(matches!(redone, Reversed::Done(_)), "{redone:?}");
+    let redone = room.redo(ChangeRequest::default()).await.unwrap();
+    assert!(matches!(redone, ReversalOutcome::Done(_)), "{redone:?}");
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn directories_that_may_not_be_written_are_undone_and_redone_by_their_owner() {
             vec![
                 (b"cache/deep/f", file("two")),
                 (b"cache/deep/g", file("new")),
-                (b"cache/odd-\xff", Placed::Nothing),
+                (b"cache/odd-\xff", PlacedEntry::Nothing),
             ],
         )
         .await;

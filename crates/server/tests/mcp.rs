@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret::{
-    Capabilities, Garret, Home, MemoryEvents, MemoryStorage, OpenContext, Opened, Outcome, Result, StorageConfig,
-    StorageFactory, Toolbox, WorkspaceConfig, async_trait,
+    Capabilities, EventOutcome, Garret, Home, MemoryEvents, MemoryStorage, OpenContext, OpenedStorage, Result,
+    StorageConfig, StorageFactory, Toolbox, WorkspaceConfig, async_trait,
 };
 use garret_server::mcp::ServeOptions;
 use garret_testkit::{Call, Hook, Hooked};
@@ -42,11 +42,11 @@ impl StorageFactory for SlowFactory {
         "slow"
     }
 
-    fn options_of_url(&self, _rest: &str) -> Result<Map<String, Value>> {
+    fn parse_url(&self, _rest: &str) -> Result<Map<String, Value>> {
         Ok(Map::new())
     }
 
-    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage> {
         let files = Arc::new(MemoryStorage::new(context.clock.clone()));
         Ok(Arc::new(Hooked::new(files, Gate(self.0.clone()))).into())
     }
@@ -152,7 +152,7 @@ async fn a_cancelled_call_is_dropped_and_recorded_as_cancelled() {
     session.send(json!({"id": 3, "method": "ping"})).await;
     assert_eq!(session.next().await["id"], 3, "the cancelled call has no answer");
     timeout(Duration::from_secs(5), async {
-        while session.events.events().last().map(|event| event.outcome.clone()) != Some(Outcome::Cancelled) {
+        while session.events.events().last().map(|event| event.outcome.clone()) != Some(EventOutcome::Cancelled) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -201,8 +201,8 @@ async fn progress_is_told_at_the_start_while_it_lasts_and_at_the_end() {
 async fn a_call_that_waits_for_another_command_names_it_at_once_and_in_its_answer() {
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let storage = StorageConfig::Url(format!("local:{}", directory.path().display()));
-    let mut config = WorkspaceConfig::on(storage);
-    config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+    let mut config = WorkspaceConfig::with_storage(storage);
+    config.capabilities = Capabilities::from_names(["fs", "shell"]).unwrap();
     let garret = Garret::new().home(Home::new(home.path()));
     let toolbox = garret.open_config("box", &config).await.unwrap();
     let mut session = Session::serve(

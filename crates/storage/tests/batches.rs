@@ -142,7 +142,7 @@ fn names_of(room: &Room, path: &str) -> u64 {
 fn named_again(path: &str, content: &'static str, other: &str) -> Mutation {
     Mutation::Write {
         path: common::at(path),
-        content: Content::from(content).also_at(common::at(other)),
+        content: Content::from(content).with_other_name(common::at(other)),
         precondition: Precondition::Any,
         mode: Some(0o640),
         parents: true,

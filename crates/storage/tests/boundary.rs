@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use common::{Room, append, at, copy, kind, make_dir, remove, rename, set_mode};
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Directory, EntryKind, ErrorKind, Follow, ListOptions, Mutation, ReadOptions, Result, StatOptions, Storage,
+    Batch, DirectoryHandle, EntryKind, ErrorKind, Follow, ListOptions, Mutation, ReadOptions, Result, StatOptions,
+    Storage,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -232,7 +233,13 @@ fn tempt(room: &Room, round: usize) -> bool {
                 ..ListOptions::default()
             },
         ))
-        .map(|page| assert!(page.entries.iter().all(|entry| !entry.path.shown().contains("secret")))),
+        .map(|page| {
+            assert!(
+                page.entries
+                    .iter()
+                    .all(|entry| !entry.path.display_path().contains("secret"))
+            )
+        }),
         _ => room
             .apply(remove("swap/secret.txt", true))
             .map(|_| panic!("the secret was removed")),
@@ -241,9 +248,9 @@ fn tempt(room: &Room, round: usize) -> bool {
 }
 
 fn walk(room: &Room) -> Result<()> {
-    let directory: Box<dyn Directory> = room.storage.open_directory(&at(""))?.unwrap();
+    let directory: Box<dyn DirectoryHandle> = room.storage.open_directory(&at(""))?.unwrap();
     let swapped = directory.open_directory(b"swap")?;
-    for entry in swapped.entries()? {
+    for entry in swapped.list_entries()? {
         assert_ne!(entry.name, b"secret.txt", "the walk went outside");
         if entry.kind == EntryKind::File {
             let mut content = String::new();

@@ -30,7 +30,7 @@ fn pages(storage: &dyn Storage, path: &str, is_deep: bool, limit: usize) -> Vec<
         all.extend(
             page.entries
                 .iter()
-                .map(|entry| format!("{} {:?} {}", entry.path.shown(), entry.kind, entry.size)),
+                .map(|entry| format!("{} {:?} {}", entry.path.display_path(), entry.kind, entry.size)),
         );
         if !page.has_more {
             return all;
@@ -107,7 +107,7 @@ fn entries_that_vanish_while_they_are_listed_are_left_out() {
                 ..ListOptions::default()
             };
             let page = block_on(room.storage.list(&WsPath::root(), deep)).unwrap();
-            let shown: Vec<_> = page.entries.iter().map(|entry| entry.path.shown()).collect();
+            let shown: Vec<_> = page.entries.iter().map(|entry| entry.path.display_path()).collect();
             assert!(shown.contains(&"d/stays".to_owned()), "{shown:?}");
             assert!(shown.iter().all(|path| !path.contains(".garret-tmp-")), "{shown:?}");
         }

@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 
 use common::{Room, at, copy};
 use futures::executor::block_on;
-use garret_core::{Alteration, Batch, Content, Mutation, NewEntry, Storage, WsPath};
+use garret_core::{Batch, Content, EntryAlteration, Mutation, NewEntry, Storage, WsPath};
 
 /// A room in a directory of the user 1234, with a file of the user 1236 in it; `None` where this is not root.
 fn room_of_another() -> Option<Room> {
@@ -95,7 +95,7 @@ fn a_copy_over_a_file_keeps_the_owner_of_that_file() {
 fn entries_with_names_that_no_path_spells_belong_to_the_owner_of_their_directory() {
     let Some(room) = room_of_another() else { return };
     let directory = room.storage.open_directory(&WsPath::root()).unwrap().unwrap();
-    let make = |name: &[u8], entry| directory.alter(name, Alteration::Make(entry)).unwrap();
+    let make = |name: &[u8], entry| directory.alter_entry(name, EntryAlteration::Make(entry)).unwrap();
     make(b"d", NewEntry::Directory { mode: 0o750 });
     let content = &Content::from("x");
     make(b"f", NewEntry::File { content, mode: 0o640 });
@@ -112,8 +112,8 @@ fn a_file_that_gives_way_to_another_by_handle_leaves_it_its_owner() {
     let Some(room) = room_of_another() else { return };
     let directory = room.storage.open_directory(&WsPath::root()).unwrap().unwrap();
     let content = &Content::from("new");
-    let replace = Alteration::Replace { content, mode: 0o600 };
-    directory.alter(b"old", replace).unwrap();
+    let replace = EntryAlteration::Replace { content, mode: 0o600 };
+    directory.alter_entry(b"old", replace).unwrap();
     assert_eq!(owner(&room, "old"), (1236, 1237));
     assert_eq!(std::fs::read_to_string(room.host("old")).unwrap(), "new");
 }

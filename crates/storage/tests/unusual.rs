@@ -14,7 +14,7 @@ use std::os::unix::net::UnixListener;
 
 use common::{Room, append, at, copy, kind, remove, rename, set_mode};
 use futures::executor::block_on;
-use garret_core::{Alteration, Content, EntryKind, ErrorKind, ListOptions, Mutation, NewEntry, Storage};
+use garret_core::{Content, EntryAlteration, EntryKind, ErrorKind, ListOptions, Mutation, NewEntry, Storage};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -60,7 +60,7 @@ fn special_files_are_listed_as_other_and_never_opened() {
     let kinds: Vec<_> = page
         .entries
         .iter()
-        .map(|entry| (entry.path.shown(), entry.kind))
+        .map(|entry| (entry.path.display_path(), entry.kind))
         .collect();
     let other = |name: &str| (name.to_owned(), EntryKind::Other);
     assert_eq!(
@@ -123,7 +123,7 @@ fn the_walk_follows_no_link_and_leaves_no_directory() {
         assert_eq!(kind(root.open_file(name)), ErrorKind::Invalid);
         assert_eq!(kind(root.open_directory(name).map(drop)), ErrorKind::Invalid);
     }
-    let names = |directory: &dyn garret_core::Directory| directory.entries().unwrap().len();
+    let names = |directory: &dyn garret_core::DirectoryHandle| directory.list_entries().unwrap().len();
     assert_eq!((names(&*root), names(&*root)), (2, 2), "entries can be asked for twice");
 }
 
@@ -188,35 +188,41 @@ fn an_entry_is_made_replaced_and_removed_by_handle_whatever_its_name() {
     let root = room.storage.open_directory(&at("")).unwrap().unwrap();
     let odd = b"odd-\xff";
     let (old, new) = (&Content::from("old"), &Content::from(vec![b'n'; 3_000_000]));
-    let make = |content| Alteration::Make(NewEntry::File { content, mode: 0o640 });
-    root.alter(odd, make(old)).unwrap();
-    assert_eq!(kind(root.alter(odd, make(new))), ErrorKind::AlreadyExists);
-    root.alter(
+    let make = |content| EntryAlteration::Make(NewEntry::File { content, mode: 0o640 });
+    root.alter_entry(odd, make(old)).unwrap();
+    assert_eq!(kind(root.alter_entry(odd, make(new))), ErrorKind::AlreadyExists);
+    root.alter_entry(
         odd,
-        Alteration::Replace {
+        EntryAlteration::Replace {
             content: new,
             mode: 0o600,
         },
     )
     .unwrap();
-    let stat = root.stat(odd).unwrap();
+    let stat = root.stat_entry(odd).unwrap();
     assert_eq!((stat.size, stat.mode), (3_000_000, Some(0o600)));
-    root.alter(odd, Alteration::SetMode(0o400)).unwrap();
-    assert_eq!(root.stat(odd).unwrap().mode, Some(0o400));
-    root.alter(odd, Alteration::Remove).unwrap();
-    assert_eq!(kind(root.alter(odd, Alteration::Remove)), ErrorKind::NotFound);
-    root.alter(odd, Alteration::Make(NewEntry::Directory { mode: 0o700 }))
+    root.alter_entry(odd, EntryAlteration::SetMode(0o400)).unwrap();
+    assert_eq!(root.stat_entry(odd).unwrap().mode, Some(0o400));
+    root.alter_entry(odd, EntryAlteration::Remove).unwrap();
+    assert_eq!(
+        kind(root.alter_entry(odd, EntryAlteration::Remove)),
+        ErrorKind::NotFound
+    );
+    root.alter_entry(odd, EntryAlteration::Make(NewEntry::Directory { mode: 0o700 }))
         .unwrap();
-    root.open_directory(odd).unwrap().alter(b"in", make(old)).unwrap();
-    assert_eq!(kind(root.alter(odd, Alteration::Remove)), ErrorKind::NotEmpty);
-    let replace = Alteration::Replace {
+    root.open_directory(odd).unwrap().alter_entry(b"in", make(old)).unwrap();
+    assert_eq!(
+        kind(root.alter_entry(odd, EntryAlteration::Remove)),
+        ErrorKind::NotEmpty
+    );
+    let replace = EntryAlteration::Replace {
         content: old,
         mode: 0o600,
     };
-    assert_eq!(kind(root.alter(odd, replace)), ErrorKind::IsADirectory);
+    assert_eq!(kind(root.alter_entry(odd, replace)), ErrorKind::IsADirectory);
     for name in [b"..".as_slice(), b"a/b", b"", b".garret-tmp-x"] {
         assert_eq!(
-            kind(root.alter(name, Alteration::Remove)),
+            kind(root.alter_entry(name, EntryAlteration::Remove)),
             ErrorKind::Invalid,
             "{name:?}"
         );

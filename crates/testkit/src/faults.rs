@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, Error, ErrorKind, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat,
-    StatOptions, Storage, StorageInfo, WsPath,
+    Batch, DirectoryHandle, Error, ErrorKind, ListOptions, ListPage, MutationOutcome, ReadOptions, ReadResult, Result,
+    Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use crate::fuzz::Random;
@@ -158,7 +158,7 @@ impl Drawn {
 }
 
 fn failure(kind: ErrorKind, path: &WsPath) -> Error {
-    Error::new(kind, format!("a planned failure at {}", path.quoted())).at(path)
+    Error::new(kind, format!("a planned failure at {}", path.to_quoted())).at_path(path)
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -184,7 +184,7 @@ impl Storage for FaultStorage {
         self.faulted(Call::List, path, self.inner.list(path, options)).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let path = batch
             .mutations
             .first()
@@ -192,7 +192,7 @@ impl Storage for FaultStorage {
         self.faulted(Call::Apply, &path, self.inner.apply(batch)).await
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         match self.strike(Call::OpenDirectory) {
             None => self.inner.open_directory(path),
             Some((kind, _)) => Err(failure(kind, path)),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
-    StorageInfo, WsPath,
+    Batch, DirectoryHandle, ListOptions, ListPage, MutationOutcome, ReadOptions, ReadResult, Result, Stat, StatOptions,
+    Storage, StorageInfo, WsPath,
 };
 
 /// A storage that hands every call to another.
@@ -44,11 +44,11 @@ impl Storage for Forwarding {
         self.inner.list(path, options).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         self.inner.apply(batch).await
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         self.inner.open_directory(path)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
-    StorageInfo, WsPath,
+    Batch, DirectoryHandle, ListOptions, ListPage, MutationOutcome, ReadOptions, ReadResult, Result, Stat, StatOptions,
+    Storage, StorageInfo, WsPath,
 };
 
 /// What a storage is asked.
@@ -39,7 +39,7 @@ pub trait Hook: fmt::Debug + Send + Sync {
     }
 
     /// The directory that is given in place of the one at hand.
-    fn directory(&self, opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+    fn directory(&self, opened: Option<Box<dyn DirectoryHandle>>) -> Option<Box<dyn DirectoryHandle>> {
         opened
     }
 }
@@ -99,12 +99,12 @@ impl<H: Hook> Storage for Hooked<H> {
         self.around(Call::List(path, &options), listed).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let batch = self.hook.batch(batch);
         self.around(Call::Apply, self.inner.apply(batch)).await
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         self.inner
             .open_directory(path)
             .map(|opened| self.hook.directory(opened))

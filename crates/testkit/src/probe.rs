@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Applied, Batch, Content, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation,
+    Batch, Content, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, MutationOutcome,
     Precondition, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
 };
 
@@ -52,14 +52,14 @@ impl Probe {
     }
 
     /// Applies one mutation.
-    pub async fn try_apply(&self, mutation: Mutation) -> Result<Applied> {
+    pub async fn try_apply(&self, mutation: Mutation) -> Result<MutationOutcome> {
         let mut applied = self.storage.apply(Batch::from(mutation)).await?;
         assert_eq!(applied.len(), 1, "one mutation leaves one result");
         Ok(applied.remove(0))
     }
 
     /// Applies one mutation that must succeed.
-    pub async fn apply(&self, mutation: Mutation) -> Applied {
+    pub async fn apply(&self, mutation: Mutation) -> MutationOutcome {
         let shown = format!("{mutation:?}");
         self.try_apply(mutation)
             .await
@@ -67,7 +67,7 @@ impl Probe {
     }
 
     /// Applies mutations together.
-    pub async fn try_batch(&self, mutations: Vec<Mutation>) -> Result<Vec<Applied>> {
+    pub async fn try_batch(&self, mutations: Vec<Mutation>) -> Result<Vec<MutationOutcome>> {
         let follow = Follow::Inside;
         self.storage
             .apply(Batch {
@@ -79,7 +79,7 @@ impl Probe {
     }
 
     /// Applies mutations together, which must succeed.
-    pub async fn batch(&self, mutations: Vec<Mutation>) -> Vec<Applied> {
+    pub async fn batch(&self, mutations: Vec<Mutation>) -> Vec<MutationOutcome> {
         let count = mutations.len();
         let applied = self
             .try_batch(mutations)
@@ -244,7 +244,7 @@ impl Probe {
                 page.entries.len()
             );
             after = page.entries.last().map(|entry| entry.path.clone());
-            paths.extend(page.entries.iter().map(|entry| entry.path.shown()));
+            paths.extend(page.entries.iter().map(|entry| entry.path.display_path()));
             if !page.has_more {
                 return paths;
             }

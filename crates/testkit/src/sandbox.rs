@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Commands of the suite use `/bin/sh` and the usual small programs (`cat`, `sleep`, `mkdir`, …). What a sandbox does not claim to enforce
-//! ([`OpenSandbox::enforced`]) is not asked of it; that it says so is. A command that must end gets far more time than it needs, and what must
+//! ([`OpenSandbox::guard_statuses`]) is not asked of it; that it says so is. A command that must end gets far more time than it needs, and what must
 //! stand still is looked at twice; nothing else depends on the clock.
 
 #![allow(
@@ -39,8 +39,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
-    SandboxRequest, Stdin, Stream, WsPath,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, Network, OpenSandbox,
+    OutputStream, Process, Sandbox, SandboxCommand, SandboxRequest, WsPath,
 };
 
 use crate::fixture::block_on;
@@ -167,13 +167,13 @@ pub struct Room {
 impl Room {
     /// Lays a layer.
     pub async fn lay(&self) -> Arc<dyn Layer> {
-        self.open.lay().await.expect("a layer can be laid")
+        self.open.create_layer().await.expect("a layer can be laid")
     }
 
     /// Whether it claims to enforce `guard`.
     pub fn enforces(&self, guard: Guard) -> bool {
         self.open
-            .enforced()
+            .guard_statuses()
             .iter()
             .any(|enforced| enforced.guard == guard && enforced.is_enforced)
     }
@@ -187,14 +187,19 @@ pub struct Ran {
     /// All its standard error.
     pub stderr: Vec<u8>,
     /// How it ended.
-    pub exit: Exit,
+    pub exit: CommandExit,
 }
 
 impl Ran {
     /// Its standard output as text, without the last end of line; it must have ended with 0.
     #[track_caller]
     pub fn text(&self) -> String {
-        assert_eq!(self.exit.ended.code(), 0, "{}", String::from_utf8_lossy(&self.stderr));
+        assert_eq!(
+            self.exit.ended.exit_code(),
+            0,
+            "{}",
+            String::from_utf8_lossy(&self.stderr)
+        );
         String::from_utf8(self.stdout.clone())
             .expect("text")
             .trim_end()
@@ -203,39 +208,39 @@ impl Ran {
 
     /// The code with which it ended.
     pub fn code(&self) -> i32 {
-        self.exit.ended.code()
+        self.exit.ended.exit_code()
     }
 }
 
 /// A text for the shell as a command.
-pub fn shell(text: &str) -> Command {
-    command(Program::Shell(text.to_owned()))
+pub fn shell(text: &str) -> SandboxCommand {
+    command(CommandProgram::Shell(text.to_owned()))
 }
 
 /// A program and its arguments as a command.
-pub fn program(arguments: &[&str]) -> Command {
-    command(Program::Arguments(
+pub fn program(arguments: &[&str]) -> SandboxCommand {
+    command(CommandProgram::Arguments(
         arguments.iter().map(|text| (*text).to_owned()).collect(),
     ))
 }
 
-fn command(program: Program) -> Command {
-    Command {
+fn command(program: CommandProgram) -> SandboxCommand {
+    SandboxCommand {
         program,
         cwd: WsPath::root(),
         env: BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]),
-        stdin: Stdin::Closed,
+        stdin: CommandStdin::Closed,
         limits: Limits::default(),
     }
 }
 
 /// Starts a command that must start.
-pub async fn start(layer: &Arc<dyn Layer>, command: Command) -> Box<dyn Process> {
-    layer.start(command).await.expect("the command can be started")
+pub async fn start(layer: &Arc<dyn Layer>, command: SandboxCommand) -> Box<dyn Process> {
+    layer.start_process(command).await.expect("the command can be started")
 }
 
 /// Runs a command to its end.
-pub async fn run(layer: &Arc<dyn Layer>, command: Command) -> Ran {
+pub async fn run(layer: &Arc<dyn Layer>, command: SandboxCommand) -> Ran {
     let mut process = start(layer, command).await;
     finish(process.as_mut()).await
 }
@@ -248,10 +253,10 @@ pub async fn sh(layer: &Arc<dyn Layer>, text: &str) -> Ran {
 /// Reads all output of a process and waits for its end.
 pub async fn finish(process: &mut dyn Process) -> Ran {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    while let Some(Chunk { stream, bytes }) = in_time(process.output()).await {
+    while let Some(Chunk { stream, bytes }) = in_time(process.next_output()).await {
         match stream {
-            Stream::Stdout => stdout.extend_from_slice(&bytes),
-            Stream::Stderr => stderr.extend_from_slice(&bytes),
+            OutputStream::Stdout => stdout.extend_from_slice(&bytes),
+            OutputStream::Stderr => stderr.extend_from_slice(&bytes),
         }
     }
     let exit = in_time(process.wait())
@@ -264,7 +269,7 @@ pub async fn finish(process: &mut dyn Process) -> Ran {
 pub async fn says(process: &mut dyn Process, text: &str) {
     let mut read = Vec::new();
     while !String::from_utf8_lossy(&read).contains(text) {
-        let chunk = in_time(process.output()).await.expect("it says so before it ends");
+        let chunk = in_time(process.next_output()).await.expect("it says so before it ends");
         read.extend_from_slice(&chunk.bytes);
     }
 }
@@ -277,7 +282,7 @@ pub async fn in_time<F: Future>(work: F) -> F::Output {
 /// What was done on a layer, after it was lifted.
 pub async fn lifted(layer: &Arc<dyn Layer>) -> Effects {
     in_time(layer.lift()).await.expect("a layer can be lifted");
-    layer.effects(None).await.expect("what was done can be read")
+    layer.read_effects(None).await.expect("what was done can be read")
 }
 
 /// A script that adds to the file `beat` for ever.

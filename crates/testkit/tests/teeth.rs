@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, Follow, ListOptions, ListPage, MemoryStorage, Mutation, Precondition, ReadOptions,
-    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, SystemClock, Version, WsPath,
+    Batch, DirectoryHandle, Follow, ListOptions, ListPage, MemoryStorage, Mutation, MutationOutcome, Precondition,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, SystemClock, Version, WsPath,
 };
 use garret_testkit::conformance::{batches, check, concurrency, links, lists, preconditions, reads, renames, writes};
 use garret_testkit::{Fixture, Probe, model};
@@ -60,7 +60,7 @@ impl Sinner {
         }
     }
 
-    async fn one_by_one(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn one_by_one(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let mut applied = Vec::new();
         for mutation in batch.mutations {
             let mutations = vec![mutation];
@@ -119,7 +119,7 @@ impl Storage for Sinner {
         Ok(page)
     }
 
-    async fn apply(&self, mut batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, mut batch: Batch) -> Result<Vec<MutationOutcome>> {
         batch.follow = self.follow(batch.follow);
         batch.mutations.iter_mut().for_each(|mutation| self.spoil(mutation));
         let mut applied = match self.sin {
@@ -127,14 +127,15 @@ impl Storage for Sinner {
             _ => self.inner.apply(batch).await?,
         };
         if self.sin == Sin::ReusesVersions {
-            let same =
-                |one: &mut Applied| one.version = one.version.is_some().then(|| Version::new(format!("{}", one.size)));
+            let same = |one: &mut MutationOutcome| {
+                one.version = one.version.is_some().then(|| Version::new(format!("{}", one.size)))
+            };
             applied.iter_mut().for_each(same);
         }
         Ok(applied)
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         self.inner.open_directory(path)
     }
 }

@@ -4,133 +4,137 @@
 //! project. A value with another meaning elsewhere (milliseconds, the opposite) is converted; for a value without a
 //! meaning here, the error names the argument to use.
 
-use garret_core::shape::Alias;
+use garret_core::shape::KeyAlias;
 use garret_core::{Error, Result};
 use serde_json::{Value, json};
 
-/// From this number on, a bare `timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of
+/// From this number on, a bare `convert_timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of
 /// less than ten seconds is seldom given in milliseconds; a number that is read as too long is lowered to the maximum,
 /// and the answer says so.
 const MILLISECONDS_FROM: f64 = 10_000.0;
 
 /// The names, in the order in which they are tried: a name that stands for several arguments means the first one that
 /// the tool has.
-pub(crate) const ALIASES: &[Alias] = &[
-    same("file_path", "path"),
-    same("filepath", "path"),
-    same("filename", "path"),
-    same("file", "path"),
-    same("absolute_path", "path"),
-    same("target_file", "path"),
-    same("file_paths", "paths"),
-    same("files", "paths"),
-    same("directory", "cwd"),
-    same("directory", "path"),
-    same("dir", "cwd"),
-    same("dir", "path"),
-    same("dir_path", "path"),
-    same("target_directory", "path"),
-    same("working_directory", "cwd"),
-    same("working_dir", "cwd"),
-    same("workdir", "cwd"),
-    same("contents", "content"),
-    same("file_text", "content"),
-    same("text", "content"),
-    same("old_string", "old_text"),
-    same("old_str", "old_text"),
-    same("new_string", "new_text"),
-    same("new_str", "new_text"),
-    same("allow_multiple", "replace_all"),
-    same("expected_occurrences", "expected_replacements"),
-    same("patch", "diff"),
-    same("unified_diff", "diff"),
-    same("source", "src"),
-    same("source_path", "src"),
-    same("old_path", "src"),
-    same("from", "src"),
-    same("destination", "dest"),
-    same("destination_path", "dest"),
-    same("new_path", "dest"),
-    same("target", "dest"),
-    same("to", "dest"),
-    same("recursive", "parents"),
-    same("max_depth", "depth"),
-    same("head", "limit"),
-    same("head_limit", "limit"),
-    same("max_results", "limit"),
-    same("max_entries", "limit"),
-    same("max_lines", "limit"),
-    same("num_lines", "limit"),
-    same("max_matches", "limit"),
-    same("skip", "offset"),
-    same("sort_by", "sort"),
-    same("query", "pattern"),
-    same("regex", "pattern"),
-    same("glob", "include"),
-    same("glob", "pattern"),
-    same("glob_pattern", "include"),
-    same("glob_pattern", "pattern"),
-    same("include_glob", "include"),
-    same("include_pattern", "include"),
-    same("file_pattern", "include"),
-    same("exclude_glob", "exclude"),
-    same("exclude_pattern", "exclude"),
-    same("exclude_patterns", "exclude"),
-    same("-i", "ignore_case"),
-    same("case_insensitive", "ignore_case"),
-    converted("case_sensitive", "ignore_case", opposite),
-    same("-w", "whole_word"),
-    same("-F", "literal"),
-    same("fixed_strings", "literal"),
-    converted("is_regex", "literal", opposite),
-    same("-A", "after"),
-    same("-B", "before"),
-    same("-C", "context"),
-    same("after_context", "after"),
-    same("before_context", "before"),
-    same("context_lines", "context"),
-    same("output_mode", "output"),
-    same("no_ignore", "include_ignored"),
-    converted("respect_gitignore", "include_ignored", opposite),
-    converted("respect_git_ignore", "include_ignored", opposite),
-    same("name", "label"),
-    same("cmd", "command"),
-    same("script", "command"),
-    same("input", "stdin"),
-    same("environment", "env"),
-    same("envs", "env"),
-    converted("timeout", "timeout_s", timeout),
-    converted("timeout_ms", "timeout_s", milliseconds),
-    same("timeout_seconds", "timeout_s"),
-    same("timeout_sec", "timeout_s"),
-    same("wait_seconds", "wait_s"),
-    converted("wait_ms", "wait_s", milliseconds),
-    same("max_output", "max_output_bytes"),
-    same("max_output_length", "max_output_bytes"),
-    same("lang", "language"),
-    same("context_id", "context"),
-    same("process_id", "id"),
-    same("bash_id", "id"),
+pub(crate) const ALIASES: &[KeyAlias] = &[
+    plain_alias("file_path", "path"),
+    plain_alias("filepath", "path"),
+    plain_alias("filename", "path"),
+    plain_alias("file", "path"),
+    plain_alias("absolute_path", "path"),
+    plain_alias("target_file", "path"),
+    plain_alias("file_paths", "paths"),
+    plain_alias("files", "paths"),
+    plain_alias("directory", "cwd"),
+    plain_alias("directory", "path"),
+    plain_alias("dir", "cwd"),
+    plain_alias("dir", "path"),
+    plain_alias("dir_path", "path"),
+    plain_alias("target_directory", "path"),
+    plain_alias("working_directory", "cwd"),
+    plain_alias("working_dir", "cwd"),
+    plain_alias("workdir", "cwd"),
+    plain_alias("contents", "content"),
+    plain_alias("file_text", "content"),
+    plain_alias("text", "content"),
+    plain_alias("old_string", "old_text"),
+    plain_alias("old_str", "old_text"),
+    plain_alias("new_string", "new_text"),
+    plain_alias("new_str", "new_text"),
+    plain_alias("allow_multiple", "replace_all"),
+    plain_alias("expected_occurrences", "expected_replacements"),
+    plain_alias("patch", "diff"),
+    plain_alias("unified_diff", "diff"),
+    plain_alias("source", "src"),
+    plain_alias("source_path", "src"),
+    plain_alias("old_path", "src"),
+    plain_alias("from", "src"),
+    plain_alias("destination", "dest"),
+    plain_alias("destination_path", "dest"),
+    plain_alias("new_path", "dest"),
+    plain_alias("target", "dest"),
+    plain_alias("to", "dest"),
+    plain_alias("recursive", "parents"),
+    plain_alias("max_depth", "depth"),
+    plain_alias("head", "limit"),
+    plain_alias("head_limit", "limit"),
+    plain_alias("max_results", "limit"),
+    plain_alias("max_entries", "limit"),
+    plain_alias("max_lines", "limit"),
+    plain_alias("num_lines", "limit"),
+    plain_alias("max_matches", "limit"),
+    plain_alias("skip", "offset"),
+    plain_alias("sort_by", "sort"),
+    plain_alias("query", "pattern"),
+    plain_alias("regex", "pattern"),
+    plain_alias("glob", "include"),
+    plain_alias("glob", "pattern"),
+    plain_alias("glob_pattern", "include"),
+    plain_alias("glob_pattern", "pattern"),
+    plain_alias("include_glob", "include"),
+    plain_alias("include_pattern", "include"),
+    plain_alias("file_pattern", "include"),
+    plain_alias("exclude_glob", "exclude"),
+    plain_alias("exclude_pattern", "exclude"),
+    plain_alias("exclude_patterns", "exclude"),
+    plain_alias("-i", "ignore_case"),
+    plain_alias("case_insensitive", "ignore_case"),
+    converted_alias("case_sensitive", "ignore_case", negate_bool),
+    plain_alias("-w", "whole_word"),
+    plain_alias("-F", "literal"),
+    plain_alias("fixed_strings", "literal"),
+    converted_alias("is_regex", "literal", negate_bool),
+    plain_alias("-A", "after"),
+    plain_alias("-B", "before"),
+    plain_alias("-C", "context"),
+    plain_alias("after_context", "after"),
+    plain_alias("before_context", "before"),
+    plain_alias("context_lines", "context"),
+    plain_alias("output_mode", "output"),
+    plain_alias("no_ignore", "include_ignored"),
+    converted_alias("respect_gitignore", "include_ignored", negate_bool),
+    converted_alias("respect_git_ignore", "include_ignored", negate_bool),
+    plain_alias("name", "label"),
+    plain_alias("cmd", "command"),
+    plain_alias("script", "command"),
+    plain_alias("input", "stdin"),
+    plain_alias("environment", "env"),
+    plain_alias("envs", "env"),
+    converted_alias("timeout", "timeout_s", convert_timeout),
+    converted_alias("timeout_ms", "timeout_s", convert_milliseconds),
+    plain_alias("timeout_seconds", "timeout_s"),
+    plain_alias("timeout_sec", "timeout_s"),
+    plain_alias("wait_seconds", "wait_s"),
+    converted_alias("wait_ms", "wait_s", convert_milliseconds),
+    plain_alias("max_output", "max_output_bytes"),
+    plain_alias("max_output_length", "max_output_bytes"),
+    plain_alias("lang", "language"),
+    plain_alias("context_id", "context"),
+    plain_alias("process_id", "id"),
+    plain_alias("bash_id", "id"),
     // The names below stand for no argument; the argument beside each one selects the tools that are asked for it.
-    converted("-n", "whole_word", line_numbers),
-    converted("type", "include", file_type),
-    converted("view_range", "tail", line_range),
-    converted("start_line", "tail", line_range),
-    converted("end_line", "tail", line_range),
-    converted("description", "command", nothing),
-    converted("run_in_background", "command", in_background),
+    converted_alias("-n", "whole_word", check_line_numbers),
+    converted_alias("type", "include", refuse_file_type),
+    converted_alias("view_range", "tail", refuse_line_range),
+    converted_alias("start_line", "tail", refuse_line_range),
+    converted_alias("end_line", "tail", refuse_line_range),
+    converted_alias("description", "command", ignore_value),
+    converted_alias("run_in_background", "command", refuse_background),
 ];
 
-const fn same(name: &'static str, key: &'static str) -> Alias {
-    Alias {
+const fn plain_alias(name: &'static str, key: &'static str) -> KeyAlias {
+    KeyAlias {
         name,
         key,
         convert: None,
     }
 }
 
-const fn converted(name: &'static str, key: &'static str, convert: fn(Value) -> Result<Option<Value>>) -> Alias {
-    Alias {
+const fn converted_alias(
+    name: &'static str,
+    key: &'static str,
+    convert: fn(Value) -> Result<Option<Value>>,
+) -> KeyAlias {
+    KeyAlias {
         name,
         key,
         convert: Some(convert),
@@ -138,7 +142,7 @@ const fn converted(name: &'static str, key: &'static str, convert: fn(Value) -> 
 }
 
 /// Converts a bool to its opposite.
-fn opposite(value: Value) -> Result<Option<Value>> {
+fn negate_bool(value: Value) -> Result<Option<Value>> {
     Ok(Some(match value {
         Value::Bool(value) => Value::Bool(!value),
         // A value of another type stays as it is, so that the error about it names the right type.
@@ -146,44 +150,44 @@ fn opposite(value: Value) -> Result<Option<Value>> {
     }))
 }
 
-fn milliseconds(value: Value) -> Result<Option<Value>> {
+fn convert_milliseconds(value: Value) -> Result<Option<Value>> {
     Ok(Some(match value.as_f64() {
         Some(milliseconds) => json!(milliseconds / 1_000.0),
         None => value,
     }))
 }
 
-fn timeout(value: Value) -> Result<Option<Value>> {
+fn convert_timeout(value: Value) -> Result<Option<Value>> {
     match value.as_f64() {
-        Some(number) if number >= MILLISECONDS_FROM => milliseconds(value),
+        Some(number) if number >= MILLISECONDS_FROM => convert_milliseconds(value),
         _ => Ok(Some(value)),
     }
 }
 
 /// Drops the note to people that a caller adds to a command.
-fn nothing(_value: Value) -> Result<Option<Value>> {
+fn ignore_value(_value: Value) -> Result<Option<Value>> {
     Ok(None)
 }
 
-fn in_background(value: Value) -> Result<Option<Value>> {
+fn refuse_background(value: Value) -> Result<Option<Value>> {
     match value {
         Value::Bool(false) => Ok(None),
         _ => Err(Error::invalid("`run_in_background` is not an argument here").hint("call `start` with the `command`")),
     }
 }
 
-fn line_numbers(value: Value) -> Result<Option<Value>> {
+fn check_line_numbers(value: Value) -> Result<Option<Value>> {
     match value {
         Value::Bool(true) => Ok(None),
         _ => Err(Error::invalid("line numbers are always shown").hint("leave out `-n`")),
     }
 }
 
-fn file_type(_value: Value) -> Result<Option<Value>> {
+fn refuse_file_type(_value: Value) -> Result<Option<Value>> {
     Err(Error::invalid("there is no argument `type`").hint("select the files with `include`, such as [\"*.rs\"]"))
 }
 
-fn line_range(_value: Value) -> Result<Option<Value>> {
+fn refuse_line_range(_value: Value) -> Result<Option<Value>> {
     Err(Error::invalid("use `offset` and `limit` to read a part of a file")
         .hint("lines 11 to 30 are `offset: 10, limit: 20`; `tail` reads the last lines"))
 }
@@ -194,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_bare_timeout_is_in_seconds_unless_that_would_be_hours() {
-        let read = |value: Value| timeout(value).unwrap().unwrap();
+        let read = |value: Value| convert_timeout(value).unwrap().unwrap();
         assert_eq!(read(json!(30)), json!(30));
         assert_eq!(read(json!(0.5)), json!(0.5));
         assert_eq!(read(json!(3600)), json!(3600));
@@ -206,16 +210,26 @@ mod tests {
 
     #[test]
     fn a_value_that_means_the_opposite_is_turned_around() {
-        assert_eq!(opposite(json!(true)).unwrap(), Some(json!(false)));
-        assert_eq!(opposite(json!("yes")).unwrap(), Some(json!("yes")));
-        assert_eq!(milliseconds(json!(1_500)).unwrap(), Some(json!(1.5)));
+        assert_eq!(negate_bool(json!(true)).unwrap(), Some(json!(false)));
+        assert_eq!(negate_bool(json!("yes")).unwrap(), Some(json!("yes")));
+        assert_eq!(convert_milliseconds(json!(1_500)).unwrap(), Some(json!(1.5)));
     }
 
     #[test]
     fn what_is_done_otherwise_here_is_named() {
-        assert_eq!(in_background(json!(false)).unwrap(), None);
-        assert!(in_background(json!(true)).unwrap_err().hint_text().contains("`start`"));
-        assert_eq!(line_numbers(json!(true)).unwrap(), None);
-        assert!(line_range(json!([1, 2])).unwrap_err().hint_text().contains("`offset"));
+        assert_eq!(refuse_background(json!(false)).unwrap(), None);
+        assert!(
+            refuse_background(json!(true))
+                .unwrap_err()
+                .hint_text()
+                .contains("`start`")
+        );
+        assert_eq!(check_line_numbers(json!(true)).unwrap(), None);
+        assert!(
+            refuse_line_range(json!([1, 2]))
+                .unwrap_err()
+                .hint_text()
+                .contains("`offset")
+        );
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The outcome of a call. A failure is an answer too: the model reads it and acts on it.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ToolAnswer {
     /// Whether the tool succeeded.
     pub ok: bool,
     /// The outcome for a model: bounded, with one last line that says how to get the rest if there is more.
@@ -18,28 +18,28 @@ pub struct Answer {
     /// The error of a call that failed.
     pub error: Option<Error>,
     /// Images to show beside the text.
-    pub images: Vec<Image>,
+    pub images: Vec<AnswerImage>,
 }
 
 /// An image that a tool read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct AnswerImage {
     /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
     pub mime_type: &'static str,
     /// The whole file.
     pub bytes: Bytes,
 }
 
-impl Image {
+impl AnswerImage {
     /// Returns the file as base64, the form in which the wires of models carry it.
-    pub fn base64(&self) -> String {
+    pub fn to_base64(&self) -> String {
         STANDARD.encode(&self.bytes)
     }
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Returns the answer to a call that failed.
-    pub fn of_error(error: Error) -> Self {
+    pub fn from_error(error: Error) -> Self {
         Self {
             ok: false,
             text: error.to_string(),

@@ -2,17 +2,17 @@
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};
-use garret_workspace::{AppendOptions, Encoding, Workspace, Written};
+use garret_workspace::{AppendOptions, Encoding, Workspace, WriteResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::{content_bytes, unless_empty};
-use crate::limits::Limits;
-use crate::text::{bytes, version_note};
-use crate::tool::{Output, Tool};
+use crate::text::{format_bytes, version_note};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct AppendFile;
+pub(crate) struct AppendFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
     if_version: Option<String>,
 }
 
-impl Tool for AppendFile {
+impl Tool for AppendFileTool {
     type Arguments = Arguments;
-    type Data = Written;
+    type Data = WriteResult;
 
     const NAME: &'static str = "append_file";
     const SHORT: &'static str = "append";
@@ -44,21 +44,25 @@ impl Tool for AppendFile {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Written>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<WriteResult>> {
         let options = AppendOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             create: arguments.create.unwrap_or(true),
         };
         let content = content_bytes(arguments.content, arguments.encoding)?;
-        let added = bytes(content.len() as u64);
+        let added = format_bytes(content.len() as u64);
         let written = workspace.append(&arguments.path, content, options).await?;
         let done = if written.created { "created" } else { "appended to" };
         let text = format!(
             "{done} {} ({added} added, {} in all{})",
             quote(&written.path),
-            bytes(written.size),
+            format_bytes(written.size),
             version_note(written.version.as_ref())
         );
-        Ok(Output::new(text, written))
+        Ok(ToolOutput::new(text, written))
     }
 }

@@ -1,17 +1,17 @@
 //! `apply_patch`: a unified diff over several files, all or nothing.
 
 use garret_core::Result;
-use garret_core::path::printable;
-use garret_workspace::{PatchOptions, Patched, PatchedFile, Workspace};
+use garret_core::path::escape_unprintable;
+use garret_workspace::{PatchOptions, PatchResult, PatchedFile, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
-use crate::text::{bounded, count};
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::text::{bound_text, format_count};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct ApplyPatch;
+pub(crate) struct ApplyPatchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,9 +22,9 @@ pub(crate) struct Arguments {
     dry_run: Option<bool>,
 }
 
-impl Tool for ApplyPatch {
+impl Tool for ApplyPatchTool {
     type Arguments = Arguments;
-    type Data = Patched;
+    type Data = PatchResult;
 
     const NAME: &'static str = "apply_patch";
     const SHORT: &'static str = "patch";
@@ -36,30 +36,34 @@ impl Tool for ApplyPatch {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Patched>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<PatchResult>> {
         let options = PatchOptions {
             dry_run: arguments.dry_run.unwrap_or(false),
         };
         let patched = workspace.apply_patch(&arguments.diff, options).await?;
-        Ok(Output::new(show(&patched, limits), patched))
+        Ok(ToolOutput::new(format_patch(&patched, limits), patched))
     }
 }
 
-fn show(patched: &Patched, limits: &Limits) -> String {
-    let files = count(patched.files.len() as u64, "file", "files");
+fn format_patch(patched: &PatchResult, limits: &AnswerLimits) -> String {
+    let files = format_count(patched.files.len() as u64, "file", "files");
     let head = if patched.dry_run {
         format!("the patch applies to {files}; nothing is written")
     } else {
         format!("patched {files}")
     };
-    let lines = patched.files.iter().map(line);
-    bounded(&[head].into_iter().chain(lines).collect::<Vec<_>>().join("\n"), limits)
+    let lines = patched.files.iter().map(file_line);
+    bound_text(&[head].into_iter().chain(lines).collect::<Vec<_>>().join("\n"), limits)
 }
 
-fn line(file: &PatchedFile) -> String {
-    let path = printable(&file.path);
+fn file_line(file: &PatchedFile) -> String {
+    let path = escape_unprintable(&file.path);
     let names = match &file.old_path {
-        Some(old) => format!("{} -> {path}", printable(old)),
+        Some(old) => format!("{} -> {path}", escape_unprintable(old)),
         None => path.into_owned(),
     };
     format!("{} {names} (+{} -{})", file.action, file.added, file.removed)

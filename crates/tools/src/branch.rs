@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point::text_or_number;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Branch;
+pub(crate) struct BranchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     from: Option<String>,
 }
 
-impl Tool for Branch {
+impl Tool for BranchTool {
     type Arguments = Arguments;
     type Data = BranchShown;
 
@@ -37,8 +37,12 @@ impl Tool for Branch {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<BranchShown>> {
-        let from = Point::or_now(arguments.from.as_deref());
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<BranchShown>> {
+        let from = Point::parse_or_now(arguments.from.as_deref());
         let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
         let lacking = if branch.incomplete {
@@ -50,6 +54,6 @@ impl Tool for Branch {
             "branch {name} begins at change #{} (id {}){lacking}",
             branch.fork, branch.id
         );
-        Ok(Output::new(text, branch))
+        Ok(ToolOutput::new(text, branch))
     }
 }

@@ -2,20 +2,25 @@
 
 use std::fmt::Write as _;
 
-use garret_core::path::{printable, quote};
+use garret_core::path::{escape_unprintable, quote};
 use garret_workspace::{ActorShown, ChangeShown};
 
-use crate::text::grouped;
+use crate::text::group_digits;
 
 /// The most paths of one change that the data of an answer lists; `path_count` holds their total.
 const SHOWN_PATHS: usize = 20;
 
 /// Returns a change on one line: `#3  2026-01-02T03:04:05Z  edit `a.txt`  (edit_file by writer, session s1, mcp)`.
-pub(crate) fn line(change: &ChangeShown) -> String {
-    let mut line = format!("#{}  {}  {}", change.number, change.at, printable(&change.summary));
+pub(crate) fn change_line(change: &ChangeShown) -> String {
+    let mut line = format!(
+        "#{}  {}  {}",
+        change.number,
+        change.at,
+        escape_unprintable(&change.summary)
+    );
     line.push_str(&format!("  ({})", made_by(&change.operation, &change.actor)));
     if !change.reverses.is_empty() {
-        let reversed = numbers(&change.reverses);
+        let reversed = list_numbers(&change.reverses);
         write!(line, "  [reverses {reversed}]").expect("a string takes everything");
     }
     if let Some(by) = change.undone_by {
@@ -32,9 +37,10 @@ pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
         ("call ", &actor.tool_call),
         ("command ", &actor.command),
     ];
-    let parts = named
-        .into_iter()
-        .filter_map(|(what, name)| name.as_deref().map(|name| format!("{what}{}", printable(name))));
+    let parts = named.into_iter().filter_map(|(what, name)| {
+        name.as_deref()
+            .map(|name| format!("{what}{}", escape_unprintable(name)))
+    });
     let door = Some(&actor.door).filter(|door| !door.is_empty()).cloned();
     let who = parts.chain(door).collect::<Vec<_>>().join(", ");
     match (operation, who.as_str()) {
@@ -45,26 +51,26 @@ pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
 }
 
 /// Returns numbers of changes: `#5, #4 and 12 more`.
-fn numbers(all: &[u64]) -> String {
+fn list_numbers(all: &[u64]) -> String {
     let shown: Vec<String> = all.iter().take(5).map(|number| format!("#{number}")).collect();
     match all.len() - shown.len() {
         0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
+        more => format!("{} and {} more", shown.join(", "), group_digits(more as u64)),
     }
 }
 
 /// Returns the effect of a change as the one line of an answer: `undo: edit `a.txt` (change #4, id …)`.
-pub(crate) fn done(change: &ChangeShown) -> String {
+pub(crate) fn outcome_line(change: &ChangeShown) -> String {
     format!(
         "{} (change #{}, id {})",
-        printable(&change.summary),
+        escape_unprintable(&change.summary),
         change.number,
         change.id
     )
 }
 
 /// Returns the paths that an undo left unchanged, one line for each reason; empty if there are none.
-pub(crate) fn left_alone(change: &ChangeShown) -> String {
+pub(crate) fn unchanged_lines(change: &ChangeShown) -> String {
     let Some(left) = &change.left_alone else {
         return String::new();
     };
@@ -81,7 +87,7 @@ pub(crate) fn left_alone(change: &ChangeShown) -> String {
             let named = paths.iter().map(|path| quote(path)).collect::<Vec<_>>().join(", ");
             let more = match more {
                 0 => String::new(),
-                more => format!(" and {} more", grouped(more)),
+                more => format!(" and {} more", group_digits(more)),
             };
             write!(text, "\n{words}: {named}{more}").expect("a string takes everything");
         }
@@ -90,7 +96,7 @@ pub(crate) fn left_alone(change: &ChangeShown) -> String {
 }
 
 /// Returns a change in the form that the data of an answer holds.
-pub(crate) fn bounded(mut change: ChangeShown) -> ChangeShown {
+pub(crate) fn bound_paths(mut change: ChangeShown) -> ChangeShown {
     change.paths.truncate(SHOWN_PATHS);
     change
 }

@@ -3,34 +3,34 @@
 
 use garret_workspace::{CodeResult, TurnWaited};
 
-use crate::output_room::{self, OutputRoom, Streams};
+use crate::output_room::{self, CommandStreams, OutputRoom};
 use crate::run_text;
 
 /// The bytes reserved for the note about omitted output.
 const NOTE_ROOM: usize = 200;
 
 /// Returns the whole answer.
-pub(crate) fn of(result: &CodeResult, room: OutputRoom) -> String {
-    let streams = Streams {
+pub(crate) fn format_answer(result: &CodeResult, room: OutputRoom) -> String {
+    let streams = CommandStreams {
         output: &result.output,
         stdout: result.stdout.captured(),
         stderr: result.stderr.captured(),
         truncated: result.truncated,
     };
-    let first = run_text::diverted(&result.changed, "code").trim_end().to_owned();
+    let first = run_text::diverted_line(&result.changed, "code").trim_end().to_owned();
     // The value or the error has at most a third of the room, so that a long one never hides the output, or the
     // reverse.
-    let told = output_room::head_and_tail(&told(result), room.bytes / 3);
-    let taken = first.len() + output_room::footer(&footer(result, None)).len() + told.len() + NOTE_ROOM;
+    let told = output_room::head_and_tail(&value_or_error(result), room.bytes / 3);
+    let taken = first.len() + output_room::format_footer(&footer_parts(result, None)).len() + told.len() + NOTE_ROOM;
     // The footer is made twice: its length decides how much output fits, and its note says how much did not.
-    let output = room.show(&streams, taken);
-    let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
+    let output = room.fit_output(&streams, taken);
+    let footer = output_room::format_footer(&footer_parts(result, room.left_out_note(output.left_out)));
     let parts = [first, output.text, told, footer];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
 
-fn told(result: &CodeResult) -> String {
+fn value_or_error(result: &CodeResult) -> String {
     match (&result.error, &result.result) {
         (Some(error), _) if error.traceback.is_empty() => format!("{}: {}", error.kind, error.message),
         (Some(error), _) => error.traceback.trim_end().to_owned(),
@@ -39,12 +39,12 @@ fn told(result: &CodeResult) -> String {
     }
 }
 
-fn footer(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
-    let mut parts = vec![ended(result)];
+fn footer_parts(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
+    let mut parts = vec![end_phrase(result)];
     parts.extend(run_text::lowered_timeout(result.lowered_timeout_ms));
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
-    parts.extend(run_text::changed(&result.changed));
+    parts.extend(run_text::change_phrases(&result.changed));
     if !result.isolated {
         parts.push("not isolated from the machine".to_owned());
     }
@@ -54,14 +54,14 @@ fn footer(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
             result.leftovers.join(", ")
         ));
     }
-    parts.extend(run_text::corrupt(&result.corrupt));
+    parts.extend(run_text::corrupt_note(&result.corrupt));
     if let Some(how) = &result.context_ended {
         parts.push(format!("the context has ended ({how}), and its variables are lost"));
     }
     parts
 }
 
-fn ended(result: &CodeResult) -> String {
+fn end_phrase(result: &CodeResult) -> String {
     let seconds = result.duration_ms as f64 / 1_000.0;
     match (result.timed_out, &result.error, result.exit_code) {
         (true, _, _) => format!("timed out after {seconds:.1} s, and was ended with everything that it started"),
@@ -74,7 +74,7 @@ fn ended(result: &CodeResult) -> String {
 #[cfg(test)]
 mod tests {
     use garret_core::Language;
-    use garret_workspace::{Changed, CodeError, CodeValue, StreamShown};
+    use garret_workspace::{CodeError, CodeValue, CommandChanges, StreamShown};
 
     use super::*;
 
@@ -99,14 +99,14 @@ mod tests {
             usage: None,
             isolated: true,
             enforced: Vec::new(),
-            changed: Changed::default(),
+            changed: CommandChanges::default(),
             leftovers: Vec::new(),
             corrupt: Vec::new(),
         }
     }
 
     fn shown(result: &CodeResult) -> String {
-        of(result, OutputRoom::within(None, 100_000))
+        format_answer(result, OutputRoom::within_limit(None, 100_000))
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         let first = "Not applied: the files changed while the code ran. Its effects are on branch `run_code-2bb56b1b6e94`; \
                      merge it with the tool `merge`.";
         assert_eq!(text.lines().next(), Some(first), "{text}");
-        assert_eq!(run_text::diverted(&Changed::default(), "command"), "");
+        assert_eq!(run_text::diverted_line(&CommandChanges::default(), "command"), "");
     }
 
     #[test]
@@ -197,9 +197,9 @@ mod tests {
     fn much_output_does_not_hide_the_error() {
         let result = CodeResult {
             output: "line\n".repeat(100_000),
-            stdout: garret_core::Captured {
+            stdout: garret_core::CapturedStream {
                 head: "line\n".repeat(100_000).into_bytes(),
-                ..garret_core::Captured::default()
+                ..garret_core::CapturedStream::default()
             }
             .into(),
             error: Some(CodeError {

@@ -1,17 +1,17 @@
 //! `copy`: copies a file or a directory.
 
 use garret_core::Result;
-use garret_workspace::{Transferred, Workspace};
+use garret_workspace::{TransferResult, Workspace};
 
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, transfer};
 
-pub(crate) struct Copy;
+pub(crate) struct CopyTool;
 
-impl Tool for Copy {
+impl Tool for CopyTool {
     type Arguments = transfer::Arguments;
-    type Data = Transferred;
+    type Data = TransferResult;
 
     const NAME: &'static str = "copy";
     const SHORT: &'static str = "copy";
@@ -23,10 +23,14 @@ impl Tool for Copy {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Self::Arguments, _limits: &Limits) -> Result<Output<Transferred>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Self::Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<TransferResult>> {
         let copied = workspace
             .copy(&arguments.src, &arguments.dest, arguments.options())
             .await?;
-        Ok(transfer::show("copied", copied))
+        Ok(transfer::format_outcome("copied", copied))
     }
 }

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, languages};
 
-pub(crate) struct CreateCodeContext;
+pub(crate) struct CreateCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     env: Option<BTreeMap<String, String>>,
 }
 
-impl Tool for CreateCodeContext {
+impl Tool for CreateCodeContextTool {
     type Arguments = Arguments;
     type Data = ContextShown;
 
@@ -39,11 +39,15 @@ impl Tool for CreateCodeContext {
         idempotent: false,
     };
 
-    fn narrow(schema: &mut Value, workspace: &Workspace) {
-        languages::narrow(schema, workspace);
+    fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
+        languages::narrow_languages(schema, workspace);
     }
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<ContextShown>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ContextShown>> {
         let request = ContextRequest {
             cwd: arguments.cwd.unwrap_or_default(),
             env: arguments.env.unwrap_or_default(),
@@ -51,6 +55,6 @@ impl Tool for CreateCodeContext {
         };
         let context = workspace.create_code_context(request).await?;
         let text = format!("the context `{}` runs {}", context.id, context.language.as_str());
-        Ok(Output::new(text, context))
+        Ok(ToolOutput::new(text, context))
     }
 }

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct DeleteCodeContext;
+pub(crate) struct DeleteCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     context: String,
 }
 
-impl Tool for DeleteCodeContext {
+impl Tool for DeleteCodeContextTool {
     type Arguments = Arguments;
     type Data = ContextShown;
 
@@ -31,10 +31,14 @@ impl Tool for DeleteCodeContext {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<ContextShown>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ContextShown>> {
         let context = workspace.delete_code_context(&arguments.context).await?;
         let how = context.ended.as_deref().unwrap_or("it ends");
         let text = format!("the context `{}` has ended: {how}", context.id);
-        Ok(Output::new(text, context))
+        Ok(ToolOutput::new(text, context))
     }
 }

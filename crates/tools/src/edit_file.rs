@@ -2,17 +2,17 @@
 
 use garret_core::path::quote;
 use garret_core::{Error, Precondition, Result};
-use garret_workspace::{Edit, EditOptions, Edited, Workspace};
+use garret_workspace::{Edit, EditOptions, EditResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
-use crate::text::{bounded, bytes, count, version_note};
-use crate::tool::{Output, Tool};
+use crate::text::{bound_text, format_bytes, format_count, version_note};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct EditFile;
+pub(crate) struct EditFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,9 +57,9 @@ pub(crate) struct EditArguments {
     max_replacements: Option<usize>,
 }
 
-impl Tool for EditFile {
+impl Tool for EditFileTool {
     type Arguments = Arguments;
-    type Data = Edited;
+    type Data = EditResult;
 
     const NAME: &'static str = "edit_file";
     const SHORT: &'static str = "edit";
@@ -71,22 +71,22 @@ impl Tool for EditFile {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Edited>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<EditResult>> {
         let options = EditOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             dry_run: arguments.dry_run.unwrap_or(false),
         };
         let path = arguments.path.clone();
-        let edited = workspace.edit(&path, &edits(arguments)?, options).await?;
-        Ok(show(edited, limits))
+        let edited = workspace.edit(&path, &collect_edits(arguments)?, options).await?;
+        Ok(format_outcome(edited, limits))
     }
 }
 
 /// Returns the edits that the arguments mean.
-fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
+fn collect_edits(arguments: Arguments) -> Result<Vec<Edit>> {
     let (all, expected) = (arguments.replace_all.unwrap_or(false), arguments.expected_replacements);
     let most = arguments.max_replacements;
-    // Models may fill both texts with nothing, or repeat the first of `edits` in `old_text` and `new_text`: neither is
+    // Models may fill both texts with nothing, or repeat the first of `collect_edits` in `old_text` and `new_text`: neither is
     // one more edit.
     let is_meant = |edit: &EditArguments| !(edit.old_text.is_empty() && edit.new_text.is_empty());
     let listed = arguments.edits.into_iter().filter(is_meant).map(|edit| Edit {
@@ -101,7 +101,7 @@ fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
     if old_text.is_empty() && !edits.is_empty() {
         return Ok(edits);
     }
-    let new_text = arguments.new_text.ok_or_else(|| missing(&old_text))?;
+    let new_text = arguments.new_text.ok_or_else(|| missing_edit_error(&old_text))?;
     let is_repeated = edits
         .first()
         .is_some_and(|first| first.old_text == old_text && first.new_text == new_text);
@@ -118,7 +118,7 @@ fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
     Ok(edits)
 }
 
-fn missing(old_text: &str) -> Error {
+fn missing_edit_error(old_text: &str) -> Error {
     let shape = "pass `old_text` and `new_text` (empty to delete), or `edits: [{old_text, new_text}]`";
     let what = if old_text.is_empty() {
         "no edit is given"
@@ -129,14 +129,14 @@ fn missing(old_text: &str) -> Error {
 }
 
 /// Returns the outcome with its difference; the data leaves out a difference larger than an answer.
-fn show(mut edited: Edited, limits: &Limits) -> Output<Edited> {
-    let mut places = count(edited.replacements as u64, "replacement", "replacements");
+fn format_outcome(mut edited: EditResult, limits: &AnswerLimits) -> ToolOutput<EditResult> {
+    let mut places = format_count(edited.replacements as u64, "replacement", "replacements");
     if edited.occurrences_left > 0 {
-        let left = count(edited.occurrences_left as u64, "occurrence", "occurrences");
+        let left = format_count(edited.occurrences_left as u64, "occurrence", "occurrences");
         places.push_str(&format!(", {left} left"));
     }
     let path = quote(&edited.path);
-    let size = bytes(edited.size);
+    let size = format_bytes(edited.size);
     let head = if edited.dry_run {
         format!("would edit {path}: {places} ({size} then); nothing is written")
     } else {
@@ -146,9 +146,9 @@ fn show(mut edited: Edited, limits: &Limits) -> Output<Edited> {
         )
     };
     let text = match &edited.diff {
-        Some(diff) => bounded(&format!("{head}\n{diff}"), limits),
+        Some(diff) => bound_text(&format!("{head}\n{diff}"), limits),
         None => head,
     };
     edited.diff = edited.diff.filter(|diff| diff.len() <= limits.bytes);
-    Output::new(text, edited)
+    ToolOutput::new(text, edited)
 }

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point::{self, text_or_number};
 use crate::text::kind_name;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Exists;
+pub(crate) struct ExistsTool;
 
 /// The path to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     at: Option<String>,
 }
 
-impl Tool for Exists {
+impl Tool for ExistsTool {
     type Arguments = Arguments;
     type Data = Existence;
 
@@ -33,14 +33,14 @@ impl Tool for Exists {
     const DESCRIPTION: &'static str = "Tells whether a path exists.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Existence>> {
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Existence>> {
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let found = viewed.exists(&arguments.path).await?;
         let shown = quote(&arguments.path);
         let text = match found.r#type {
             Some(kind) => format!("yes: {shown} is a {}", kind_name(kind)),
             None => format!("no: {shown} does not exist"),
         };
-        Ok(Output::new(text, found))
+        Ok(ToolOutput::new(text, found))
     }
 }

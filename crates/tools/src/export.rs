@@ -18,16 +18,16 @@ pub enum ExportFormat {
 }
 
 /// Returns the definitions in `format`, in their order.
-pub(crate) fn export(definitions: &[Definition], format: ExportFormat) -> Value {
+pub(crate) fn export_definitions(definitions: &[Definition], format: ExportFormat) -> Value {
     match format {
-        ExportFormat::Mcp => definitions.iter().map(mcp).collect(),
-        ExportFormat::OpenAi => definitions.iter().map(open_ai).collect(),
-        ExportFormat::Anthropic => definitions.iter().map(anthropic).collect(),
-        ExportFormat::JsonSchema => Value::Object(definitions.iter().map(json_schema).collect::<Map<_, _>>()),
+        ExportFormat::Mcp => definitions.iter().map(to_mcp).collect(),
+        ExportFormat::OpenAi => definitions.iter().map(to_open_ai).collect(),
+        ExportFormat::Anthropic => definitions.iter().map(to_anthropic).collect(),
+        ExportFormat::JsonSchema => Value::Object(definitions.iter().map(to_json_schema).collect::<Map<_, _>>()),
     }
 }
 
-fn mcp(definition: &Definition) -> Value {
+fn to_mcp(definition: &Definition) -> Value {
     json!({
         "name": definition.name,
         "title": definition.title,
@@ -43,7 +43,7 @@ fn mcp(definition: &Definition) -> Value {
     })
 }
 
-fn open_ai(definition: &Definition) -> Value {
+fn to_open_ai(definition: &Definition) -> Value {
     json!({
         "type": "function",
         "function": {
@@ -54,7 +54,7 @@ fn open_ai(definition: &Definition) -> Value {
     })
 }
 
-fn anthropic(definition: &Definition) -> Value {
+fn to_anthropic(definition: &Definition) -> Value {
     json!({
         "name": definition.name,
         "description": definition.description,
@@ -62,7 +62,7 @@ fn anthropic(definition: &Definition) -> Value {
     })
 }
 
-fn json_schema(definition: &Definition) -> (String, Value) {
+fn to_json_schema(definition: &Definition) -> (String, Value) {
     let mut schema = definition.input_schema.clone();
     if let Value::Object(object) = &mut schema {
         // Each insertion goes before the ones already there, so the first key comes last.

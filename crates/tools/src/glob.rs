@@ -1,19 +1,19 @@
 //! `glob`: finds files by their names.
 
-use garret_core::path::{printable, quote};
+use garret_core::path::{escape_unprintable, quote};
 use garret_core::{EntryPath, Result, WsPath};
-use garret_workspace::{GlobFound, GlobRequest, Sort, Workspace};
+use garret_workspace::{GlobRequest, GlobResult, ListSortOrder, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, incomplete_note, left_out_note, skipped_note, token};
-use crate::tool::{Output, Tool};
+use crate::text::{AnswerPage, format_count, incomplete_note, left_out_note, quote_token, skipped_note};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Glob;
+pub(crate) struct GlobTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
     /// By path (default) or the newest first.
     #[serde(default, deserialize_with = "unless_empty")]
-    sort: Option<Sort>,
+    sort: Option<ListSortOrder>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
     /// Also what `.gitignore` excludes.
@@ -41,9 +41,9 @@ pub(crate) struct Arguments {
     at: Option<String>,
 }
 
-impl Tool for Glob {
+impl Tool for GlobTool {
     type Arguments = Arguments;
-    type Data = GlobFound;
+    type Data = GlobResult;
 
     const NAME: &'static str = "glob";
     const SHORT: &'static str = "glob";
@@ -51,14 +51,14 @@ impl Tool for Glob {
     const DESCRIPTION: &'static str = "Finds files by name, including hidden files, but not `.git` or ignored files.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GlobFound>> {
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<GlobResult>> {
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let pattern = arguments.pattern.clone();
-        let limits = limits.asked(arguments.limit);
+        let limits = limits.for_limit(arguments.limit);
         let request = GlobRequest {
             pattern: arguments.pattern,
             path: arguments.path,
-            limit: limits.page(arguments.limit),
+            limit: limits.page_size(arguments.limit),
             cursor: arguments.cursor,
             sort: arguments.sort.unwrap_or_default(),
             include_ignored: arguments.include_ignored.unwrap_or(false),
@@ -67,29 +67,29 @@ impl Tool for Glob {
             ..GlobRequest::default()
         };
         let found = viewed.glob(request).await?;
-        Ok(show(found, &pattern, &limits))
+        Ok(format_page(found, &pattern, &limits))
     }
 }
 
-fn show(mut found: GlobFound, pattern: &str, limits: &Limits) -> Output<GlobFound> {
-    let mut page = Page::new(limits);
+fn format_page(mut found: GlobResult, pattern: &str, limits: &AnswerLimits) -> ToolOutput<GlobResult> {
+    let mut page = AnswerPage::new(limits);
     let fitting = found
         .paths
         .iter()
-        .take_while(|path| page.push(&printable(path)))
+        .take_while(|path| page.push_block(&escape_unprintable(path)))
         .count();
-    shorten(&mut found, fitting);
-    let footer = footer(&found, pattern);
-    Output::new(page.finish(footer), found)
+    shorten_page(&mut found, fitting);
+    let footer = format_footer(&found, pattern);
+    ToolOutput::new(page.finish(footer), found)
 }
 
-fn footer(found: &GlobFound, pattern: &str) -> Option<String> {
+fn format_footer(found: &GlobResult, pattern: &str) -> Option<String> {
     let skipped = skipped_note(&found.skipped, found.skipped.len() as u64);
     let left_out = left_out_note(found.left_out.as_ref());
     let skipped = format!("{skipped}{left_out}{}", incomplete_note(found.incomplete));
-    let paths = count(found.paths.len() as u64, "path", "paths");
+    let paths = format_count(found.paths.len() as u64, "path", "paths");
     match &found.next_cursor {
-        Some(cursor) => Some(format!("[{paths}; more: cursor={}{skipped}]", token(cursor))),
+        Some(cursor) => Some(format!("[{paths}; more: cursor={}{skipped}]", quote_token(cursor))),
         None if found.paths.is_empty() => Some(format!("[no path matches {}{skipped}]", quote(pattern))),
         None if skipped.is_empty() => None,
         None => Some(format!("[{paths}{skipped}]")),
@@ -97,7 +97,7 @@ fn footer(found: &GlobFound, pattern: &str) -> Option<String> {
 }
 
 /// Ends the page after `fitting` paths.
-fn shorten(found: &mut GlobFound, fitting: usize) {
+fn shorten_page(found: &mut GlobResult, fitting: usize) {
     if fitting >= found.paths.len() {
         return;
     }

@@ -1,24 +1,26 @@
 //! `grep`: finds lines by their content.
 
 use garret_core::Result;
-use garret_core::path::{printable, quote};
-use garret_workspace::{GrepFound, GrepMatch, GrepOutput, GrepRequest, Workspace};
+use garret_core::path::{escape_unprintable, quote};
+use garret_workspace::{GrepMatch, GrepOutput, GrepRequest, GrepResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::{one_or_many, unless_empty};
-use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, cut_block, cut_line, grouped, incomplete_note, left_out_note, skipped_note};
-use crate::tool::{Output, Tool};
+use crate::text::{
+    AnswerPage, cut_block, cut_line, format_count, group_digits, incomplete_note, left_out_note, skipped_note,
+};
+use crate::tool::{Tool, ToolOutput};
 
 /// The most lines of context around a match.
 const MAX_CONTEXT: u64 = 50;
 /// The most text that one search holds for its pages: far more than a page, and far less than the memory of a machine.
 const MAX_HELD_BYTES: usize = 16 << 20;
 
-pub(crate) struct Grep;
+pub(crate) struct GrepTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -71,9 +73,9 @@ pub(crate) struct Arguments {
     at: Option<String>,
 }
 
-impl Tool for Grep {
+impl Tool for GrepTool {
     type Arguments = Arguments;
-    type Data = GrepFound;
+    type Data = GrepResult;
 
     const NAME: &'static str = "grep";
     const SHORT: &'static str = "grep";
@@ -81,17 +83,17 @@ impl Tool for Grep {
     const DESCRIPTION: &'static str = "Searches file contents; answers with `path:line:text`. Hidden files are searched, `.git` and ignored files are not.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GrepFound>> {
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
-        let limits = limits.asked(arguments.limit);
-        let request = request(arguments, &limits);
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<GrepResult>> {
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
+        let limits = limits.for_limit(arguments.limit);
+        let request = grep_request(arguments, &limits);
         let (pattern, offset) = (request.pattern.clone(), request.offset as u64);
         let found = viewed.grep(request).await?;
-        Ok(show(found, &pattern, offset, &limits))
+        Ok(format_page(found, &pattern, offset, &limits))
     }
 }
 
-fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
+fn grep_request(arguments: Arguments, limits: &AnswerLimits) -> GrepRequest {
     let around = |own: Option<u64>| {
         // A filled-in 0 leaves the number to `context`; and the context of one match must not fill a page.
         let lines = own.filter(|lines| *lines > 0).or(arguments.context).unwrap_or(0);
@@ -109,7 +111,7 @@ fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
         include: arguments.include,
         exclude: arguments.exclude,
         max_matches_per_file: arguments.max_matches_per_file.filter(|most| *most > 0),
-        limit: limits.page(arguments.limit),
+        limit: limits.page_size(arguments.limit),
         offset: usize::try_from(arguments.offset.unwrap_or(0)).unwrap_or(usize::MAX),
         max_bytes: MAX_HELD_BYTES,
         output: arguments.output.unwrap_or_default(),
@@ -120,36 +122,36 @@ fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
 }
 
 /// Returns the results as far as they fit; the others are left to the next page, in the data too.
-fn show(mut found: GrepFound, pattern: &str, offset: u64, limits: &Limits) -> Output<GrepFound> {
-    found.matches.iter_mut().for_each(|found| cut(found, limits));
-    let mut page = Page::new(limits);
-    let mut fill = |blocks: Vec<String>| blocks.iter().take_while(|block| page.push(block)).count();
+fn format_page(mut found: GrepResult, pattern: &str, offset: u64, limits: &AnswerLimits) -> ToolOutput<GrepResult> {
+    found.matches.iter_mut().for_each(|found| cut_match(found, limits));
+    let mut page = AnswerPage::new(limits);
+    let mut fill = |blocks: Vec<String>| blocks.iter().take_while(|block| page.push_block(block)).count();
     let (shown, all) = if let Some(files) = &mut found.files {
-        let shown = fill(files.iter().map(|path| printable(path).into_owned()).collect());
+        let shown = fill(files.iter().map(|path| escape_unprintable(path).into_owned()).collect());
         files.truncate(shown);
         (shown, found.file_count)
     } else if let Some(counts) = &mut found.counts {
         let shown = fill(
             counts
                 .iter()
-                .map(|file| format!("{}:{}", printable(&file.path), file.count))
+                .map(|file| format!("{}:{}", escape_unprintable(&file.path), file.count))
                 .collect(),
         );
         counts.truncate(shown);
         (shown, found.file_count)
     } else {
-        let shown = fill(blocks(&found.matches));
+        let shown = fill(match_blocks(&found.matches));
         found.matches.truncate(shown);
         (shown, found.match_count)
     };
     let end = offset.saturating_add(shown as u64);
     found.truncated |= end < all && shown > 0;
-    let footer = footer(&found, pattern, offset..end, all);
-    Output::new(page.finish(Some(footer)), found)
+    let footer = format_footer(&found, pattern, offset..end, all);
+    ToolOutput::new(page.finish(Some(footer)), found)
 }
 
 /// Bounds the lines of one match.
-fn cut(found: &mut GrepMatch, limits: &Limits) {
+fn cut_match(found: &mut GrepMatch, limits: &AnswerLimits) {
     found.line = cut_block(&found.line, limits);
     for line in found.before.iter_mut().chain(&mut found.after) {
         *line = cut_line(line, limits).into_owned();
@@ -157,7 +159,7 @@ fn cut(found: &mut GrepMatch, limits: &Limits) {
 }
 
 /// Returns a block of lines for each match. A line that is context of two matches, or a match itself, is shown once.
-fn blocks(matches: &[GrepMatch]) -> Vec<String> {
+fn match_blocks(matches: &[GrepMatch]) -> Vec<String> {
     let has_context = matches
         .iter()
         .any(|found| !found.before.is_empty() || !found.after.is_empty());
@@ -168,7 +170,7 @@ fn blocks(matches: &[GrepMatch]) -> Vec<String> {
             .filter(|(path, _)| *path == found.path)
             .map_or(0, |(_, line)| line);
         let next = matches.get(index + 1).filter(|next| next.path == found.path);
-        let (mut lines, end) = block(found, last, next.map(|next| next.line_number));
+        let (mut lines, end) = match_block(found, last, next.map(|next| next.line_number));
         let first = found.line_number.saturating_sub(found.before.len() as u64);
         // As grep does: a separator between two blocks whose lines do not adjoin.
         if has_context && shown.is_some() && (last == 0 || first > last + 1) {
@@ -181,8 +183,8 @@ fn blocks(matches: &[GrepMatch]) -> Vec<String> {
 }
 
 /// Returns the lines of one match after line `last` and before line `next`, and the number of the last one.
-fn block(found: &GrepMatch, last: u64, next: Option<u64>) -> (Vec<String>, u64) {
-    let path = printable(&found.path);
+fn match_block(found: &GrepMatch, last: u64, next: Option<u64>) -> (Vec<String>, u64) {
+    let path = escape_unprintable(&found.path);
     let first = found.line_number.saturating_sub(found.before.len() as u64);
     let before = (first..).zip(&found.before).filter(|(number, _)| *number > last);
     let mut lines: Vec<_> = before.map(|(number, line)| format!("{path}-{number}-{line}")).collect();
@@ -201,25 +203,29 @@ fn block(found: &GrepMatch, last: u64, next: Option<u64>) -> (Vec<String>, u64) 
     (lines, number - 1)
 }
 
-fn footer(found: &GrepFound, pattern: &str, shown: std::ops::Range<u64>, all: u64) -> String {
+fn format_footer(found: &GrepResult, pattern: &str, shown: std::ops::Range<u64>, all: u64) -> String {
     let skipped = skipped_note(
         &found.skipped,
         found.skipped_count.unwrap_or(found.skipped.len() as u64),
     );
     let left_out = left_out_note(found.left_out.as_ref());
     let skipped = format!("{skipped}{left_out}{}", incomplete_note(found.incomplete));
-    let files = count(found.file_count, "file", "files");
-    let total = format!("{} in {files}", count(found.match_count, "match", "matches"));
+    let files = format_count(found.file_count, "file", "files");
+    let total = format!("{} in {files}", format_count(found.match_count, "match", "matches"));
     if all == 0 {
         return format!("[no match for {}{skipped}]", quote(pattern));
     }
     if shown.is_empty() {
-        return format!("[nothing at offset {}: {total}{skipped}]", grouped(shown.start));
+        return format!("[nothing at offset {}: {total}{skipped}]", group_digits(shown.start));
     }
     let part = if shown.start == 0 && shown.end >= all {
         total
     } else {
-        format!("results {}–{} of {total}", grouped(shown.start + 1), grouped(shown.end))
+        format!(
+            "results {}–{} of {total}",
+            group_digits(shown.start + 1),
+            group_digits(shown.end)
+        )
     };
     let more = match (shown.end < all, found.truncated) {
         (true, _) => format!("; more: offset={}", shown.end),

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
-use crate::processes::state;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::processes::describe_state;
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Kill;
+pub(crate) struct KillTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     id: String,
 }
 
-impl Tool for Kill {
+impl Tool for KillTool {
     type Arguments = Arguments;
     type Data = ProcessShown;
 
@@ -32,8 +32,15 @@ impl Tool for Kill {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<ProcessShown>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ProcessShown>> {
         let process = workspace.kill(&arguments.id).await?;
-        Ok(Output::new(format!("{} {}", process.id, state(&process)), process))
+        Ok(ToolOutput::new(
+            format!("{} {}", process.id, describe_state(&process)),
+            process,
+        ))
     }
 }

@@ -2,18 +2,19 @@
 //!
 //! One tool per file, each a type with its arguments, its description and its function. A [`Toolbox`] is a workspace
 //! with the tools that its capabilities give it, under the names that its configuration gives them. A call never fails:
-//! an error becomes an [`Answer`] that the model can read and act on. This crate decides nothing about files; policy,
+//! an error becomes an [`ToolAnswer`] that the model can read and act on. This crate decides nothing about files; policy,
 //! approval and events belong to the workspace.
 
 mod aliases;
 mod answer;
+mod answer_limits;
 mod append_file;
 mod apply_patch;
 mod arguments;
 mod branch;
 mod change_text;
 mod code_text;
-mod command;
+mod command_request;
 mod copy;
 mod create_code_context;
 mod definition;
@@ -27,7 +28,6 @@ mod grep;
 mod history;
 mod kill;
 mod languages;
-mod limits;
 mod list_snapshots;
 mod ls;
 mod merge;
@@ -41,8 +41,8 @@ mod processes;
 mod read_file;
 mod registry;
 mod restore;
+mod restore_outcome;
 mod restore_version;
-mod restored;
 mod rm;
 mod run;
 mod run_code;
@@ -59,7 +59,7 @@ mod transfer;
 mod undo;
 mod write_file;
 
-pub use answer::{Answer, Image};
+pub use answer::{AnswerImage, ToolAnswer};
 pub use definition::{Annotations, Definition};
 pub use export::ExportFormat;
 pub use registry::tool_names;

@@ -1,18 +1,18 @@
 //! `list_snapshots`: lists the named states and the branches.
 
-use garret_core::path::{printable, quote};
+use garret_core::path::{escape_unprintable, quote};
 use garret_core::{Error, ErrorKind, Result};
 use garret_workspace::{BranchShown, SnapshotShown, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
-use crate::text::{Page, count, cut_line, token};
-use crate::tool::{Output, Tool};
+use crate::text::{AnswerPage, cut_line, format_count, quote_token};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct ListSnapshots;
+pub(crate) struct ListSnapshotsTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 /// A page of the snapshots and branches.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Data {
+pub(crate) struct SnapshotListData {
     /// The snapshots, oldest first.
     snapshots: Vec<SnapshotShown>,
     /// The branches made from this workspace, oldest first, after all snapshots. A view of a part of a workspace shows none.
@@ -39,14 +39,14 @@ pub(crate) struct Data {
 }
 
 /// A snapshot or a branch.
-enum Named {
+enum SnapshotOrBranch {
     Snapshot(SnapshotShown),
     Branch(BranchShown),
 }
 
-impl Tool for ListSnapshots {
+impl Tool for ListSnapshotsTool {
     type Arguments = Arguments;
-    type Data = Data;
+    type Data = SnapshotListData;
 
     const NAME: &'static str = "list_snapshots";
     const SHORT: &'static str = "list_snapshots";
@@ -54,22 +54,31 @@ impl Tool for ListSnapshots {
     const DESCRIPTION: &'static str = "Lists snapshots, oldest first, then branches.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<SnapshotListData>> {
         let mut snapshots: Vec<SnapshotShown> = workspace.snapshots().await?.into_iter().map(Into::into).collect();
         if arguments.sizes.unwrap_or(false) && !snapshots.is_empty() {
             add_sizes(workspace, &mut snapshots).await?;
         }
-        let mut named: Vec<_> = snapshots.into_iter().map(Named::Snapshot).collect();
-        let branches = branches(workspace).await?.into_iter();
-        named.extend(branches.map(Named::Branch));
+        let mut named: Vec<_> = snapshots.into_iter().map(SnapshotOrBranch::Snapshot).collect();
+        let branches = list_branches(workspace).await?.into_iter();
+        named.extend(branches.map(SnapshotOrBranch::Branch));
         let start = match &arguments.cursor {
             // A cursor names the last item of the page before.
-            Some(cursor) => 1 + position(&named, cursor)?,
+            Some(cursor) => 1 + find_position(&named, cursor)?,
             None => 0,
         };
         named.drain(..start);
-        let limits = limits.asked(arguments.limit);
-        Ok(show(named, limits.page(arguments.limit), start > 0, &limits))
+        let limits = limits.for_limit(arguments.limit);
+        Ok(format_page(
+            named,
+            limits.page_size(arguments.limit),
+            start > 0,
+            &limits,
+        ))
     }
 }
 
@@ -87,7 +96,7 @@ async fn add_sizes(workspace: &Workspace, snapshots: &mut [SnapshotShown]) -> Re
 }
 
 /// Returns the branches; a view of a part of a workspace has none.
-async fn branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
+async fn list_branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
     match workspace.branches().await {
         Ok(branches) => Ok(branches.into_iter().map(Into::into).collect()),
         Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
@@ -95,19 +104,26 @@ async fn branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
     }
 }
 
-fn position(named: &[Named], cursor: &str) -> Result<usize> {
+fn find_position(named: &[SnapshotOrBranch], cursor: &str) -> Result<usize> {
     let found = named.iter().position(|one| one.cursor() == cursor);
     found.ok_or_else(|| {
         Error::invalid("this cursor is not in the list, or no longer").hint("leave out `cursor` to begin again")
     })
 }
 
-fn show(mut named: Vec<Named>, limit: usize, is_continued: bool, limits: &Limits) -> Output<Data> {
-    let mut page = Page::new(limits);
-    let lines = named.iter().take(limit).map(Named::line);
-    let fitting = lines.take_while(|line| page.push(&cut_line(line, limits))).count();
+fn format_page(
+    mut named: Vec<SnapshotOrBranch>,
+    limit: usize,
+    is_continued: bool,
+    limits: &AnswerLimits,
+) -> ToolOutput<SnapshotListData> {
+    let mut page = AnswerPage::new(limits);
+    let lines = named.iter().take(limit).map(SnapshotOrBranch::to_line);
+    let fitting = lines
+        .take_while(|line| page.push_block(&cut_line(line, limits)))
+        .count();
     let next_cursor = if fitting < named.len() {
-        named[..fitting].last().map(Named::cursor)
+        named[..fitting].last().map(SnapshotOrBranch::cursor)
     } else {
         None
     };
@@ -115,27 +131,27 @@ fn show(mut named: Vec<Named>, limit: usize, is_continued: bool, limits: &Limits
     let footer = match &next_cursor {
         Some(cursor) => Some(format!(
             "[{} shown; more: cursor={}]",
-            count(named.len() as u64, "name", "names"),
-            token(cursor)
+            format_count(named.len() as u64, "name", "names"),
+            quote_token(cursor)
         )),
         None if named.is_empty() && is_continued => Some("[no more snapshots or branches]".to_owned()),
         None if named.is_empty() => Some("[no snapshots, no branches]".to_owned()),
         None => None,
     };
-    let mut data = Data {
+    let mut data = SnapshotListData {
         next_cursor,
-        ..Data::default()
+        ..SnapshotListData::default()
     };
     for one in named {
         match one {
-            Named::Snapshot(snapshot) => data.snapshots.push(snapshot),
-            Named::Branch(branch) => data.branches.push(branch),
+            SnapshotOrBranch::Snapshot(snapshot) => data.snapshots.push(snapshot),
+            SnapshotOrBranch::Branch(branch) => data.branches.push(branch),
         }
     }
-    Output::new(page.finish(footer), data)
+    ToolOutput::new(page.finish(footer), data)
 }
 
-impl Named {
+impl SnapshotOrBranch {
     /// Returns the cursor. Snapshots and branches may have the same names, so the cursor tells them apart.
     fn cursor(&self) -> String {
         match self {
@@ -144,13 +160,13 @@ impl Named {
         }
     }
 
-    fn line(&self) -> String {
+    fn to_line(&self) -> String {
         match self {
             Self::Snapshot(snapshot) => {
                 let lazy = if snapshot.lazy { "  (lazy)" } else { "" };
-                let label = printable(&snapshot.label);
+                let label = escape_unprintable(&snapshot.label);
                 let size = snapshot.size.as_ref().map(|size| {
-                    let files = count(size.files, "file", "files");
+                    let files = format_count(size.files, "file", "files");
                     format!(
                         "  {files}, {} bytes, {} freed by deleting it",
                         size.bytes, size.alone_bytes
@@ -164,7 +180,7 @@ impl Named {
                 quote(branch.name.as_deref().unwrap_or(&branch.id)),
                 branch.fork,
                 branch.created,
-                count(branch.changes, "change", "changes")
+                format_count(branch.changes, "change", "changes")
             ),
         }
     }

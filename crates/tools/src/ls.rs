@@ -1,19 +1,19 @@
 //! `ls`: lists a directory, or the tree below it.
 
-use garret_core::path::printable;
+use garret_core::path::escape_unprintable;
 use garret_core::{EntryKind, EntryPath, Result, WsPath};
-use garret_workspace::{ListRequest, Listed, ListedEntry, Sort, Workspace};
+use garret_workspace::{DirectoryListing, ListRequest, ListSortOrder, ListedEntry, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, incomplete_note, short_size, token};
-use crate::tool::{Output, Tool};
+use crate::text::{AnswerPage, format_count, incomplete_note, quote_token, short_size};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Ls;
+pub(crate) struct LsTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
     /// By name (default) or the newest first.
     #[serde(default, deserialize_with = "unless_empty")]
-    sort: Option<Sort>,
+    sort: Option<ListSortOrder>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
     #[serde(default, deserialize_with = "text_or_number")]
@@ -49,9 +49,9 @@ impl Arguments {
     }
 }
 
-impl Tool for Ls {
+impl Tool for LsTool {
     type Arguments = Arguments;
-    type Data = Listed;
+    type Data = DirectoryListing;
 
     const NAME: &'static str = "ls";
     const SHORT: &'static str = "ls";
@@ -60,61 +60,70 @@ impl Tool for Ls {
         "Lists a directory, hidden entries included; directories end with `/`. To find files by name, glob is faster.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Listed>> {
-        let limits = limits.asked(arguments.limit);
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<DirectoryListing>> {
+        let limits = limits.for_limit(arguments.limit);
         let request = ListRequest {
             depth: arguments.levels(),
-            limit: limits.page(arguments.limit),
+            limit: limits.page_size(arguments.limit),
             cursor: arguments.cursor.clone(),
             sort: arguments.sort.unwrap_or_default(),
         };
         let (is_continued, sort, depth) = (request.cursor.is_some(), request.sort, request.depth);
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let listed = viewed.list(&arguments.path, request).await?;
         let lines = match sort {
-            Sort::Name => lines(&listed, is_continued),
-            Sort::Modified => listed.entries.iter().map(|entry| dated_line(entry, depth)).collect(),
+            ListSortOrder::Name => entry_lines(&listed, is_continued),
+            ListSortOrder::Modified => listed.entries.iter().map(|entry| dated_line(entry, depth)).collect(),
         };
-        Ok(show(listed, &lines, is_continued, &limits))
+        Ok(format_page(listed, &lines, is_continued, &limits))
     }
 }
 
-fn show(mut listed: Listed, lines: &[String], is_continued: bool, limits: &Limits) -> Output<Listed> {
-    let mut page = Page::new(limits);
-    let fitting = lines.iter().take_while(|line| page.push(line)).count();
-    shorten(&mut listed, fitting);
-    let shown = count(listed.entries.len() as u64, "entry", "entries");
+fn format_page(
+    mut listed: DirectoryListing,
+    lines: &[String],
+    is_continued: bool,
+    limits: &AnswerLimits,
+) -> ToolOutput<DirectoryListing> {
+    let mut page = AnswerPage::new(limits);
+    let fitting = lines.iter().take_while(|line| page.push_block(line)).count();
+    shorten_page(&mut listed, fitting);
+    let shown = format_count(listed.entries.len() as u64, "entry", "entries");
     let lacking = incomplete_note(listed.incomplete);
     let footer = match &listed.next_cursor {
-        Some(cursor) => Some(format!("[{shown}; more: cursor={}{lacking}]", token(cursor))),
+        Some(cursor) => Some(format!("[{shown}; more: cursor={}{lacking}]", quote_token(cursor))),
         None if listed.entries.is_empty() && is_continued => Some(format!("[no more entries{lacking}]")),
         None if listed.entries.is_empty() && listed.incomplete => Some(format!("[no entries{lacking}]")),
         None if listed.entries.is_empty() => Some("[empty directory]".into()),
         None => listed.incomplete.then(|| format!("[{shown}{lacking}]")),
     };
-    Output::new(page.finish(footer), listed)
+    ToolOutput::new(page.finish(footer), listed)
 }
 
 /// Returns a line for each entry, indented by its level. A page that begins within a directory names that directory
 /// first.
-fn lines(listed: &Listed, is_continued: bool) -> Vec<String> {
-    let base = listed.entries.iter().map(level).min().unwrap_or(0);
-    let indented = |entry| format!("{}{}", "  ".repeat(level(entry) - base), line(entry));
+fn entry_lines(listed: &DirectoryListing, is_continued: bool) -> Vec<String> {
+    let base = listed.entries.iter().map(entry_level).min().unwrap_or(0);
+    let indented = |entry| format!("{}{}", "  ".repeat(entry_level(entry) - base), entry_line(entry));
     let mut lines: Vec<_> = listed.entries.iter().map(indented).collect();
     let above = listed.entries.first().and_then(|first| first.path.rsplit_once('/'));
     if let Some((above, _)) = above.filter(|_| is_continued) {
-        lines[0] = format!("{}/ (continued)\n{}", printable(above), lines[0]);
+        lines[0] = format!("{}/ (continued)\n{}", escape_unprintable(above), lines[0]);
     }
     lines
 }
 
 /// Returns the depth of the entry below the root.
-fn level(entry: &ListedEntry) -> usize {
+fn entry_level(entry: &ListedEntry) -> usize {
     entry.path.matches('/').count()
 }
 
 /// Ends the page after `fitting` entries.
-fn shorten(listed: &mut Listed, fitting: usize) {
+fn shorten_page(listed: &mut DirectoryListing, fitting: usize) {
     if fitting >= listed.entries.len() {
         return;
     }
@@ -141,16 +150,16 @@ fn dated_line(entry: &ListedEntry, depth: usize) -> String {
     format!(
         "{:<20}  {}",
         time.map_or_else(|| "-".to_owned(), |time| format!("{time}Z")),
-        line_of(entry, name)
+        entry_line_with_name(entry, name)
     )
 }
 
-fn line(entry: &ListedEntry) -> String {
-    line_of(entry, &entry.name)
+fn entry_line(entry: &ListedEntry) -> String {
+    entry_line_with_name(entry, &entry.name)
 }
 
-fn line_of(entry: &ListedEntry, name: &str) -> String {
-    let name = printable(name);
+fn entry_line_with_name(entry: &ListedEntry, name: &str) -> String {
+    let name = escape_unprintable(name);
     let line = match entry.r#type {
         EntryKind::Directory => format!("{name}/"),
         EntryKind::File => format!("{name}  {}", short_size(entry.size)),

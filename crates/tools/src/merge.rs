@@ -1,20 +1,20 @@
 //! `merge`: brings in the changes of a branch.
 
-use garret_core::path::{printable, quote};
+use garret_core::path::{escape_unprintable, quote};
 use garret_core::{Error, ErrorKind, Result};
 use garret_workspace::{
-    ChangeShown, Conflict, ConflictSide, MergeOptions, Merged, OnConflict, Workspace, is_branch_of_command,
+    ChangeShown, Conflict, ConflictSide, MergeOptions, MergeReport, OnConflict, Workspace, is_branch_of_command,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
-use crate::text::{Page, count, cut_line};
-use crate::tool::{Output, Tool};
+use crate::text::{AnswerPage, cut_line, format_count};
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, change_text};
 
-pub(crate) struct Merge;
+pub(crate) struct MergeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 
 /// The result of a merge, or of its dry run.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Data {
+pub(crate) struct MergeData {
     /// The change that it made, which can be undone; absent where nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<ChangeShown>,
@@ -46,9 +46,9 @@ pub(crate) struct Data {
     dry_run: bool,
 }
 
-impl Tool for Merge {
+impl Tool for MergeTool {
     type Arguments = Arguments;
-    type Data = Data;
+    type Data = MergeData;
 
     const NAME: &'static str = "merge";
     const SHORT: &'static str = "merge";
@@ -61,32 +61,32 @@ impl Tool for Merge {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<MergeData>> {
         let options = MergeOptions {
             on_conflict: arguments.on_conflict.unwrap_or_default(),
             dry_run: arguments.dry_run.unwrap_or(false),
         };
         let merged = workspace.merge(&arguments.from, options).await?;
-        let text = show(&merged, &arguments.from, options, limits);
-        Ok(Output::new(text, bounded(merged, limits)))
+        let text = format_outcome(&merged, &arguments.from, options, limits);
+        Ok(ToolOutput::new(text, bound_data(merged, limits)))
     }
 }
 
 /// Merges the effects of a command, in a workspace that has commands but does not declare `snapshot`.
-pub(crate) struct MergeOfCommand;
+pub(crate) struct CommandMergeTool;
 
-impl Tool for MergeOfCommand {
+impl Tool for CommandMergeTool {
     type Arguments = Arguments;
-    type Data = Data;
+    type Data = MergeData;
 
-    const NAME: &'static str = Merge::NAME;
-    const SHORT: &'static str = Merge::SHORT;
+    const NAME: &'static str = MergeTool::NAME;
+    const SHORT: &'static str = MergeTool::SHORT;
     const TITLE: &'static str = "Merge the effects of a command";
     const DESCRIPTION: &'static str =
         "Merges the effects of a command that went to a branch because the files changed while it ran.";
-    const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
+    const ANNOTATIONS: Annotations = MergeTool::ANNOTATIONS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<MergeData>> {
         // Effects of a command that went to a branch must be reachable; other branches belong to the capability
         // `snapshot`.
         if !is_branch_of_command(&arguments.from) {
@@ -97,33 +97,33 @@ impl Tool for MergeOfCommand {
             return Err(Error::new(ErrorKind::Denied, message)
                 .hint("other branches need the capability `snapshot`, which this workspace does not declare"));
         }
-        Merge::run(workspace, arguments, limits).await
+        MergeTool::run(workspace, arguments, limits).await
     }
 }
 
-fn show(merged: &Merged, from: &str, options: MergeOptions, limits: &Limits) -> String {
-    let mut page = Page::new(limits);
-    page.push(&headline(merged, from, options));
+fn format_outcome(merged: &MergeReport, from: &str, options: MergeOptions, limits: &AnswerLimits) -> String {
+    let mut page = AnswerPage::new(limits);
+    page.push_block(&headline(merged, from, options));
     let conflicts = merged.conflicts.iter().map(conflict_line);
-    let paths = merged.merged.iter().map(|path| printable(path).into_owned());
+    let paths = merged.merged.iter().map(|path| escape_unprintable(path).into_owned());
     let lines: Vec<_> = conflicts.chain(paths).collect();
     let shown = lines
         .iter()
-        .take_while(|line| page.push(&cut_line(line, limits)))
+        .take_while(|line| page.push_block(&cut_line(line, limits)))
         .count();
     let is_blocked = !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
     let left = (lines.len() - shown) as u64;
     page.finish(match (left, is_blocked) {
         (0, false) => None,
         (0, true) => Some("[to go on, merge with `on_conflict` set to `markers`, `ours` or `theirs`]".to_owned()),
-        (left, _) => Some(format!("[{} not shown]", count(left, "more line", "more lines"))),
+        (left, _) => Some(format!("[{} not shown]", format_count(left, "more line", "more lines"))),
     })
 }
 
-fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
+fn headline(merged: &MergeReport, from: &str, options: MergeOptions) -> String {
     let from = quote(from);
-    let paths = count(merged.merged.len() as u64, "path", "paths");
-    let conflicts = count(merged.conflicts.len() as u64, "conflict", "conflicts");
+    let paths = format_count(merged.merged.len() as u64, "path", "paths");
+    let conflicts = format_count(merged.conflicts.len() as u64, "conflict", "conflicts");
     match &merged.change {
         _ if !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report => {
             format!("{conflicts} with {from}; nothing is written")
@@ -146,34 +146,34 @@ fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
 fn conflict_line(conflict: &Conflict) -> String {
     let regions = match conflict.hunks {
         0 => String::new(),
-        hunks => format!(" ({})", count(hunks as u64, "place", "places")),
+        hunks => format!(" ({})", format_count(hunks as u64, "place", "places")),
     };
     format!(
         "conflict: {}: {}{regions}",
-        printable(&conflict.path),
-        conflict.kind.words()
+        escape_unprintable(&conflict.path),
+        conflict.kind.description()
     )
 }
 
 /// Returns the outcome as far as it fits into an answer.
-fn bounded(merged: Merged, limits: &Limits) -> Data {
+fn bound_data(merged: MergeReport, limits: &AnswerLimits) -> MergeData {
     let (merged_count, conflict_count) = (merged.merged.len() as u64, merged.conflicts.len() as u64);
-    let mut room = Room(limits.bytes);
+    let mut room = ByteBudget(limits.bytes);
     // The path is in the conflict and in each of its three sides.
-    let fits = |conflict: &Conflict| room.takes(conflict.path.len() * 4 + 400);
+    let fits = |conflict: &Conflict| room.try_take(conflict.path.len() * 4 + 400);
     // Paths and kinds first, then the texts with a room of their own: a long text must not hide that there is a
     // conflict.
     let mut conflicts: Vec<_> = merged.conflicts.into_iter().take_while(fits).collect();
-    let mut room = Room(limits.bytes);
+    let mut room = ByteBudget(limits.bytes);
     for conflict in &mut conflicts {
         let sides = [&mut conflict.base, &mut conflict.ours, &mut conflict.theirs];
-        sides.into_iter().flatten().for_each(|side| room.trim(side));
+        sides.into_iter().flatten().for_each(|side| room.trim_text(side));
     }
-    let mut room = Room(limits.bytes);
+    let mut room = ByteBudget(limits.bytes);
     let paths = merged.merged.into_iter().take(limits.lines);
-    Data {
-        change: merged.change.map(change_text::bounded),
-        merged: paths.take_while(|path| room.takes(path.len())).collect(),
+    MergeData {
+        change: merged.change.map(change_text::bound_paths),
+        merged: paths.take_while(|path| room.try_take(path.len())).collect(),
         merged_count,
         conflicts,
         conflict_count,
@@ -182,19 +182,19 @@ fn bounded(merged: Merged, limits: &Limits) -> Data {
 }
 
 /// The number of bytes that are left.
-struct Room(usize);
+struct ByteBudget(usize);
 
-impl Room {
-    fn takes(&mut self, bytes: usize) -> bool {
+impl ByteBudget {
+    fn try_take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.0;
         self.0 = self.0.saturating_sub(bytes);
         fits
     }
 
     /// Drops a text that does not fit.
-    fn trim(&mut self, side: &mut ConflictSide) {
+    fn trim_text(&mut self, side: &mut ConflictSide) {
         let length = side.text.as_ref().map_or(0, String::len);
-        if !self.takes(length) {
+        if !self.try_take(length) {
             side.text = None;
         }
     }

@@ -2,15 +2,15 @@
 
 use garret_core::Result;
 use garret_core::path::quote;
-use garret_workspace::{Made, Workspace};
+use garret_workspace::{MakeDirResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Mkdir;
+pub(crate) struct MkdirTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,9 +21,9 @@ pub(crate) struct Arguments {
     parents: Option<bool>,
 }
 
-impl Tool for Mkdir {
+impl Tool for MkdirTool {
     type Arguments = Arguments;
-    type Data = Made;
+    type Data = MakeDirResult;
 
     const NAME: &'static str = "mkdir";
     const SHORT: &'static str = "mkdir";
@@ -35,7 +35,11 @@ impl Tool for Mkdir {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Made>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<MakeDirResult>> {
         let parents = arguments.parents.unwrap_or(true);
         let made = workspace.make_dir(&arguments.path, parents).await?;
         let path = quote(if made.path.is_empty() { "/" } else { &made.path });
@@ -44,6 +48,6 @@ impl Tool for Mkdir {
         } else {
             format!("the directory {path} exists already")
         };
-        Ok(Output::new(text, made))
+        Ok(ToolOutput::new(text, made))
     }
 }

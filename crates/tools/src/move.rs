@@ -1,17 +1,17 @@
 //! `move`: moves or renames a file or a directory.
 
 use garret_core::Result;
-use garret_workspace::{Transferred, Workspace};
+use garret_workspace::{TransferResult, Workspace};
 
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, transfer};
 
-pub(crate) struct Move;
+pub(crate) struct MoveTool;
 
-impl Tool for Move {
+impl Tool for MoveTool {
     type Arguments = transfer::Arguments;
-    type Data = Transferred;
+    type Data = TransferResult;
 
     const NAME: &'static str = "move";
     const SHORT: &'static str = "move";
@@ -23,10 +23,14 @@ impl Tool for Move {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Self::Arguments, _limits: &Limits) -> Result<Output<Transferred>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Self::Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<TransferResult>> {
         let moved = workspace
             .rename(&arguments.src, &arguments.dest, arguments.options())
             .await?;
-        Ok(transfer::show("moved", moved))
+        Ok(transfer::format_outcome("moved", moved))
     }
 }

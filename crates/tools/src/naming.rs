@@ -3,24 +3,24 @@
 //! Clients of models take names of letters, digits, `_` and `-`, at most 64 of them. A workspace may have any name, so
 //! under the `prefixed` naming its name is adapted: one name always in the same way, and two names in two ways.
 
-use garret_core::Naming;
+use garret_core::ToolNaming;
 
 /// The room for the workspace's name: 64, without `workspace__`, `__` and 19 for the name of a tool, so that names stay
 /// as they are when tools with longer names than today's are added.
 const MAX_WORKSPACE_NAME: usize = 64 - 11 - 2 - 19;
 
 /// Returns the name under which a tool is offered.
-pub(crate) fn name(naming: Naming, workspace: &str, canonical: &str, short: &str) -> String {
+pub(crate) fn tool_name(naming: ToolNaming, workspace: &str, canonical: &str, short: &str) -> String {
     match naming {
-        Naming::Prefixed => format!("workspace__{}__{canonical}", fitted(workspace)),
-        Naming::Flat => format!("workspace_{canonical}"),
-        Naming::Bare => canonical.to_owned(),
-        Naming::Short => short.to_owned(),
+        ToolNaming::Prefixed => format!("workspace__{}__{canonical}", fit_workspace_name(workspace)),
+        ToolNaming::Flat => format!("workspace_{canonical}"),
+        ToolNaming::Bare => canonical.to_owned(),
+        ToolNaming::Short => short.to_owned(),
     }
 }
 
 /// Returns a workspace's name as a part of a tool's name.
-fn fitted(workspace: &str) -> String {
+fn fit_workspace_name(workspace: &str) -> String {
     let clean: String = workspace.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     if clean == workspace && !clean.is_empty() && clean.len() <= MAX_WORKSPACE_NAME {
         return clean;
@@ -48,15 +48,18 @@ mod tests {
     use super::*;
 
     fn prefixed(workspace: &str) -> String {
-        name(Naming::Prefixed, workspace, "read_file", "read")
+        tool_name(ToolNaming::Prefixed, workspace, "read_file", "read")
     }
 
     #[test]
     fn each_naming_has_its_form() {
         assert_eq!(prefixed("box"), "workspace__box__read_file");
-        assert_eq!(name(Naming::Flat, "box", "read_file", "read"), "workspace_read_file");
-        assert_eq!(name(Naming::Bare, "box", "read_file", "read"), "read_file");
-        assert_eq!(name(Naming::Short, "box", "read_file", "read"), "read");
+        assert_eq!(
+            tool_name(ToolNaming::Flat, "box", "read_file", "read"),
+            "workspace_read_file"
+        );
+        assert_eq!(tool_name(ToolNaming::Bare, "box", "read_file", "read"), "read_file");
+        assert_eq!(tool_name(ToolNaming::Short, "box", "read_file", "read"), "read");
     }
 
     #[test]
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn every_name_is_one_that_clients_take() {
         for workspace in ["", "box", "ünïcödé", &"long ".repeat(40), "a/b\n\"c\"", "__"] {
-            let name = name(Naming::Prefixed, workspace, "create_code_context", "x");
+            let name = tool_name(ToolNaming::Prefixed, workspace, "create_code_context", "x");
             assert!(name.len() <= 64 && name.chars().all(is_plain), "{name}");
         }
     }

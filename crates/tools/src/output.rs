@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::command::seconds;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
+use crate::command_request::parse_seconds;
 use crate::output_room::{self, OutputRoom};
-use crate::tool::{Output as Answered, Tool};
+use crate::tool::{Tool, ToolOutput as Answered};
 use crate::{processes, text};
 
 /// The bytes reserved for the last line.
@@ -19,7 +19,7 @@ const FOOTER_ROOM: usize = 500;
 /// The bytes reserved for the line in the middle.
 const GAP_ROOM: usize = 60;
 
-pub(crate) struct Output;
+pub(crate) struct OutputTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     wait_s: Option<f64>,
 }
 
-impl Tool for Output {
+impl Tool for OutputTool {
     type Arguments = Arguments;
     type Data = ProcessOutput;
 
@@ -50,26 +50,30 @@ impl Tool for Output {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Answered<ProcessOutput>> {
-        let room = OutputRoom::of(arguments.max_output_bytes, workspace, limits);
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<Answered<ProcessOutput>> {
+        let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = OutputRequest {
             id: arguments.id,
             cursor: arguments.cursor.unwrap_or(0),
-            wait: seconds("wait_s", arguments.wait_s)?.unwrap_or(Duration::ZERO),
+            wait: parse_seconds("wait_s", arguments.wait_s)?.unwrap_or(Duration::ZERO),
             max_bytes: room.bytes.saturating_sub(FOOTER_ROOM).max(room.bytes / 2),
             with_tail: true,
         };
         let (is_long_wait, most) = (request.wait > LONGEST_WAIT, request.max_bytes);
         let output = workspace.output(request).await?;
-        Ok(Answered::new(shown(&output, is_long_wait, most), output))
+        Ok(Answered::new(format_output(&output, is_long_wait, most), output))
     }
 }
 
-fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
+fn format_output(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     let mut written = output.output.clone();
     let between = output.tail.as_ref().map(|tail| {
         let between = (output.written - output.cursor).saturating_sub(tail.len() as u64);
-        written.push_str(&format!("\n… {} left out …\n{tail}", text::bytes(between)));
+        written.push_str(&format!("\n… {} left out …\n{tail}", text::format_bytes(between)));
         between
     });
     if written.len() > most + GAP_ROOM {
@@ -81,11 +85,11 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     } else {
         "\n"
     };
-    let mut parts = vec![state(&output.process)];
+    let mut parts = vec![describe_process(&output.process)];
     if output.lost_bytes > 0 {
         parts.push(format!(
             "{} before this are no longer stored",
-            text::bytes(output.lost_bytes)
+            text::format_bytes(output.lost_bytes)
         ));
     }
     if is_long_wait {
@@ -94,7 +98,7 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     if let Some(between) = between {
         parts.push(format!(
             "{} left out: pass `cursor` {} or a larger `max_output_bytes`",
-            text::bytes(between),
+            text::format_bytes(between),
             output.cursor
         ));
     }
@@ -105,10 +109,10 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     };
     parts.push(format!("next cursor {next}"));
     parts.extend(output.notices.iter().cloned());
-    format!("{written}{end}{}", output_room::footer(&parts))
+    format!("{written}{end}{}", output_room::format_footer(&parts))
 }
 
 /// Returns the state of a process, in a few words.
-fn state(process: &ProcessShown) -> String {
-    format!("{} {}", process.id, processes::state(process))
+fn describe_process(process: &ProcessShown) -> String {
+    format!("{} {}", process.id, processes::describe_state(process))
 }

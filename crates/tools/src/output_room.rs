@@ -3,10 +3,10 @@
 //! A model reads the end of a log and its errors first. So if not everything fits, standard error comes before standard
 //! output, and the head and the tail of each are shown.
 
-use garret_core::Captured;
+use garret_core::CapturedStream;
 use garret_workspace::Workspace;
 
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::text;
 
 /// The bytes of an answer whose call asks for no `max_output_bytes`.
@@ -24,16 +24,16 @@ pub(crate) struct OutputRoom {
 }
 
 /// The streams of a command, and both together in the order of writing.
-pub(crate) struct Streams<'a> {
+pub(crate) struct CommandStreams<'a> {
     pub(crate) output: &'a str,
-    pub(crate) stdout: &'a Captured,
-    pub(crate) stderr: &'a Captured,
+    pub(crate) stdout: &'a CapturedStream,
+    pub(crate) stderr: &'a CapturedStream,
     pub(crate) truncated: bool,
 }
 
 /// The part of the output that is shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OutputShown {
+pub(crate) struct ShownOutput {
     pub(crate) text: String,
     pub(crate) left_out: u64,
 }
@@ -41,12 +41,12 @@ pub(crate) struct OutputShown {
 impl OutputRoom {
     /// Returns the room that a `max_output_bytes` argument asks for, as far as the workspace keeps output; absent and 0
     /// ask for the default.
-    pub(crate) fn of(asked: Option<u64>, workspace: &Workspace, limits: &Limits) -> Self {
+    pub(crate) fn for_call(asked: Option<u64>, workspace: &Workspace, limits: &AnswerLimits) -> Self {
         let kept = workspace.output_limit().unwrap_or(u64::MAX);
-        Self::within(asked, limits.max_bytes.min(usize::try_from(kept).unwrap_or(usize::MAX)))
+        Self::within_limit(asked, limits.max_bytes.min(usize::try_from(kept).unwrap_or(usize::MAX)))
     }
 
-    pub(crate) fn within(asked: Option<u64>, max: usize) -> Self {
+    pub(crate) fn within_limit(asked: Option<u64>, max: usize) -> Self {
         let asked = asked.filter(|asked| *asked > 0);
         let asked = asked.map_or(DEFAULT_BYTES, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
         Self {
@@ -58,7 +58,7 @@ impl OutputRoom {
     /// Returns the part of a footer that tells how much output is omitted and how to get it.
     pub(crate) fn left_out_note(&self, left_out: u64) -> Option<String> {
         let narrow = "narrow it in the command (`| grep`, `| tail`, `> file`)";
-        let left = text::bytes(left_out);
+        let left = text::format_bytes(left_out);
         match left_out {
             0 => None,
             _ if self.bytes < self.max => Some(format!(
@@ -71,13 +71,13 @@ impl OutputRoom {
 
     /// Returns the part of the output that fits beside other text of `taken` bytes; at least half of the room is for
     /// the output.
-    pub(crate) fn show(&self, streams: &Streams<'_>, taken: usize) -> OutputShown {
-        show(streams, self.bytes.saturating_sub(taken).max(self.bytes / 2))
+    pub(crate) fn fit_output(&self, streams: &CommandStreams<'_>, taken: usize) -> ShownOutput {
+        show_streams(streams, self.bytes.saturating_sub(taken).max(self.bytes / 2))
     }
 }
 
 /// Returns the line that ends an answer, in brackets.
-pub(crate) fn footer(parts: &[String]) -> String {
+pub(crate) fn format_footer(parts: &[String]) -> String {
     let mut line = parts.join("; ");
     // The parts quote names and messages, whose length nothing bounds.
     if line.len() > MAX_FOOTER {
@@ -89,34 +89,34 @@ pub(crate) fn footer(parts: &[String]) -> String {
 
 /// Returns text in at most `room` bytes: its head and its tail.
 pub(crate) fn head_and_tail(text: &str, room: usize) -> String {
-    let all = Captured {
+    let all = CapturedStream {
         head: text.as_bytes().to_vec(),
-        ..Captured::default()
+        ..CapturedStream::default()
     };
-    cut(&all, room).text
+    cut_stream(&all, room).text
 }
 
-fn show(streams: &Streams<'_>, room: usize) -> OutputShown {
+fn show_streams(streams: &CommandStreams<'_>, room: usize) -> ShownOutput {
     if !streams.truncated && streams.output.len() <= room {
-        return OutputShown {
+        return ShownOutput {
             text: streams.output.trim_end_matches('\n').to_owned(),
             left_out: 0,
         };
     }
-    if streams.stderr.kept() == 0 {
-        return cut(streams.stdout, room);
+    if streams.stderr.kept_len() == 0 {
+        return cut_stream(streams.stdout, room);
     }
     let room = room.saturating_sub("stderr:\n\nstdout:\n".len());
     // Standard error has at least half of the room, and all that standard output does not need.
-    let errors = cut(
+    let errors = cut_stream(
         streams.stderr,
-        (room / 2).max(room.saturating_sub(streams.stdout.kept())),
+        (room / 2).max(room.saturating_sub(streams.stdout.kept_len())),
     );
-    if streams.stdout.kept() == 0 {
+    if streams.stdout.kept_len() == 0 {
         return errors;
     }
-    let rest = cut(streams.stdout, room.saturating_sub(errors.text.len()));
-    OutputShown {
+    let rest = cut_stream(streams.stdout, room.saturating_sub(errors.text.len()));
+    ShownOutput {
         text: format!("stderr:\n{}\nstdout:\n{}", errors.text, rest.text),
         left_out: errors.left_out + rest.left_out,
     }
@@ -124,14 +124,14 @@ fn show(streams: &Streams<'_>, room: usize) -> OutputShown {
 
 /// Returns the head and the tail of a stream in at most `room` bytes of text; in a very small room, the line between
 /// them may exceed it.
-fn cut(stream: &Captured, room: usize) -> OutputShown {
+fn cut_stream(stream: &CapturedStream, room: usize) -> ShownOutput {
     let mut take = room;
     loop {
-        let kept = stream.within(take).with_whole_lines();
-        let text = kept.text();
+        let kept = stream.cut_to(take).with_whole_lines();
+        let text = kept.to_text();
         let text = text.trim_end_matches('\n');
         if text.len() <= room || take == 0 {
-            return OutputShown {
+            return ShownOutput {
                 text: text.to_owned(),
                 left_out: kept.left_out,
             };
@@ -145,22 +145,22 @@ fn cut(stream: &Captured, room: usize) -> OutputShown {
 mod tests {
     use super::*;
 
-    fn stream(text: &str) -> Captured {
-        Captured {
+    fn stream(text: &str) -> CapturedStream {
+        CapturedStream {
             head: text.as_bytes().to_vec(),
-            ..Captured::default()
+            ..CapturedStream::default()
         }
     }
 
-    fn shown(stdout: &str, stderr: &str, room: usize) -> OutputShown {
+    fn shown(stdout: &str, stderr: &str, room: usize) -> ShownOutput {
         let output = format!("{stdout}{stderr}");
-        let streams = Streams {
+        let streams = CommandStreams {
             output: &output,
             stdout: &stream(stdout),
             stderr: &stream(stderr),
             truncated: false,
         };
-        show(&streams, room)
+        show_streams(&streams, room)
     }
 
     fn numbers(last: usize) -> String {
@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn a_call_asks_for_as_much_as_there_can_be() {
-        assert_eq!(OutputRoom::within(None, 100_000).bytes, 8_000);
-        assert_eq!(OutputRoom::within(Some(0), 100_000).bytes, 8_000);
-        assert_eq!(OutputRoom::within(Some(50_000), 100_000).bytes, 50_000);
-        let most = OutputRoom::within(Some(u64::MAX), 100_000);
+        assert_eq!(OutputRoom::within_limit(None, 100_000).bytes, 8_000);
+        assert_eq!(OutputRoom::within_limit(Some(0), 100_000).bytes, 8_000);
+        assert_eq!(OutputRoom::within_limit(Some(50_000), 100_000).bytes, 50_000);
+        let most = OutputRoom::within_limit(Some(u64::MAX), 100_000);
         assert_eq!(most.bytes, 100_000);
-        assert_eq!(OutputRoom::within(None, 1_000).bytes, 1_000);
+        assert_eq!(OutputRoom::within_limit(None, 1_000).bytes, 1_000);
         assert!(!most.left_out_note(5).unwrap().contains("max_output_bytes"));
-        let note = OutputRoom::within(None, 100_000).left_out_note(5).unwrap();
+        let note = OutputRoom::within_limit(None, 100_000).left_out_note(5).unwrap();
         assert!(note.contains("`max_output_bytes` (at most 100000)"), "{note}");
     }
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Returns the workspace at the point that an `at` argument names.
-pub(crate) async fn at<'a>(workspace: &'a Workspace, text: Option<&str>) -> Result<Cow<'a, Workspace>> {
-    match Point::or_now(text) {
+pub(crate) async fn view_at<'a>(workspace: &'a Workspace, text: Option<&str>) -> Result<Cow<'a, Workspace>> {
+    match Point::parse_or_now(text) {
         Point::Now => Ok(Cow::Borrowed(workspace)),
-        point => workspace.at(&point).await.map(Cow::Owned),
+        point => workspace.at_point(&point).await.map(Cow::Owned),
     }
 }
 

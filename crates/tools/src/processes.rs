@@ -6,17 +6,17 @@ use garret_workspace::{ProcessList, ProcessShown, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::answer_limits::AnswerLimits;
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, text};
 
-pub(crate) struct Processes;
+pub(crate) struct ProcessesTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {}
 
-impl Tool for Processes {
+impl Tool for ProcessesTool {
     type Arguments = Arguments;
     type Data = ProcessList;
 
@@ -30,25 +30,38 @@ impl Tool for Processes {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, _arguments: Arguments, limits: &Limits) -> Result<Output<ProcessList>> {
+    async fn run(
+        workspace: &Workspace,
+        _arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ProcessList>> {
         let list = workspace.processes().await?;
-        let lines = list.processes.iter().map(line).chain(list.notices.iter().cloned());
+        let lines = list
+            .processes
+            .iter()
+            .map(process_line)
+            .chain(list.notices.iter().cloned());
         let lines: Vec<String> = lines.collect();
         let shown = if lines.is_empty() {
             "no process was started".to_owned()
         } else {
             lines.join("\n")
         };
-        Ok(Output::new(text::bounded(&shown, limits), list))
+        Ok(ToolOutput::new(text::bound_text(&shown, limits), list))
     }
 }
 
-fn line(process: &ProcessShown) -> String {
-    format!("{} {}: {}", process.id, state(process), quote(&process.command))
+fn process_line(process: &ProcessShown) -> String {
+    format!(
+        "{} {}: {}",
+        process.id,
+        describe_state(process),
+        quote(&process.command)
+    )
 }
 
 /// Returns the state of a process, in a few words.
-pub(crate) fn state(process: &ProcessShown) -> String {
+pub(crate) fn describe_state(process: &ProcessShown) -> String {
     match (&process.ended, process.duration_ms) {
         (Some(ended), Some(millis)) => format!("ended ({ended}) after {:.1} s", millis as f64 / 1_000.0),
         _ => "is running".to_owned(),

@@ -4,18 +4,20 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use garret_core::path::{printable, quote};
+use garret_core::path::{escape_unprintable, quote};
 use garret_core::{Error, Result};
-use garret_workspace::{Encoding, FileContent, ReadRange, ReadRequest, Unit, Workspace, image_type};
+use garret_workspace::{Encoding, FileContent, ReadRange, ReadRequest, ReadUnit, Workspace, image_type};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::{one_or_many, unless_empty};
-use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{FOOTER_ROOM, Page, bounded, bytes, count, cut_line, grouped, listed_names};
-use crate::tool::{Output, Tool};
-use crate::{Annotations, Image};
+use crate::text::{
+    AnswerPage, FOOTER_ROOM, bound_text, cut_line, format_bytes, format_count, group_digits, listed_names,
+};
+use crate::tool::{Tool, ToolOutput};
+use crate::{Annotations, AnswerImage};
 
 /// The largest image that a model is shown.
 const MAX_IMAGE_BYTES: u64 = 5 << 20;
@@ -23,7 +25,7 @@ const MAX_IMAGE_BYTES: u64 = 5 << 20;
 /// The least room that an answer must have for one more of several files.
 const LEAST_ROOM: usize = 1 << 10;
 
-pub(crate) struct ReadFile;
+pub(crate) struct ReadFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
 
 /// One file, or several.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Data {
+pub(crate) struct ReadFileData {
     /// The file that `path` names.
     #[serde(flatten)]
     file: Option<FileContent>,
@@ -79,9 +81,9 @@ pub(crate) struct FailedFile {
     message: String,
 }
 
-impl Tool for ReadFile {
+impl Tool for ReadFileTool {
     type Arguments = Arguments;
-    type Data = Data;
+    type Data = ReadFileData;
 
     const NAME: &'static str = "read_file";
     const SHORT: &'static str = "read";
@@ -89,18 +91,22 @@ impl Tool for ReadFile {
     const DESCRIPTION: &'static str = "Reads a file as numbered lines (number and tab are not part of it), an image as an image. Long answers of all tools come in pages; the last line says how to go on.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, mut arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
-        let limits = limits.asked(arguments.limit.or(arguments.tail));
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+    async fn run(
+        workspace: &Workspace,
+        mut arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ReadFileData>> {
+        let limits = limits.for_limit(arguments.limit.or(arguments.tail));
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let mut paths = std::mem::take(&mut arguments.paths);
         let path = arguments.path.take();
         if paths.is_empty() {
             let path = path.ok_or_else(no_file)?;
             return Ok(one_file(&viewed, &path, &arguments, &limits, MAX_IMAGE_BYTES)
                 .await?
-                .map(|file| Data {
+                .map_data(|file| ReadFileData {
                     file: Some(file),
-                    ..Data::default()
+                    ..ReadFileData::default()
                 }));
         }
         // A `path` beside `paths` is one more file; an empty one counts as absent.
@@ -120,26 +126,26 @@ async fn several_files(
     workspace: &Workspace,
     paths: &[String],
     arguments: &Arguments,
-    limits: &Limits,
-) -> Output<Data> {
-    let mut data = Data::default();
+    limits: &AnswerLimits,
+) -> ToolOutput<ReadFileData> {
+    let mut data = ReadFileData::default();
     let (mut text, mut files, mut images) = (String::new(), Vec::new(), Vec::new());
     for (index, path) in paths.iter().enumerate() {
-        let header = format!("==> {} <==\n", printable(path));
+        let header = format!("==> {} <==\n", escape_unprintable(path));
         let room = limits.bytes.saturating_sub(text.len() + header.len() + FOOTER_ROOM);
         let lines = limits.lines.saturating_sub(text.matches('\n').count() + 1);
         if index > 0 && (room < LEAST_ROOM || lines == 0) {
             data.left_out = paths[index..].to_vec();
             break;
         }
-        let rest = Limits {
+        let rest = AnswerLimits {
             // The first file is shown, however small the answer is.
             bytes: room.max(LEAST_ROOM.min(limits.bytes / 2)),
             lines: lines.max(1),
             ..*limits
         };
         // The bound on one image holds for all images of an answer together.
-        let image_bytes: usize = images.iter().map(|image: &Image| image.bytes.len()).sum();
+        let image_bytes: usize = images.iter().map(|image: &AnswerImage| image.bytes.len()).sum();
         let image_room = MAX_IMAGE_BYTES.saturating_sub(image_bytes as u64);
         text.push_str(&header);
         match one_file(workspace, path, arguments, &rest, image_room).await {
@@ -149,7 +155,7 @@ async fn several_files(
                 files.push(file.data);
             }
             Err(error) => {
-                text.push_str(&bounded(&error.to_string(), &rest));
+                text.push_str(&bound_text(&error.to_string(), &rest));
                 data.failed.push(FailedFile {
                     path: path.clone(),
                     kind: error.kind().as_str().to_owned(),
@@ -168,19 +174,19 @@ async fn several_files(
         ));
     }
     data.files = Some(files);
-    Output { text, data, images }
+    ToolOutput { text, data, images }
 }
 
 async fn one_file(
     workspace: &Workspace,
     path: &str,
     arguments: &Arguments,
-    limits: &Limits,
+    limits: &AnswerLimits,
     max_image_bytes: u64,
-) -> Result<Output<FileContent>> {
+) -> Result<ToolOutput<FileContent>> {
     let wants_bytes = arguments.encoding == Some(Encoding::Base64);
     let request = ReadRequest {
-        unit: if wants_bytes { Unit::Bytes } else { Unit::Lines },
+        unit: if wants_bytes { ReadUnit::Bytes } else { ReadUnit::Lines },
         offset: arguments.offset.unwrap_or(0),
         limit: arguments.limit.filter(|limit| *limit > 0),
         tail: arguments.tail.filter(|tail| *tail > 0),
@@ -200,10 +206,10 @@ async fn one_file(
 }
 
 /// Returns the last lines. If the numbers make the page too large, the page and the data begin later.
-fn show_tail(mut content: FileContent, limits: &Limits) -> Output<FileContent> {
+fn show_tail(mut content: FileContent, limits: &AnswerLimits) -> ToolOutput<FileContent> {
     let first = match &content.range {
         None => Some(0),
-        Some(range) if range.unit == Unit::Lines => Some(range.start),
+        Some(range) if range.unit == ReadUnit::Lines => Some(range.start),
         Some(_) => None,
     };
     let lines: Vec<&str> = content.content.split_inclusive('\n').collect();
@@ -213,40 +219,40 @@ fn show_tail(mut content: FileContent, limits: &Limits) -> Output<FileContent> {
     });
     let numbered: Vec<String> = numbered.collect();
     // A page can only be filled from its start; this one counts how many of the last lines fit.
-    let mut probe = Page::new(limits);
-    let fitting = numbered.iter().rev().take_while(|line| probe.push(line)).count();
+    let mut probe = AnswerPage::new(limits);
+    let fitting = numbered.iter().rev().take_while(|line| probe.push_block(line)).count();
     let (count, left) = (lines.len() as u64, lines.len() - fitting);
     let cut = lines[..left].iter().map(|line| line.len()).sum();
-    let mut page = Page::new(limits);
+    let mut page = AnswerPage::new(limits);
     for line in &numbered[left..] {
-        page.push(line);
+        page.push_block(line);
     }
     if left > 0 {
         content.content = content.content.split_off(cut);
         let range = content.range.get_or_insert(ReadRange {
-            unit: Unit::Lines,
+            unit: ReadUnit::Lines,
             start: 0,
             end: count,
         });
-        range.start += if range.unit == Unit::Lines {
+        range.start += if range.unit == ReadUnit::Lines {
             left as u64
         } else {
             cut as u64
         };
     }
     let footer = tail_footer(&content, fitting as u64, left > 0);
-    Output::new(page.finish(footer), content)
+    ToolOutput::new(page.finish(footer), content)
 }
 
 fn tail_footer(content: &FileContent, shown: u64, is_full: bool) -> Option<String> {
-    let size = bytes(content.size);
+    let size = format_bytes(content.size);
     if shown == 0 {
         return Some("[empty file]".into());
     }
     let range = content.range.as_ref()?;
     let lines = match range.unit {
-        Unit::Lines => named_lines(range.start, shown),
-        Unit::Bytes => format!("the last {}", count(shown, "line", "lines")),
+        ReadUnit::Lines => named_lines(range.start, shown),
+        ReadUnit::Bytes => format!("the last {}", format_count(shown, "line", "lines")),
     };
     let fit = match (content.line_cut, is_full) {
         (true, _) => ", which is longer than a page and cut at its start",
@@ -257,7 +263,7 @@ fn tail_footer(content: &FileContent, shown: u64, is_full: bool) -> Option<Strin
 }
 
 /// Returns a line for display: without its ending, and cut if it is too long.
-fn shown_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
+fn shown_line<'a>(line: &'a str, limits: &AnswerLimits) -> Cow<'a, str> {
     let bare = line.trim_end_matches('\n');
     cut_line(bare.strip_suffix('\r').unwrap_or(bare), limits)
 }
@@ -265,17 +271,17 @@ fn shown_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
 /// Returns the numbers of the lines: `line 7`, `lines 7–9`.
 fn named_lines(offset: u64, shown: u64) -> String {
     match shown {
-        1 => format!("line {}", grouped(offset + 1)),
-        _ => format!("lines {}–{}", grouped(offset + 1), grouped(offset + shown)),
+        1 => format!("line {}", group_digits(offset + 1)),
+        _ => format!("lines {}–{}", group_digits(offset + 1), group_digits(offset + shown)),
     }
 }
 
 /// Returns numbered lines. If the numbers make the page too large, the page and the data end earlier.
-fn show_text(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
-    let mut page = Page::new(limits);
+fn show_text(mut content: FileContent, offset: u64, limits: &AnswerLimits) -> ToolOutput<FileContent> {
+    let mut page = AnswerPage::new(limits);
     let (mut shown, mut end) = (0, 0);
     for line in content.content.split_inclusive('\n') {
-        if !page.push(&format!("{:>6}\t{}", offset + shown + 1, shown_line(line, limits))) {
+        if !page.push_block(&format!("{:>6}\t{}", offset + shown + 1, shown_line(line, limits))) {
             break;
         }
         shown += 1;
@@ -283,14 +289,14 @@ fn show_text(mut content: FileContent, offset: u64, limits: &Limits) -> Output<F
     }
     if end < content.content.len() {
         content.content.truncate(end);
-        continue_at(&mut content, Unit::Lines, offset, offset + shown);
+        continue_at(&mut content, ReadUnit::Lines, offset, offset + shown);
     }
     let footer = text_footer(&content, offset, shown);
-    Output::new(page.finish(footer), content)
+    ToolOutput::new(page.finish(footer), content)
 }
 
 /// Ends the page at `end`, earlier than before.
-fn continue_at(content: &mut FileContent, unit: Unit, start: u64, end: u64) {
+fn continue_at(content: &mut FileContent, unit: ReadUnit, start: u64, end: u64) {
     content.range = Some(ReadRange { unit, start, end });
     content.next_offset = Some(end);
     content.eof = false;
@@ -298,13 +304,13 @@ fn continue_at(content: &mut FileContent, unit: Unit, start: u64, end: u64) {
 }
 
 fn text_footer(content: &FileContent, offset: u64, shown: u64) -> Option<String> {
-    let size = bytes(content.size);
+    let size = format_bytes(content.size);
     let lines = match shown {
         0 if content.size == 0 => return Some("[empty file]".into()),
         0 => {
             return Some(format!(
                 "[nothing after line {}: the file is shorter (it has {size})]",
-                grouped(offset)
+                group_digits(offset)
             ));
         }
         _ => named_lines(offset, shown),
@@ -320,68 +326,71 @@ fn text_footer(content: &FileContent, offset: u64, shown: u64) -> Option<String>
 }
 
 /// Returns the base64 that was asked for.
-fn show_base64(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
+fn show_base64(mut content: FileContent, offset: u64, limits: &AnswerLimits) -> ToolOutput<FileContent> {
     trim_base64(&mut content, offset, limits);
-    let footer = byte_footer(&content, offset).unwrap_or_else(|| format!("[base64 of {}]", bytes(content.size)));
+    let footer = byte_footer(&content, offset).unwrap_or_else(|| format!("[base64 of {}]", format_bytes(content.size)));
     let text = if content.content.is_empty() {
         footer
     } else {
         format!("{}\n{footer}", content.content)
     };
-    Output::new(text, content)
+    ToolOutput::new(text, content)
 }
 
 /// Cuts base64 that is over the limit between two groups of four characters.
-fn trim_base64(content: &mut FileContent, offset: u64, limits: &Limits) {
+fn trim_base64(content: &mut FileContent, offset: u64, limits: &AnswerLimits) {
     // Each group decodes by itself into three bytes, so that the next page can begin at a byte.
     let groups = limits.bytes.saturating_sub(300) / 4;
     if content.content.len() > groups * 4 {
         content.content.truncate(groups * 4);
-        continue_at(content, Unit::Bytes, offset, offset + groups as u64 * 3);
+        continue_at(content, ReadUnit::Bytes, offset, offset + groups as u64 * 3);
     }
 }
 
 /// Returns a note about a file that is not text, and the image if it is one.
-fn show_binary(mut content: FileContent, offset: u64, limits: &Limits) -> Output<FileContent> {
+fn show_binary(mut content: FileContent, offset: u64, limits: &AnswerLimits) -> ToolOutput<FileContent> {
     let path = quote(&content.path);
-    let size = bytes(content.size);
+    let size = format_bytes(content.size);
     let decoded = STANDARD.decode(&content.content).unwrap_or_default();
     let image = image_type(&decoded).filter(|_| offset == 0);
     // Only a whole file can be shown as an image, not a range of its bytes.
     if let (Some(mime_type), true) = (image, content.range.is_none()) {
-        let mut output = Output::new(format!("{path} is an image ({mime_type}, {size})"), content);
-        output.images.push(Image {
+        let mut output = ToolOutput::new(format!("{path} is an image ({mime_type}, {size})"), content);
+        output.images.push(AnswerImage {
             mime_type,
             bytes: decoded.into(),
         });
         return output;
     }
-    if content.range.as_ref().is_none_or(|range| range.unit == Unit::Bytes) {
+    if content.range.as_ref().is_none_or(|range| range.unit == ReadUnit::Bytes) {
         trim_base64(&mut content, offset, limits);
     }
     let what = match image {
         Some(mime_type) => format!(
             "an image ({mime_type}, {size}) too large to show: at most {} are shown",
-            bytes(MAX_IMAGE_BYTES)
+            format_bytes(MAX_IMAGE_BYTES)
         ),
         None => format!("not text ({size})"),
     };
     let how = "`encoding: \"base64\"` shows its bytes";
     let footer = byte_footer(&content, offset).map_or_else(String::new, |footer| format!("\n{footer}"));
-    Output::new(format!("{path} is {what}; {how}{footer}"), content)
+    ToolOutput::new(format!("{path} is {what}; {how}{footer}"), content)
 }
 
 fn byte_footer(content: &FileContent, offset: u64) -> Option<String> {
     let range = content.range.as_ref()?;
     let (unit, first) = match range.unit {
-        Unit::Bytes => ("bytes", range.start),
-        Unit::Lines => ("lines", range.start + 1),
+        ReadUnit::Bytes => ("bytes", range.start),
+        ReadUnit::Lines => ("lines", range.start + 1),
     };
-    let all = bytes(content.size);
+    let all = format_bytes(content.size);
     if range.end <= range.start {
-        return Some(format!("[nothing at offset {}: the file has {all}]", grouped(offset)));
+        return Some(format!(
+            "[nothing at offset {}: the file has {all}]",
+            group_digits(offset)
+        ));
     }
-    let part = format!("{unit} {}–{} of {all}", grouped(first), grouped(range.end));
+    let part = format!("{unit} {}–{} of {all}", group_digits(first), group_digits(range.end));
     Some(match content.next_offset {
         Some(next) => format!("[{part}; more: offset={next}]"),
         None => format!("[{part}; end of file]"),

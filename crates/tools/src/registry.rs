@@ -10,65 +10,65 @@ use crate::{
     restore_version, rm, run, run_code, run_in_code_context, snapshot, start, stat, undo, write_file,
 };
 
-const GLOB: &dyn AnyTool = &glob::Glob;
-const GREP: &dyn AnyTool = &grep::Grep;
+const GLOB: &dyn AnyTool = &glob::GlobTool;
+const GREP: &dyn AnyTool = &grep::GrepTool;
 
 /// The tools of the `fs` capability.
 const FS: &[&dyn AnyTool] = &[
-    &read_file::ReadFile,
-    &write_file::WriteFile,
-    &append_file::AppendFile,
-    &edit_file::EditFile,
-    &apply_patch::ApplyPatch,
-    &ls::Ls,
+    &read_file::ReadFileTool,
+    &write_file::WriteFileTool,
+    &append_file::AppendFileTool,
+    &edit_file::EditFileTool,
+    &apply_patch::ApplyPatchTool,
+    &ls::LsTool,
     GLOB,
     GREP,
-    &stat::Stat,
-    &exists::Exists,
-    &mkdir::Mkdir,
-    &rm::Rm,
-    &copy::Copy,
-    &r#move::Move,
+    &stat::StatTool,
+    &exists::ExistsTool,
+    &mkdir::MkdirTool,
+    &rm::RmTool,
+    &copy::CopyTool,
+    &r#move::MoveTool,
 ];
 
 /// The tools of the `fs` capability for earlier states.
 const HISTORY: &[&dyn AnyTool] = &[
-    &history::History,
-    &diff::Diff,
-    &undo::Undo,
-    &restore_version::RestoreVersion,
+    &history::HistoryTool,
+    &diff::DiffTool,
+    &undo::UndoTool,
+    &restore_version::RestoreVersionTool,
 ];
 
 /// The tools of the `snapshot` capability.
 const SNAPSHOT: &[&dyn AnyTool] = &[
-    &snapshot::Snapshot,
-    &list_snapshots::ListSnapshots,
-    &restore::Restore,
-    &branch::Branch,
-    &merge::Merge,
+    &snapshot::SnapshotTool,
+    &list_snapshots::ListSnapshotsTool,
+    &restore::RestoreTool,
+    &branch::BranchTool,
+    &merge::MergeTool,
 ];
 
 /// The tools of the `shell` capability.
 const SHELL: &[&dyn AnyTool] = &[
-    &run::Run,
-    &start::Start,
-    &output::Output,
-    &kill::Kill,
-    &processes::Processes,
+    &run::RunTool,
+    &start::StartTool,
+    &output::OutputTool,
+    &kill::KillTool,
+    &processes::ProcessesTool,
 ];
 
 /// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
 /// back effects that went to a branch.
-const ASIDE: &[&dyn AnyTool] = &[&merge::MergeOfCommand];
+const ASIDE: &[&dyn AnyTool] = &[&merge::CommandMergeTool];
 
 /// The tools of the `code` capability.
-const CODE: &[&dyn AnyTool] = &[&run_code::RunCode];
+const CODE: &[&dyn AnyTool] = &[&run_code::RunCodeTool];
 
 /// The tools of the `code` capability for contexts that stay between calls.
 const CONTEXTS: &[&dyn AnyTool] = &[
-    &create_code_context::CreateCodeContext,
-    &run_in_code_context::RunInCodeContext,
-    &delete_code_context::DeleteCodeContext,
+    &create_code_context::CreateCodeContextTool,
+    &run_in_code_context::RunInCodeContextTool,
+    &delete_code_context::DeleteCodeContextTool,
 ];
 
 /// The canonical names of all tools, in the order in which they are offered.
@@ -105,7 +105,10 @@ pub(crate) fn needs_writing(tool: &dyn AnyTool) -> bool {
 
 /// Returns the tools that `capabilities` declare and `workspace` can serve: history tools need a history, commands and
 /// code need a sandbox, and search tools need a storage that may be searched.
-pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {
+pub(crate) fn offered_tools(
+    capabilities: &Capabilities,
+    workspace: &Workspace,
+) -> impl Iterator<Item = &'static dyn AnyTool> {
     let has_history = workspace.has_history();
     let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());
     let can_run = workspace.has_shell();
@@ -125,11 +128,11 @@ pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl 
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     let has_search = workspace.has_search();
-    let is_served = move |tool: &&'static dyn AnyTool| has_search || !searches(*tool);
+    let is_served = move |tool: &&'static dyn AnyTool| has_search || !is_search_tool(*tool);
     offered.flat_map(|(group, _)| group.iter().copied()).filter(is_served)
 }
 
-fn searches(tool: &dyn AnyTool) -> bool {
+fn is_search_tool(tool: &dyn AnyTool) -> bool {
     [GLOB, GREP].iter().any(|search| search.name() == tool.name())
 }
 
@@ -170,7 +173,7 @@ mod tests {
                 annotations: tool.annotations(),
             })
             .collect();
-        let mut list = export::export(&definitions, ExportFormat::Mcp);
+        let mut list = export::export_definitions(&definitions, ExportFormat::Mcp);
         let tools = list.as_array_mut().expect("a list");
         let mut sizes = Vec::new();
         for tool in tools.iter_mut() {
@@ -193,7 +196,7 @@ mod tests {
         let told = CODE.iter().chain(CONTEXTS).map(|tool| {
             json!({
                 "name": tool.name(),
-                "short": tool.short(),
+                "short": tool.short_name(),
                 "description": tool.description(),
                 "input": tool.input_schema(&workspace),
             })

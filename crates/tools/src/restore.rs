@@ -5,12 +5,12 @@ use garret_workspace::{RestoreRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point;
-use crate::tool::{Output, Tool};
-use crate::{Annotations, restored};
+use crate::tool::{Tool, ToolOutput};
+use crate::{Annotations, restore_outcome};
 
-pub(crate) struct Restore;
+pub(crate) struct RestoreTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,9 +23,9 @@ pub(crate) struct Arguments {
     path: String,
 }
 
-impl Tool for Restore {
+impl Tool for RestoreTool {
     type Arguments = Arguments;
-    type Data = restored::Data;
+    type Data = restore_outcome::RestoreData;
 
     const NAME: &'static str = "restore";
     const SHORT: &'static str = "restore";
@@ -38,12 +38,16 @@ impl Tool for Restore {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<restored::Data>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<restore_outcome::RestoreData>> {
         let request = RestoreRequest {
-            point: Point::or_now(Some(&arguments.to)),
+            point: Point::parse_or_now(Some(&arguments.to)),
             path: Some(arguments.path).filter(|path| !path.is_empty()),
         };
         let change = workspace.restore(request).await?;
-        Ok(restored::show(change, limits))
+        Ok(restore_outcome::format_outcome(change, limits))
     }
 }

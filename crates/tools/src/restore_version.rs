@@ -5,12 +5,12 @@ use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point;
-use crate::tool::{Output, Tool};
-use crate::{Annotations, restored};
+use crate::tool::{Tool, ToolOutput};
+use crate::{Annotations, restore_outcome};
 
-pub(crate) struct RestoreVersion;
+pub(crate) struct RestoreVersionTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,9 +22,9 @@ pub(crate) struct Arguments {
     version: String,
 }
 
-impl Tool for RestoreVersion {
+impl Tool for RestoreVersionTool {
     type Arguments = Arguments;
-    type Data = restored::Data;
+    type Data = restore_outcome::RestoreData;
 
     const NAME: &'static str = "restore_version";
     const SHORT: &'static str = "restore_version";
@@ -36,8 +36,12 @@ impl Tool for RestoreVersion {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<restored::Data>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<restore_outcome::RestoreData>> {
         let change = workspace.restore_version(&arguments.path, &arguments.version).await?;
-        Ok(restored::show(change, limits))
+        Ok(restore_outcome::format_outcome(change, limits))
     }
 }

@@ -2,16 +2,16 @@
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};
-use garret_workspace::{RemoveOptions, Removed, Workspace};
+use garret_workspace::{RemoveOptions, RemoveResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Rm;
+pub(crate) struct RmTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,9 +25,9 @@ pub(crate) struct Arguments {
     if_version: Option<String>,
 }
 
-impl Tool for Rm {
+impl Tool for RmTool {
     type Arguments = Arguments;
-    type Data = Removed;
+    type Data = RemoveResult;
 
     const NAME: &'static str = "rm";
     const SHORT: &'static str = "rm";
@@ -39,12 +39,16 @@ impl Tool for Rm {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Removed>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<RemoveResult>> {
         let options = RemoveOptions {
             recursive: arguments.recursive.unwrap_or(false),
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
         };
         let removed = workspace.remove(&arguments.path, options).await?;
-        Ok(Output::new(format!("removed {}", quote(&removed.path)), removed))
+        Ok(ToolOutput::new(format!("removed {}", quote(&removed.path)), removed))
     }
 }

@@ -8,14 +8,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::command::{request, seconds};
-use crate::limits::Limits;
+use crate::command_request::{parse_seconds, shell_request};
 use crate::output_room::OutputRoom;
 use crate::run_text;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Run;
+pub(crate) struct RunTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     discard: Option<bool>,
 }
 
-impl Tool for Run {
+impl Tool for RunTool {
     type Arguments = Arguments;
     type Data = RunResult;
 
@@ -53,19 +53,19 @@ impl Tool for Run {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<RunResult>> {
-        let room = OutputRoom::of(arguments.max_output_bytes, workspace, limits);
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<RunResult>> {
+        let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = RunRequest {
             stdin: arguments.stdin.map(Into::into),
-            timeout: seconds("timeout_s", arguments.timeout_s)?,
+            timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             effects: arguments
                 .discard
                 .filter(|discard| *discard)
                 .map(|_| EffectsMode::Discard),
             max_output: Some(room.bytes as u64),
-            ..request(arguments.command, arguments.cwd, arguments.env)
+            ..shell_request(arguments.command, arguments.cwd, arguments.env)
         };
         let result = workspace.run(request).await?;
-        Ok(Output::new(run_text::of(&result, room), result))
+        Ok(ToolOutput::new(run_text::format_answer(&result, room), result))
     }
 }

@@ -9,14 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::command::seconds;
-use crate::limits::Limits;
+use crate::command_request::parse_seconds;
 use crate::output_room::OutputRoom;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 use crate::{code_text, languages};
 
-pub(crate) struct RunCode;
+pub(crate) struct RunCodeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     discard: Option<bool>,
 }
 
-impl Tool for RunCode {
+impl Tool for RunCodeTool {
     type Arguments = Arguments;
     type Data = CodeResult;
 
@@ -50,22 +50,22 @@ impl Tool for RunCode {
         idempotent: false,
     };
 
-    fn narrow(schema: &mut Value, workspace: &Workspace) {
-        languages::narrow(schema, workspace);
+    fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
+        languages::narrow_languages(schema, workspace);
     }
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<CodeResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<CodeResult>> {
         let discard = arguments.discard.filter(|discard| *discard);
-        let room = OutputRoom::of(arguments.max_output_bytes, workspace, limits);
+        let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = CodeRequest {
             cwd: arguments.cwd.unwrap_or_default(),
             env: arguments.env.unwrap_or_default(),
-            timeout: seconds("timeout_s", arguments.timeout_s)?,
+            timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             max_output: Some(room.bytes as u64),
             effects: discard.map(|_| EffectsMode::Discard),
             ..CodeRequest::new(arguments.language, arguments.code)
         };
         let result = workspace.run_code(request).await?;
-        Ok(Output::new(code_text::of(&result, room), result))
+        Ok(ToolOutput::new(code_text::format_answer(&result, room), result))
     }
 }

@@ -5,13 +5,13 @@ use garret_workspace::{CodeResult, PieceRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::command::seconds;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
+use crate::command_request::parse_seconds;
 use crate::output_room::OutputRoom;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, code_text};
 
-pub(crate) struct RunInCodeContext;
+pub(crate) struct RunInCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     max_output_bytes: Option<u64>,
 }
 
-impl Tool for RunInCodeContext {
+impl Tool for RunInCodeContextTool {
     type Arguments = Arguments;
     type Data = CodeResult;
 
@@ -40,14 +40,14 @@ impl Tool for RunInCodeContext {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<CodeResult>> {
-        let room = OutputRoom::of(arguments.max_output_bytes, workspace, limits);
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<CodeResult>> {
+        let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = PieceRequest {
-            timeout: seconds("timeout_s", arguments.timeout_s)?,
+            timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             max_output: Some(room.bytes as u64),
             ..PieceRequest::new(arguments.context, arguments.code)
         };
         let result = workspace.run_in_code_context(request).await?;
-        Ok(Output::new(code_text::of(&result, room), result))
+        Ok(ToolOutput::new(code_text::format_answer(&result, room), result))
     }
 }

@@ -2,28 +2,28 @@
 //!
 //! The last line is written first, so that the output gets the room that it leaves.
 
-use garret_core::path::{printable, quote};
-use garret_workspace::{Changed, RunResult, TurnWaited};
+use garret_core::path::{escape_unprintable, quote};
+use garret_workspace::{CommandChanges, RunResult, TurnWaited};
 
-use crate::output_room::{self, OutputRoom, Streams};
+use crate::output_room::{self, CommandStreams, OutputRoom};
 use crate::text;
 
 /// The bytes reserved for the note about omitted output.
 const NOTE_ROOM: usize = 200;
 
 /// Returns the whole answer.
-pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
-    let streams = Streams {
+pub(crate) fn format_answer(result: &RunResult, room: OutputRoom) -> String {
+    let streams = CommandStreams {
         output: &result.output,
         stdout: result.stdout.captured(),
         stderr: result.stderr.captured(),
         truncated: result.truncated,
     };
-    let first = diverted(&result.changed, "command").trim_end().to_owned();
-    let taken = first.len() + output_room::footer(&footer(result, None)).len() + NOTE_ROOM;
+    let first = diverted_line(&result.changed, "command").trim_end().to_owned();
+    let taken = first.len() + output_room::format_footer(&footer_parts(result, None)).len() + NOTE_ROOM;
     // The footer is made twice: its length decides how much output fits, and its note says how much did not.
-    let output = room.show(&streams, taken);
-    let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
+    let output = room.fit_output(&streams, taken);
+    let footer = output_room::format_footer(&footer_parts(result, room.left_out_note(output.left_out)));
     let parts = [first, output.text, footer];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
@@ -37,12 +37,12 @@ pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
     ))
 }
 
-fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
-    let mut parts = vec![ended(result)];
+fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
+    let mut parts = vec![end_phrase(result)];
     parts.extend(lowered_timeout(result.lowered_timeout_ms));
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
-    parts.extend(changed(&result.changed));
+    parts.extend(change_phrases(&result.changed));
     if !result.isolated {
         parts.push("not isolated from the machine".to_owned());
     }
@@ -52,12 +52,12 @@ fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
             result.leftovers.join(", ")
         ));
     }
-    parts.extend(corrupt(&result.corrupt));
+    parts.extend(corrupt_note(&result.corrupt));
     parts
 }
 
 /// Returns a note about files that were missing because they are damaged.
-pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
+pub(crate) fn corrupt_note(paths: &[String]) -> Option<String> {
     if paths.is_empty() {
         return None;
     }
@@ -72,7 +72,7 @@ pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
     ))
 }
 
-fn ended(result: &RunResult) -> String {
+fn end_phrase(result: &RunResult) -> String {
     let seconds = result.duration_ms as f64 / 1_000.0;
     // A limit also ends a command by a signal; the limit is the more useful reason.
     match (result.timed_out, result.limit, result.signal) {
@@ -91,11 +91,11 @@ fn ended(result: &RunResult) -> String {
 
 /// Returns the first line of an answer if the effects of the `what` are on a branch or in a leftover; empty if they are
 /// in the files.
-pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
+pub(crate) fn diverted_line(changed: &CommandChanges, what: &str) -> String {
     if let (Some(leftover), Some(refused)) = (&changed.leftover, &changed.refused) {
         return format!(
             "Not applied: {}. The effects of the {what} are kept as leftover {}; the user sees them with `garret leftovers`.\n",
-            printable(&refused.message),
+            escape_unprintable(&refused.message),
             quote(leftover)
         );
     }
@@ -108,7 +108,7 @@ pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
 }
 
 /// Returns the changes of the files, in a few phrases.
-pub(crate) fn changed(changed: &Changed) -> Vec<String> {
+pub(crate) fn change_phrases(changed: &CommandChanges) -> Vec<String> {
     let mut parts = Vec::new();
     if changed.leftover.is_some() {
         parts.push("not applied".to_owned());
@@ -117,7 +117,7 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
     if changed.is_nothing() {
         parts.push("no file changed".to_owned());
     } else {
-        parts.push(format!("{}: {}", changed.counts(), shown_paths(changed)));
+        parts.push(format!("{}: {}", changed.describe_counts(), shown_paths(changed)));
     }
     if let Some(change) = &changed.change {
         parts.push(format!("change {}", change.number));
@@ -129,7 +129,10 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         parts.push("discarded as asked".to_owned());
     }
     if let Some(refused) = &changed.refused {
-        parts.push(format!("these changes were not kept: {}", printable(&refused.message)));
+        parts.push(format!(
+            "these changes were not kept: {}",
+            escape_unprintable(&refused.message)
+        ));
     }
     if !changed.dropped.is_empty() {
         let shown = changed.dropped.iter().take(5);
@@ -151,21 +154,26 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         let paths: Vec<_> = excluded.deleted_paths.iter().take(5).map(|path| quote(path)).collect();
         let more = match excluded.deleted - paths.len() as u64 {
             0 => String::new(),
-            more => format!(" and {} more", text::grouped(more)),
+            more => format!(" and {} more", text::group_digits(more)),
         };
         parts.push(format!(
             "{} excluded from history were deleted, and undo cannot restore them: {}{more}",
-            text::count(excluded.deleted, "path", "paths"),
+            text::format_count(excluded.deleted, "path", "paths"),
             paths.join(", ")
         ));
     }
     parts
 }
 
-fn shown_paths(changed: &Changed) -> String {
+fn shown_paths(changed: &CommandChanges) -> String {
     const SHOWN: usize = 8;
     let all = changed.created + changed.changed + changed.deleted;
-    let shown: Vec<_> = changed.paths.iter().take(SHOWN).map(|path| printable(path)).collect();
+    let shown: Vec<_> = changed
+        .paths
+        .iter()
+        .take(SHOWN)
+        .map(|path| escape_unprintable(path))
+        .collect();
     match all - shown.len() as u64 {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
@@ -180,9 +188,9 @@ mod tests {
 
     #[test]
     fn effects_on_a_branch_are_told_in_the_first_line() {
-        let changed = Changed {
+        let changed = CommandChanges {
             branch: Some("run-2bb56b1b6e94".into()),
-            ..Changed::default()
+            ..CommandChanges::default()
         };
         let result = RunResult {
             exit_code: 0,
@@ -204,7 +212,7 @@ mod tests {
             leftovers: Vec::new(),
             corrupt: Vec::new(),
         };
-        let text = of(&result, OutputRoom::within(None, 100_000));
+        let text = format_answer(&result, OutputRoom::within_limit(None, 100_000));
         let first = "Not applied: the files changed while the command ran. Its effects are on branch `run-2bb56b1b6e94`; \
                      merge it with the tool `merge`.";
         assert_eq!(text.lines().next(), Some(first), "{text}");

@@ -9,20 +9,20 @@ use serde_json::{Map, Value};
 /// An optional argument is one that is not `required`. The schema does not say that it may also be null, because some
 /// clients take no type lists. Nor does it say that no other argument is taken: tools accept names from elsewhere too,
 /// and refuse unknown ones by themselves.
-pub(crate) fn of_arguments<A: JsonSchema>() -> Value {
-    let mut schema = generate::<A>(SchemaSettings::draft2020_12());
-    tidy(&mut schema, true);
+pub(crate) fn arguments_schema<A: JsonSchema>() -> Value {
+    let mut schema = generate_schema::<A>(SchemaSettings::draft2020_12());
+    tidy_value(&mut schema, true);
     schema
 }
 
 /// Returns the schema of a tool's data.
-pub(crate) fn of_data<D: JsonSchema>() -> Value {
-    let mut schema = generate::<D>(SchemaSettings::draft2020_12().for_serialize());
-    tidy(&mut schema, false);
+pub(crate) fn data_schema<D: JsonSchema>() -> Value {
+    let mut schema = generate_schema::<D>(SchemaSettings::draft2020_12().for_serialize());
+    tidy_value(&mut schema, false);
     schema
 }
 
-fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
+fn generate_schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let settings = settings.with(|settings| {
         // Not every client of a model resolves references.
         settings.inline_subschemas = true;
@@ -40,10 +40,10 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
 
 /// Removes the parts that tell a model nothing: formats of integers, defaults of null, and in the schema of arguments
 /// every default, the null of optional types, and the minimum of a number.
-fn tidy(schema: &mut Value, is_input: bool) {
+fn tidy_value(schema: &mut Value, is_input: bool) {
     match schema {
         Value::Object(object) => tidy_object(object, is_input),
-        Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, is_input)),
+        Value::Array(items) => items.iter_mut().for_each(|item| tidy_value(item, is_input)),
         _ => {}
     }
 }
@@ -70,9 +70,11 @@ fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
         match (key.as_str(), value) {
             // The keys here are names of properties, even if they look like keywords of a schema.
             ("properties", Value::Object(properties)) => {
-                properties.values_mut().for_each(|property| tidy(property, is_input));
+                properties
+                    .values_mut()
+                    .for_each(|property| tidy_value(property, is_input));
             }
-            (_, value) => tidy(value, is_input),
+            (_, value) => tidy_value(value, is_input),
         }
     }
 }

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point::text_or_number;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Snapshot;
+pub(crate) struct SnapshotTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     lazy: Option<bool>,
 }
 
-impl Tool for Snapshot {
+impl Tool for SnapshotTool {
     type Arguments = Arguments;
     type Data = SnapshotShown;
 
@@ -40,13 +40,17 @@ impl Tool for Snapshot {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<SnapshotShown>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<SnapshotShown>> {
         let options = SnapshotOptions {
-            point: Point::or_now(arguments.at.as_deref()),
+            point: Point::parse_or_now(arguments.at.as_deref()),
             is_lazy: arguments.lazy.unwrap_or(false),
         };
         let snapshot = SnapshotShown::from(workspace.snapshot(&arguments.label, options).await?);
         let text = format!("snapshot {} names change #{}", quote(&snapshot.label), snapshot.change);
-        Ok(Output::new(text, snapshot))
+        Ok(ToolOutput::new(text, snapshot))
     }
 }

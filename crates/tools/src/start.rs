@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::command::{request, seconds};
-use crate::limits::Limits;
-use crate::tool::{Output, Tool};
+use crate::command_request::{parse_seconds, shell_request};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Start;
+pub(crate) struct StartTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     timeout_s: Option<f64>,
 }
 
-impl Tool for Start {
+impl Tool for StartTool {
     type Arguments = Arguments;
     type Data = ProcessShown;
 
@@ -43,13 +43,17 @@ impl Tool for Start {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<ProcessShown>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<ProcessShown>> {
         let request = RunRequest {
-            timeout: seconds("timeout_s", arguments.timeout_s)?,
-            ..request(arguments.command, arguments.cwd, arguments.env)
+            timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
+            ..shell_request(arguments.command, arguments.cwd, arguments.env)
         };
         let started = workspace.start(request).await?;
         let text = format!("started {}: {}", started.id, quote(&started.command));
-        Ok(Output::new(text, started))
+        Ok(ToolOutput::new(text, started))
     }
 }

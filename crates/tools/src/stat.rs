@@ -1,18 +1,18 @@
 //! `stat`: describes the entry at a path, without reading it.
 
 use garret_core::Result;
-use garret_core::path::printable;
+use garret_core::path::escape_unprintable;
 use garret_workspace::{FileStat, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::point::{self, text_or_number};
-use crate::text::{bytes, kind_name};
-use crate::tool::{Output, Tool};
+use crate::text::{format_bytes, kind_name};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct Stat;
+pub(crate) struct StatTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     at: Option<String>,
 }
 
-impl Tool for Stat {
+impl Tool for StatTool {
     type Arguments = Arguments;
     type Data = FileStat;
 
@@ -33,24 +33,26 @@ impl Tool for Stat {
         "Tells type, size, permissions, times and version (for `if_version`) of a file, directory or link.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<FileStat>> {
-        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<FileStat>> {
+        let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let stat = viewed.stat(&arguments.path).await?;
-        Ok(Output::new(show(&stat), stat))
+        Ok(ToolOutput::new(format_stat(&stat), stat))
     }
 }
 
-fn show(stat: &FileStat) -> String {
+fn format_stat(stat: &FileStat) -> String {
     // The path of the root is empty.
     let path = if stat.path.is_empty() { "/" } else { &stat.path };
     let lines = [
-        ("path", Some(printable(path).into_owned())),
+        ("path", Some(escape_unprintable(path).into_owned())),
         ("type", Some(kind_name(stat.r#type).to_owned())),
         (
             "target",
-            stat.target.as_deref().map(|target| printable(target).into_owned()),
+            stat.target
+                .as_deref()
+                .map(|target| escape_unprintable(target).into_owned()),
         ),
-        ("size", Some(bytes(stat.size))),
+        ("size", Some(format_bytes(stat.size))),
         ("mode", stat.mode.clone()),
         ("created", stat.created_at.clone()),
         ("modified", stat.modified_at.clone()),

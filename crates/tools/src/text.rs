@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use garret_core::path::printable;
+use garret_core::path::escape_unprintable;
 use garret_core::{EntryKind, Version};
-use garret_workspace::{LeftOut, Skipped};
+use garret_workspace::{SearchCutoff, SkippedPath};
 
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 
 /// The bytes reserved for the footer at the end of a full page.
 pub(crate) const FOOTER_ROOM: usize = 400;
@@ -26,17 +26,17 @@ pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
 }
 
 /// Returns a number with its noun: `1 entry`, `1,234 entries`.
-pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+pub(crate) fn format_count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", group_digits(number), if number == 1 { one } else { many })
 }
 
 /// Returns a number of bytes: `1 byte`, `1,234 bytes`.
-pub(crate) fn bytes(number: u64) -> String {
-    count(number, "byte", "bytes")
+pub(crate) fn format_bytes(number: u64) -> String {
+    format_count(number, "byte", "bytes")
 }
 
 /// Returns a number with a comma between groups of three digits.
-pub(crate) fn grouped(number: u64) -> String {
+pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -73,7 +73,7 @@ pub(crate) fn version_note(version: Option<&Version>) -> String {
 }
 
 /// Returns a line of a file, cut with a note if it is too long.
-pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
+pub(crate) fn cut_line<'a>(line: &'a str, limits: &AnswerLimits) -> Cow<'a, str> {
     if line.len() <= limits.line_characters {
         return Cow::Borrowed(line);
     }
@@ -81,13 +81,13 @@ pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
     let Some((end, _)) = line.char_indices().nth(limits.line_characters) else {
         return Cow::Borrowed(line);
     };
-    let all = grouped(line.chars().count() as u64);
-    let shown = grouped(limits.line_characters as u64);
+    let all = group_digits(line.chars().count() as u64);
+    let shown = group_digits(limits.line_characters as u64);
     Cow::Owned(format!("{}… [line cut: {shown} of {all} characters]", &line[..end]))
 }
 
 /// Returns the lines of a match that spans several, cut with a note if they are too many.
-pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
+pub(crate) fn cut_block(text: &str, limits: &AnswerLimits) -> String {
     let most = (limits.lines / 2).clamp(1, 100);
     let all = text.split('\n').count();
     let shown = text.split('\n').take(most).map(|line| cut_line(line, limits));
@@ -95,17 +95,17 @@ pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
     if all > most {
         block.push_str(&format!(
             "… [match cut: {} of {} lines]",
-            grouped(most as u64),
-            grouped(all as u64)
+            group_digits(most as u64),
+            group_digits(all as u64)
         ));
     }
     block
 }
 
 /// Returns a note for a footer about the entries that a limit of the storage excluded from a search.
-pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
+pub(crate) fn left_out_note(left_out: Option<&SearchCutoff>) -> String {
     left_out.map_or_else(String::new, |left_out| {
-        let after = printable(&left_out.after);
+        let after = escape_unprintable(&left_out.after);
         format!(
             "; NOT SEARCHED because of `{}`: everything after {after}",
             left_out.reason
@@ -126,7 +126,7 @@ pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
 pub(crate) fn listed_names(names: &[String]) -> String {
     let mut shown: Vec<String> = Vec::new();
     for name in names {
-        let name = token(name);
+        let name = quote_token(name);
         if shown.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
             break;
         }
@@ -134,19 +134,19 @@ pub(crate) fn listed_names(names: &[String]) -> String {
     }
     match names.len() - shown.len() {
         0 => shown.join(", "),
-        more if shown.is_empty() => count(more as u64, "file", "files"),
-        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
+        more if shown.is_empty() => format_count(more as u64, "file", "files"),
+        more => format!("{} and {} more", shown.join(", "), group_digits(more as u64)),
     }
 }
 
 /// Returns `; skipped 2: a.bin (binary), big.log (too_large)` for a footer, with as many names as fit.
-pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
+pub(crate) fn skipped_note(skipped: &[SkippedPath], all: u64) -> String {
     if all == 0 {
         return String::new();
     }
     let mut named: Vec<String> = Vec::new();
     for one in skipped {
-        let name = format!("{} ({})", printable(&one.path), one.reason);
+        let name = format!("{} ({})", escape_unprintable(&one.path), one.reason);
         if named.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
             break;
         }
@@ -154,26 +154,26 @@ pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
     }
     let more = all - named.len() as u64;
     match (named.is_empty(), more) {
-        (true, _) => format!("; skipped {}", grouped(all)),
-        (false, 0) => format!("; skipped {}: {}", grouped(all), named.join(", ")),
+        (true, _) => format!("; skipped {}", group_digits(all)),
+        (false, 0) => format!("; skipped {}: {}", group_digits(all), named.join(", ")),
         (false, _) => format!(
             "; skipped {}: {} and {} more",
-            grouped(all),
+            group_digits(all),
             named.join(", "),
-            grouped(more)
+            group_digits(more)
         ),
     }
 }
 
 /// Returns a value to copy into the next call, as a JSON string that cannot end the line or turn its direction.
-pub(crate) fn token(text: &str) -> String {
+pub(crate) fn quote_token(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            _ if printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
-            // Escaped as in JSON, not as by `printable`: the value comes back in the next call and must be the same.
+            _ if escape_unprintable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
+            // Escaped as in JSON, not as by `escape_unprintable`: the value comes back in the next call and must be the same.
             _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 write!(quoted, "\\u{unit:04x}").expect("a string takes everything");
             }),
@@ -184,15 +184,15 @@ pub(crate) fn token(text: &str) -> String {
 }
 
 /// A page of lines that stays within the limits.
-pub(crate) struct Page {
+pub(crate) struct AnswerPage {
     text: String,
     lines: usize,
     max_lines: usize,
     max_bytes: usize,
 }
 
-impl Page {
-    pub(crate) fn new(limits: &Limits) -> Self {
+impl AnswerPage {
+    pub(crate) fn new(limits: &AnswerLimits) -> Self {
         Self {
             text: String::new(),
             lines: 0,
@@ -202,7 +202,7 @@ impl Page {
     }
 
     /// Adds `block`, one line or several, if it fits; returns whether it was added.
-    pub(crate) fn push(&mut self, block: &str) -> bool {
+    pub(crate) fn push_block(&mut self, block: &str) -> bool {
         let lines = 1 + block.matches('\n').count();
         let fits = self.lines + lines <= self.max_lines && self.text.len() + block.len() < self.max_bytes;
         // The first block always fits: otherwise a cursor could not get past a block larger than a page.
@@ -228,13 +228,16 @@ impl Page {
 }
 
 /// Returns text cut to the limits, with a note if something is left out.
-pub(crate) fn bounded(text: &str, limits: &Limits) -> String {
-    let mut page = Page::new(limits);
+pub(crate) fn bound_text(text: &str, limits: &AnswerLimits) -> String {
+    let mut page = AnswerPage::new(limits);
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        if !page.push(&cut_line(line, limits)) {
+        if !page.push_block(&cut_line(line, limits)) {
             let left = 1 + lines.count() as u64;
-            return page.finish(Some(format!("[{} not shown]", count(left, "more line", "more lines"))));
+            return page.finish(Some(format!(
+                "[{} not shown]",
+                format_count(left, "more line", "more lines")
+            )));
         }
     }
     page.finish(None)
@@ -246,9 +249,9 @@ mod tests {
 
     #[test]
     fn numbers_and_sizes_read_well() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(group_digits(0), "0");
+        assert_eq!(group_digits(1_234_567), "1,234,567");
+        assert_eq!(format_bytes(1), "1 byte");
         assert_eq!(short_size(812), "812 B");
         assert_eq!(short_size(1_048_570), "1.0 MiB");
         assert_eq!(short_size(1_234_567), "1.2 MiB");
@@ -257,7 +260,7 @@ mod tests {
     #[test]
     fn a_token_is_json_and_one_line() {
         for text in ["plain/é", "a\n\"b\"\\", "\u{202e}x", "\u{1}"] {
-            let token = token(text);
+            let token = quote_token(text);
             assert_eq!(serde_json::from_str::<String>(&token).unwrap(), text);
             assert!(!token.contains(|c: char| c.is_control() || c == '\u{202e}'), "{token}");
         }
@@ -265,15 +268,15 @@ mod tests {
 
     #[test]
     fn a_page_never_passes_its_limits_but_for_its_first_block() {
-        let limits = Limits {
+        let limits = AnswerLimits {
             lines: 3,
             bytes: 1024,
             max_bytes: 1024,
             line_characters: 100,
         };
-        let text = bounded("a\nb\nc\nd\ne", &limits);
+        let text = bound_text("a\nb\nc\nd\ne", &limits);
         assert_eq!(text, "a\nb\nc\n[2 more lines not shown]");
-        let text = bounded(&"x".repeat(5000), &limits);
+        let text = bound_text(&"x".repeat(5000), &limits);
         assert_eq!(text.lines().count(), 1);
         assert!(text.ends_with("[line cut: 100 of 5,000 characters]"), "{text}");
     }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::aliases::ALIASES;
-use crate::limits::Limits;
-use crate::{Annotations, Answer, Image, schema};
+use crate::answer_limits::AnswerLimits;
+use crate::{Annotations, AnswerImage, ToolAnswer, schema};
 
 /// One operation that a model may call. Each tool is a type; the registry holds them as [`AnyTool`].
 pub(crate) trait Tool: Send + Sync {
@@ -21,7 +21,7 @@ pub(crate) trait Tool: Send + Sync {
 
     /// The name in this project.
     const NAME: &'static str;
-    /// The name under the `short` naming.
+    /// The name under the `short_name` naming.
     const SHORT: &'static str;
     /// A few words for people.
     const TITLE: &'static str;
@@ -31,28 +31,28 @@ pub(crate) trait Tool: Send + Sync {
     const ANNOTATIONS: Annotations;
 
     /// Narrows the schema of the arguments to the options that the workspace offers.
-    fn narrow(_schema: &mut Value, _workspace: &Workspace) {}
+    fn narrow_schema(_schema: &mut Value, _workspace: &Workspace) {}
 
     /// Runs the tool.
     fn run(
         workspace: &Workspace,
         arguments: Self::Arguments,
-        limits: &Limits,
-    ) -> impl Future<Output = Result<Output<Self::Data>>> + Send;
+        limits: &AnswerLimits,
+    ) -> impl Future<Output = Result<ToolOutput<Self::Data>>> + Send;
 }
 
 /// The result of a tool that succeeded.
 #[derive(Debug)]
-pub(crate) struct Output<D> {
+pub(crate) struct ToolOutput<D> {
     pub(crate) text: String,
     pub(crate) data: D,
-    pub(crate) images: Vec<Image>,
+    pub(crate) images: Vec<AnswerImage>,
 }
 
-impl<D> Output<D> {
+impl<D> ToolOutput<D> {
     /// Returns the text and images with the data converted.
-    pub(crate) fn map<T>(self, change: impl FnOnce(D) -> T) -> Output<T> {
-        Output {
+    pub(crate) fn map_data<T>(self, change: impl FnOnce(D) -> T) -> ToolOutput<T> {
+        ToolOutput {
             text: self.text,
             data: change(self.data),
             images: self.images,
@@ -72,13 +72,13 @@ impl<D> Output<D> {
 #[async_trait]
 pub(crate) trait AnyTool: Send + Sync {
     fn name(&self) -> &'static str;
-    fn short(&self) -> &'static str;
+    fn short_name(&self) -> &'static str;
     fn title(&self) -> &'static str;
     fn description(&self) -> &'static str;
     fn annotations(&self) -> Annotations;
     fn input_schema(&self, workspace: &Workspace) -> Value;
     fn output_schema(&self) -> Value;
-    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &Limits) -> Result<Answer>;
+    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &AnswerLimits) -> Result<ToolAnswer>;
 }
 
 #[async_trait]
@@ -87,7 +87,7 @@ impl<T: Tool> AnyTool for T {
         T::NAME
     }
 
-    fn short(&self) -> &'static str {
+    fn short_name(&self) -> &'static str {
         T::SHORT
     }
 
@@ -104,16 +104,16 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn input_schema(&self, workspace: &Workspace) -> Value {
-        let mut schema = schema::of_arguments::<T::Arguments>();
-        T::narrow(&mut schema, workspace);
+        let mut schema = schema::arguments_schema::<T::Arguments>();
+        T::narrow_schema(&mut schema, workspace);
         schema
     }
 
     fn output_schema(&self) -> Value {
-        schema::of_data::<T::Data>()
+        schema::data_schema::<T::Data>()
     }
 
-    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &Limits) -> Result<Answer> {
+    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &AnswerLimits) -> Result<ToolAnswer> {
         let arguments = read_arguments::<T::Arguments>(arguments)?;
         let output = T::run(workspace, arguments, limits).await?;
         let data = serde_json::to_value(output.data).map_err(|error| {
@@ -122,7 +122,7 @@ impl<T: Tool> AnyTool for T {
                 format!("the result cannot be written as JSON: {error}"),
             )
         })?;
-        Ok(Answer {
+        Ok(ToolAnswer {
             ok: true,
             text: output.text,
             data: Some(data),
@@ -139,15 +139,15 @@ fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<
         Value::Null => shape::from_value(Value::Object(Map::new())),
         Value::Object(_) => shape::from_value_with(arguments, ALIASES),
         other => Err(
-            Error::invalid(format!("the arguments must be an object, not {}", kind(&other)))
-                .hint(right_shape(&schemars::schema_for!(A))),
+            Error::invalid(format!("the arguments must be an object, not {}", json_kind(&other)))
+                .hint(shape_hint(&schemars::schema_for!(A))),
         ),
     };
-    read.map_err(|error| with_shape(error, &schemars::schema_for!(A)))
+    read.map_err(|error| add_shape_hint(error, &schemars::schema_for!(A)))
 }
 
-fn with_shape(error: Error, schema: &Schema) -> Error {
-    let right = right_shape(schema);
+fn add_shape_hint(error: Error, schema: &Schema) -> Error {
+    let right = shape_hint(schema);
     if error.hint_text().contains(&right) {
         return error;
     }
@@ -155,11 +155,11 @@ fn with_shape(error: Error, schema: &Schema) -> Error {
     error.hint(hint)
 }
 
-fn right_shape(schema: &Schema) -> String {
-    format!("expected: {}", shape::outline(schema))
+fn shape_hint(schema: &Schema) -> String {
+    format!("expected: {}", shape::outline_schema(schema))
 }
 
-fn kind(value: &Value) -> &'static str {
+fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

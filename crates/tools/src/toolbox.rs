@@ -9,9 +9,9 @@ use garret_core::{Capabilities, Error, ErrorKind, Result, ToolsConfig, shape};
 use garret_workspace::Workspace;
 use serde_json::Value;
 
-use crate::limits::Limits;
+use crate::answer_limits::AnswerLimits;
 use crate::tool::AnyTool;
-use crate::{Answer, Definition, ExportFormat, export, naming, registry, text};
+use crate::{Definition, ExportFormat, ToolAnswer, export, naming, registry, text};
 
 /// The operation in the event of a call to a tool that does not exist.
 const UNKNOWN: &str = "unknown_tool";
@@ -20,14 +20,14 @@ const UNKNOWN: &str = "unknown_tool";
 #[derive(Clone)]
 pub struct Toolbox {
     workspace: Workspace,
-    limits: Limits,
-    offered: Arc<[Offered]>,
+    limits: AnswerLimits,
+    offered: Arc<[OfferedTool]>,
     /// Canonical names of the tools that [`Toolbox::only`] left out.
     deselected: Arc<[&'static str]>,
 }
 
 #[derive(Clone)]
-struct Offered {
+struct OfferedTool {
     name: String,
     tool: &'static dyn AnyTool,
 }
@@ -51,12 +51,12 @@ impl Toolbox {
     /// Makes the toolbox of a workspace with `capabilities`; an undeclared capability has no tools. The workspace
     /// itself enforces the policies of the capabilities.
     pub fn with_capabilities(workspace: Workspace, config: ToolsConfig, capabilities: &Capabilities) -> Self {
-        let offer = |tool: &'static dyn AnyTool| Offered {
-            name: naming::name(config.naming, workspace.name(), tool.name(), tool.short()),
+        let offer = |tool: &'static dyn AnyTool| OfferedTool {
+            name: naming::tool_name(config.naming, workspace.name(), tool.name(), tool.short_name()),
             tool,
         };
-        let offered = registry::tools(capabilities, &workspace).map(offer).collect();
-        let limits = Limits::of(&config);
+        let offered = registry::offered_tools(capabilities, &workspace).map(offer).collect();
+        let limits = AnswerLimits::from_config(&config);
         Self {
             workspace,
             limits,
@@ -83,14 +83,14 @@ impl Toolbox {
     /// offered. A name of no tool, or of one that the workspace does not offer, is `invalid`. The other tools can be
     /// neither seen nor called.
     pub fn only(&self, names: &[impl AsRef<str>]) -> Result<Self> {
-        let is_named = |offered: &Offered, name: &str| offered.name == name || offered.tool.name() == name;
+        let is_named = |offered: &OfferedTool, name: &str| offered.name == name || offered.tool.name() == name;
         // A misspelled name must not leave out a tool in silence.
         for name in names.iter().map(AsRef::as_ref) {
             if !self.offered.iter().any(|offered| is_named(offered, name)) {
-                return Err(self.not_offered(name));
+                return Err(self.not_offered_error(name));
             }
         }
-        let is_wanted = |offered: &Offered| names.iter().any(|name| is_named(offered, name.as_ref()));
+        let is_wanted = |offered: &OfferedTool| names.iter().any(|name| is_named(offered, name.as_ref()));
         let deselected = self.offered.iter().filter(|offered| !is_wanted(offered));
         Ok(Self {
             offered: self
@@ -107,7 +107,7 @@ impl Toolbox {
     /// Returns the toolbox without the tools that could only refuse on read-only files.
     #[must_use]
     pub fn for_reading(&self) -> Self {
-        let is_useful = |offered: &&Offered| !registry::needs_writing(offered.tool);
+        let is_useful = |offered: &&OfferedTool| !registry::needs_writing(offered.tool);
         Self {
             offered: self.offered.iter().filter(is_useful).cloned().collect(),
             ..self.clone()
@@ -138,33 +138,33 @@ impl Toolbox {
 
     /// Returns the definitions of the offered tools, always in the same order.
     pub fn definitions(&self) -> Vec<Definition> {
-        let definition = |offered: &Offered| offered.definition(&self.workspace);
+        let definition = |offered: &OfferedTool| offered.definition(&self.workspace);
         self.offered.iter().map(definition).collect()
     }
 
     /// Returns the definitions in the format of another party.
     pub fn export(&self, format: ExportFormat) -> Value {
-        export::export(&self.definitions(), format)
+        export::export_definitions(&self.definitions(), format)
     }
 
     /// Calls a tool by the name under which it is offered. Any error, also a wrong name or wrong arguments, is an
     /// answer.
-    pub async fn call(&self, name: &str, arguments: Value) -> Answer {
+    pub async fn call(&self, name: &str, arguments: Value) -> ToolAnswer {
         self.call_where(name, |offered| offered.name.as_str(), arguments).await
     }
 
     /// Calls a tool by its canonical name (`read_file`), independent of the naming.
-    pub async fn call_canonical(&self, name: &str, arguments: Value) -> Answer {
+    pub async fn call_canonical(&self, name: &str, arguments: Value) -> ToolAnswer {
         self.call_where(name, |offered| offered.tool.name(), arguments).await
     }
 
-    async fn call_where(&self, name: &str, key: impl Fn(&Offered) -> &str, arguments: Value) -> Answer {
+    async fn call_where(&self, name: &str, key: impl Fn(&OfferedTool) -> &str, arguments: Value) -> ToolAnswer {
         let found = self.offered.iter().find(|offered| key(offered) == name);
         let outcome = match found {
-            Some(offered) => self.run(offered.tool, arguments).await,
-            None => Err(self.recorded(UNKNOWN, self.unknown(name, self.offered.iter().map(&key)))),
+            Some(offered) => self.run_tool(offered.tool, arguments).await,
+            None => Err(self.record_error(UNKNOWN, self.unknown_tool_error(name, self.offered.iter().map(&key)))),
         };
-        let mut answer = outcome.unwrap_or_else(|error| self.failure(error));
+        let mut answer = outcome.unwrap_or_else(|error| self.failure_answer(error));
         // A notice about a command that a pause ended goes with the next answer, of whichever tool.
         for notice in self.workspace.take_pause_notices() {
             answer.text.push('\n');
@@ -173,41 +173,41 @@ impl Toolbox {
         answer
     }
 
-    async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
+    async fn run_tool(&self, tool: &dyn AnyTool, arguments: Value) -> Result<ToolAnswer> {
         let call = tool.call(&self.workspace, arguments, &self.limits);
         // A defect of Garret must not leave the caller without an answer, and each call works only on state of its own.
         // An operation that was under way has recorded its event while it was unwound.
         let outcome = AssertUnwindSafe(call).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(broken().during(tool.name())));
+        let outcome = outcome.unwrap_or_else(|_| Err(defect_error().during_operation(tool.name())));
         // An error of the workspace has its operation and was recorded there; any other error is recorded here.
         outcome.map_err(|error| match error.operation() {
             Some(_) => error,
-            None => self.recorded(tool.name(), error.during(tool.name())),
+            None => self.record_error(tool.name(), error.during_operation(tool.name())),
         })
     }
 
-    fn recorded(&self, operation: &'static str, error: Error) -> Error {
+    fn record_error(&self, operation: &'static str, error: Error) -> Error {
         self.workspace.record_failure(operation, &error);
         error
     }
 
     /// Returns a failure as an answer; even a message is bounded.
-    fn failure(&self, error: Error) -> Answer {
-        let answer = Answer::of_error(error);
-        let text = text::bounded(&answer.text, &self.limits);
-        Answer { text, ..answer }
+    fn failure_answer(&self, error: Error) -> ToolAnswer {
+        let answer = ToolAnswer::from_error(error);
+        let text = text::bound_text(&answer.text, &self.limits);
+        ToolAnswer { text, ..answer }
     }
 
     /// Returns the error for a tool that cannot be selected: its capability is not declared, or it does not exist.
-    fn not_offered(&self, name: &str) -> Error {
+    fn not_offered_error(&self, name: &str) -> Error {
         if let Some(absence) = self.absence_of(name) {
             let message = format!("this workspace does not offer the tool {}", quote(name));
             return Error::invalid(message).hint(absence);
         }
-        self.unknown(name, self.offered.iter().map(|offered| offered.name.as_str()))
+        self.unknown_tool_error(name, self.offered.iter().map(|offered| offered.name.as_str()))
     }
 
-    fn unknown<'a>(&self, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+    fn unknown_tool_error<'a>(&self, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
         if self.offered.is_empty() {
             let message = format!("there is no tool {}: this workspace offers none", quote(name));
             return Error::new(ErrorKind::Unsupported, message)
@@ -218,10 +218,10 @@ impl Toolbox {
             .map(|name| format!("`{name}`"))
             .collect::<Vec<_>>()
             .join(", ");
-        // A model may know the tool by the name of another naming, which `nearest` would not find.
+        // A model may know the tool by the name of another naming, which `nearest_name` would not find.
         let by_another_name = self.offered.iter().position(|offered| offered.is_known_as(name));
         let meant = by_another_name.and_then(|index| names.clone().nth(index));
-        let hint = match meant.or_else(|| shape::nearest(name, names)) {
+        let hint = match meant.or_else(|| shape::nearest_name(name, names)) {
             Some(near) => format!("did you mean `{near}`? Tools: {known}"),
             None => format!("the tools are {known}"),
         };
@@ -229,17 +229,17 @@ impl Toolbox {
     }
 }
 
-fn broken() -> Error {
+fn defect_error() -> Error {
     Error::new(ErrorKind::Internal, "the tool failed because of a defect in Garret")
         .hint("check the state of the files before you repeat the call, and report the defect")
 }
 
-impl Offered {
+impl OfferedTool {
     /// Returns whether another naming calls the tool by this name.
     fn is_known_as(&self, name: &str) -> bool {
         let last = name.rsplit("__").next().unwrap_or(name);
         let last = last.strip_prefix("workspace_").unwrap_or(last);
-        last == self.tool.name() || last == self.tool.short()
+        last == self.tool.name() || last == self.tool.short_name()
     }
 
     fn definition(&self, workspace: &Workspace) -> Definition {

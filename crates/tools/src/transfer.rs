@@ -1,12 +1,12 @@
 //! The arguments and text that `copy` and `move` share.
 
 use garret_core::path::quote;
-use garret_workspace::{TransferOptions, Transferred};
+use garret_workspace::{TransferOptions, TransferResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::text::{count, version_note};
-use crate::tool::Output;
+use crate::text::{format_count, version_note};
+use crate::tool::ToolOutput;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,12 +27,12 @@ impl Arguments {
 }
 
 /// Returns the outcome: `copied a to b (2 files)`.
-pub(crate) fn show(done: &str, moved: Transferred) -> Output<Transferred> {
+pub(crate) fn format_outcome(done: &str, moved: TransferResult) -> ToolOutput<TransferResult> {
     let (src, dest) = (quote(&moved.src), quote(&moved.dest));
-    let files = count(moved.files, "file", "files");
+    let files = format_count(moved.files, "file", "files");
     let text = format!(
         "{done} {src} to {dest} ({files}{})",
         version_note(moved.version.as_ref())
     );
-    Output::new(text, moved)
+    ToolOutput::new(text, moved)
 }

@@ -5,18 +5,18 @@ use garret_workspace::{ChangeShown, UndoRequest, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::limits::Limits;
 use crate::point::text_or_number;
-use crate::tool::{Output, Tool};
+use crate::tool::{Tool, ToolOutput};
 use crate::{Annotations, change_text, text};
 
-pub(crate) struct Undo;
+pub(crate) struct UndoTool;
 
 /// The changes to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum UndoTarget {
     /// The newest changes not yet undone.
     Last,
     /// One change.
@@ -34,7 +34,7 @@ pub(crate) enum What {
 pub(crate) struct Arguments {
     /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: the one that `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
     #[serde(default, deserialize_with = "unless_empty")]
-    what: Option<What>,
+    what: Option<UndoTarget>,
     /// Change, session (default: yours) or tool call.
     #[serde(default, deserialize_with = "text_or_number")]
     id: Option<String>,
@@ -48,14 +48,14 @@ pub(crate) struct Arguments {
 
 /// The result of an undo or redo.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Data {
+pub(crate) struct UndoData {
     /// The change that took the others back; it can be undone itself.
     change: ChangeShown,
 }
 
-impl Tool for Undo {
+impl Tool for UndoTool {
     type Arguments = Arguments;
-    type Data = Data;
+    type Data = UndoData;
 
     const NAME: &'static str = "undo";
     const SHORT: &'static str = "undo";
@@ -67,8 +67,8 @@ impl Tool for Undo {
         idempotent: false,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
-        let request = request(workspace, arguments)?;
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<UndoData>> {
+        let request = undo_request(workspace, arguments)?;
         // Only `last` asks for a number of changes, so only `last` can fall short of it.
         let requested = match request {
             Some(UndoRequest::Last(count)) => count,
@@ -78,18 +78,18 @@ impl Tool for Undo {
             Some(request) => workspace.undo(request).await?,
             None => workspace.redo().await?,
         };
-        let mut text = change_text::done(&change) + &change_text::left_alone(&change);
+        let mut text = change_text::outcome_line(&change) + &change_text::unchanged_lines(&change);
         if let Some(shortfall) = change.undo_shortfall(requested) {
             text.push_str(&format!("\n{shortfall}"));
         }
-        let text = text::bounded(&text, limits);
-        let change = change_text::bounded(change);
-        Ok(Output::new(text, Data { change }))
+        let text = text::bound_text(&text, limits);
+        let change = change_text::bound_paths(change);
+        Ok(ToolOutput::new(text, UndoData { change }))
     }
 }
 
 /// Returns the changes to undo; `None` for a redo.
-fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoRequest>> {
+fn undo_request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoRequest>> {
     let Arguments {
         what,
         id,
@@ -97,29 +97,29 @@ fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoReq
         count,
     } = arguments;
     let implied = match (&id, &session) {
-        (None, None) => What::Last,
-        (Some(_), None) => What::Change,
-        (Some(_), Some(_)) => What::ToolCall,
-        (None, Some(_)) => What::Session,
+        (None, None) => UndoTarget::Last,
+        (Some(_), None) => UndoTarget::Change,
+        (Some(_), Some(_)) => UndoTarget::ToolCall,
+        (None, Some(_)) => UndoTarget::Session,
     };
     Ok(Some(match what.unwrap_or(implied) {
-        What::Redo => return Ok(None),
-        What::Last => {
+        UndoTarget::Redo => return Ok(None),
+        UndoTarget::Last => {
             let count = count.unwrap_or(1).max(1);
             UndoRequest::Last(usize::try_from(count).unwrap_or(usize::MAX))
         }
-        What::Change => UndoRequest::Change(id.ok_or_else(|| missing("change"))?),
-        What::Session => {
+        UndoTarget::Change => UndoRequest::Change(id.ok_or_else(|| missing_id_error("change"))?),
+        UndoTarget::Session => {
             let own = workspace.actor().session.clone();
-            UndoRequest::Session(id.or(session).or(own).ok_or_else(|| missing("session"))?)
+            UndoRequest::Session(id.or(session).or(own).ok_or_else(|| missing_id_error("session"))?)
         }
-        What::ToolCall => UndoRequest::ToolCall {
-            call: id.ok_or_else(|| missing("tool_call"))?,
+        UndoTarget::ToolCall => UndoRequest::ToolCall {
+            call: id.ok_or_else(|| missing_id_error("tool_call"))?,
             session,
         },
     }))
 }
 
-fn missing(what: &str) -> Error {
+fn missing_id_error(what: &str) -> Error {
     Error::invalid(format!("`what: \"{what}\"` needs an `id`")).hint("list the history to see the ids")
 }

@@ -2,17 +2,17 @@
 
 use garret_core::path::quote;
 use garret_core::{Precondition, Result};
-use garret_workspace::{Encoding, Workspace, WriteOptions, Written};
+use garret_workspace::{Encoding, Workspace, WriteOptions, WriteResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
+use crate::answer_limits::AnswerLimits;
 use crate::arguments::{content_bytes, mode_bits, unless_empty};
-use crate::limits::Limits;
-use crate::text::{bytes, version_note};
-use crate::tool::{Output, Tool};
+use crate::text::{format_bytes, version_note};
+use crate::tool::{Tool, ToolOutput};
 
-pub(crate) struct WriteFile;
+pub(crate) struct WriteFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
     mode: Option<String>,
 }
 
-impl Tool for WriteFile {
+impl Tool for WriteFileTool {
     type Arguments = Arguments;
-    type Data = Written;
+    type Data = WriteResult;
 
     const NAME: &'static str = "write_file";
     const SHORT: &'static str = "write";
@@ -44,7 +44,11 @@ impl Tool for WriteFile {
         idempotent: true,
     };
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Written>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        _limits: &AnswerLimits,
+    ) -> Result<ToolOutput<WriteResult>> {
         let options = WriteOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             mode: mode_bits(arguments.mode.as_deref())?,
@@ -55,9 +59,9 @@ impl Tool for WriteFile {
         let text = format!(
             "{done} {} ({}{})",
             quote(&written.path),
-            bytes(written.size),
+            format_bytes(written.size),
             version_note(written.version.as_ref())
         );
-        Ok(Output::new(text, written))
+        Ok(ToolOutput::new(text, written))
     }
 }

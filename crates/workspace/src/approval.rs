@@ -36,7 +36,7 @@ pub struct ApprovalRequest {
 
 /// An operation that needs approval, with the details that an [`ApprovalRequest`] shows.
 #[derive(Debug, Clone)]
-pub(crate) struct Question<'a> {
+pub(crate) struct ApprovalQuestion<'a> {
     pub(crate) operation: Cow<'static, str>,
     pub(crate) paths: &'a [&'a str],
     pub(crate) command: Option<String>,
@@ -45,8 +45,8 @@ pub(crate) struct Question<'a> {
     pub(crate) effects: Vec<String>,
 }
 
-impl<'a> Question<'a> {
-    pub(crate) fn of(operation: impl Into<Cow<'static, str>>, paths: &'a [&'a str]) -> Self {
+impl<'a> ApprovalQuestion<'a> {
+    pub(crate) fn new(operation: impl Into<Cow<'static, str>>, paths: &'a [&'a str]) -> Self {
         Self {
             operation: operation.into(),
             paths,
@@ -82,9 +82,9 @@ pub trait Approver: Send + Sync + fmt::Debug {
 
 impl Workspace {
     /// Asks for approval if a policy requires it for `operation`; a refusal is `denied` with the reason.
-    pub(crate) async fn approve(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
+    pub(crate) async fn check_approval(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
         match self.approval_rule(operation) {
-            Some(rule) => self.ask(Question::of(operation, paths), &rule).await,
+            Some(rule) => self.ask_approval(ApprovalQuestion::new(operation, paths), &rule).await,
             None => Ok(()),
         }
     }
@@ -96,16 +96,16 @@ impl Workspace {
         is_listed.then(|| format!("require_approval = {operation}"))
     }
 
-    /// Asks for approval because of `rule`, unless consent to that rule was given for the session.
-    pub(crate) async fn ask(&self, question: Question<'_>, rule: &str) -> Result<()> {
+    /// Asks for approval because of `with_rule`, unless consent to that rule was given for the session.
+    pub(crate) async fn ask_approval(&self, question: ApprovalQuestion<'_>, rule: &str) -> Result<()> {
         let operation = question.operation.clone();
         // Effects of a command are approved each time: consent to those of one command says nothing of the next.
         let may_last = question.effects.is_empty();
-        if may_last && self.approved().contains(&self.consent(rule)) {
+        if may_last && self.lock_consents().contains(&self.consent_key(rule)) {
             return Ok(());
         }
-        let first = question.paths.first().map(|path| self.own_name(path));
-        let refused = |why: &str| refused(&operation, first.as_deref(), rule, why);
+        let first = question.paths.first().map(|path| self.without_host_root(path));
+        let refused = |why: &str| approval_error(&operation, first.as_deref(), rule, why);
         let Some(approver) = &self.shared.approver else {
             return Err(refused("and no approver is configured")
                 .hint("attach an approver, or remove the operation from `require_approval`"));
@@ -125,7 +125,7 @@ impl Workspace {
             Approval::Allow => Ok(()),
             Approval::AllowForSession => {
                 if may_last {
-                    self.approved().insert(self.consent(rule));
+                    self.lock_consents().insert(self.consent_key(rule));
                 }
                 Ok(())
             }
@@ -136,27 +136,27 @@ impl Workspace {
     }
 
     /// Returns the key under which consent for the session is kept.
-    fn consent(&self, rule: &str) -> (WsPath, String) {
+    fn consent_key(&self, rule: &str) -> (WsPath, String) {
         // The view is a part of the key: consent given in one scope must not hold in the scopes beside it.
         (self.view.base.clone(), rule.to_owned())
     }
 
-    fn approved(&self) -> MutexGuard<'_, HashSet<(WsPath, String)>> {
+    fn lock_consents(&self) -> MutexGuard<'_, HashSet<(WsPath, String)>> {
         self.shared.approved.lock().expect("no holder panics")
     }
 
     /// Returns `path` in its normal form, from the root of the workspace.
     fn path_to_approve(&self, path: &str) -> Result<String> {
         // The caller may be hostile: an approver that compares how a path begins must not be deceived by `..` in it.
-        Ok(self.parse(path)?.below(&self.view.base)?.to_string())
+        Ok(self.parse_path(path)?.rebase_below(&self.view.base)?.to_string())
     }
 }
 
-fn refused(operation: &str, path: Option<&str>, rule: &str, why: &str) -> Error {
+fn approval_error(operation: &str, path: Option<&str>, rule: &str, why: &str) -> Error {
     let message = format!("`{operation}` needs approval (`{rule}`), {why}");
-    let error = Error::new(ErrorKind::Denied, message).rule(rule);
+    let error = Error::new(ErrorKind::Denied, message).with_rule(rule);
     match path {
-        Some(path) => error.at_text(path),
+        Some(path) => error.at_path_text(path),
         None => error,
     }
 }

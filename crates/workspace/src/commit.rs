@@ -1,13 +1,15 @@
 //! The one function through which every mutation of a workspace goes.
 
+use garret_core::{
+    Batch, EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Origin, Result, StatOptions, WsPath,
+};
 use std::borrow::Cow;
-use garret_core::{Applied, Batch, EntryKind, Error, ErrorKind, Follow, Mutation, Origin, Result, StatOptions, WsPath};
 
 use crate::Workspace;
-use crate::admit::Names;
+use crate::admission::PathSubject;
 
 /// An entry that a mutation puts at a path.
-struct Arrival {
+struct ArrivingEntry {
     path: Vec<u8>,
     is_directory: bool,
 }
@@ -15,27 +17,27 @@ struct Arrival {
 impl Workspace {
     /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked,
     /// and the storage is asked once.
-    pub(crate) async fn commit(
+    pub(crate) async fn commit_mutations(
         &self,
         operation: impl Into<Cow<'static, str>>,
         mutations: Vec<Mutation>,
         follow: Follow,
-    ) -> Result<Vec<Applied>> {
+    ) -> Result<Vec<MutationOutcome>> {
         let operation = operation.into();
         let summary = summary_of(&operation, &mutations);
-        let origin = self.origin(operation, summary);
-        self.commit_from(origin, mutations, follow).await
+        let origin = self.change_origin(operation, summary);
+        self.commit_with_origin(origin, mutations, follow).await
     }
 
     /// Applies the mutations as one atomic change with the given origin, for a caller whose summary says more than the
     /// mutations do.
-    pub(crate) async fn commit_from(
+    pub(crate) async fn commit_with_origin(
         &self,
         origin: Origin,
         mutations: Vec<Mutation>,
         follow: Follow,
-    ) -> Result<Vec<Applied>> {
-        let batch = self.batch(origin, mutations, follow).await?;
+    ) -> Result<Vec<MutationOutcome>> {
+        let batch = self.build_batch(origin, mutations, follow).await?;
         let now = self.shared.clock.elapsed();
         let mut turns = Vec::new();
         // From the outermost layer inwards, as every other operation does: two that wait for each other's quota would
@@ -46,7 +48,7 @@ impl Workspace {
             }
         }
         let applied = self.storage().apply(batch).await?;
-        turns.into_iter().for_each(crate::quota::Turn::done);
+        turns.into_iter().for_each(crate::quota::QuotaTurn::mark_applied);
         Ok(applied)
     }
 
@@ -56,15 +58,15 @@ impl Workspace {
         operation: impl Into<Cow<'static, str>>,
         mutations: Vec<Mutation>,
         follow: Follow,
-    ) -> Result<Vec<Applied>> {
+    ) -> Result<Vec<MutationOutcome>> {
         let operation = operation.into();
         let summary = summary_of(&operation, &mutations);
-        let origin = self.origin(operation, summary);
-        let batch = self.batch(origin, mutations, follow).await?;
+        let origin = self.change_origin(operation, summary);
+        let batch = self.build_batch(origin, mutations, follow).await?;
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
                 // Not `take_turn`: the caller holds the lock of this quota, so waiting for it would never end.
-                quota.check(self.storage(), &layer.base, &batch).await?;
+                quota.check_batch(self.storage(), &layer.base, &batch).await?;
             }
         }
         self.storage().apply(batch).await
@@ -72,7 +74,7 @@ impl Workspace {
 
     /// Builds the batch of these mutations. Refuses a file that has a denied name, one that would be too large, and one
     /// at a path that `exclude` keeps out of history.
-    async fn batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
+    async fn build_batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
         self.check_changed_files(&mutations).await?;
         for mutation in &mutations {
             self.check_in_history(mutation, follow).await?;
@@ -86,7 +88,7 @@ impl Workspace {
     }
 
     /// Returns the origin of a change of this workspace: the operation, its summary and the actor.
-    pub(crate) fn origin(&self, operation: impl Into<Cow<'static, str>>, summary: String) -> Origin {
+    pub(crate) fn change_origin(&self, operation: impl Into<Cow<'static, str>>, summary: String) -> Origin {
         Origin {
             operation: operation.into(),
             summary,
@@ -100,11 +102,11 @@ impl Workspace {
     async fn check_in_history(&self, mutation: &Mutation, follow: Follow) -> Result<()> {
         // Commands have their own files at excluded paths: a file written there from outside is not the one that
         // commands see.
-        let Some(shop) = self.workshop().ok().filter(|shop| !shop.exclusions.is_empty()) else {
+        let Some(shop) = self.shell_runtime().ok().filter(|shop| !shop.exclusions.is_empty()) else {
             return Ok(());
         };
-        let arrivals = self.arrivals(mutation, follow).await?;
-        let is_left_out = |one: &Arrival| shop.exclusions.covers_bytes(&one.path, one.is_directory);
+        let arrivals = self.find_arrivals(mutation, follow).await?;
+        let is_left_out = |one: &ArrivingEntry| shop.exclusions.covers_bytes(&one.path, one.is_directory);
         if !arrivals.iter().any(is_left_out) {
             return Ok(());
         }
@@ -112,29 +114,31 @@ impl Workspace {
             ErrorKind::Denied,
             "`exclude` keeps this path out of history: only commands can write there",
         )
-        .at(&self.shown(mutation.path()))
+        .at_path(&self.relative_to_view(mutation.path()))
         .hint("write it with a command, write to another path, or remove the pattern from `exclude`"))
     }
 
     /// Returns the entries that a mutation puts at paths, those of a moved directory included, by their paths with
     /// links resolved.
-    async fn arrivals(&self, mutation: &Mutation, follow: Follow) -> Result<Vec<Arrival>> {
+    async fn find_arrivals(&self, mutation: &Mutation, follow: Follow) -> Result<Vec<ArrivingEntry>> {
         let (to, names, is_directory) = match mutation {
             Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(Vec::new()),
-            Mutation::Write { path, .. } | Mutation::Append { path, .. } => (path, Names::Content, false),
-            Mutation::Symlink { path, .. } | Mutation::Copy { to: path, .. } => (path, Names::Entry, false),
-            Mutation::MakeDir { path, .. } => (path, Names::Entry, true),
+            Mutation::Write { path, .. } | Mutation::Append { path, .. } => (path, PathSubject::Content, false),
+            Mutation::Symlink { path, .. } | Mutation::Copy { to: path, .. } => (path, PathSubject::Entry, false),
+            Mutation::MakeDir { path, .. } => (path, PathSubject::Entry, true),
             Mutation::Rename { from, to, .. } => {
-                let from = self.real(from, Names::Entry, follow).await;
-                return self.moved(&from, &self.real(to, Names::Entry, follow).await).await;
+                let from = self.resolve_or_keep(from, PathSubject::Entry, follow).await;
+                return self
+                    .find_moved_entries(&from, &self.resolve_or_keep(to, PathSubject::Entry, follow).await)
+                    .await;
             }
         };
-        let path = self.real(to, names, follow).await.as_str().into();
-        Ok(vec![Arrival { path, is_directory }])
+        let path = self.resolve_or_keep(to, names, follow).await.as_str().into();
+        Ok(vec![ArrivingEntry { path, is_directory }])
     }
 
     /// Returns the entries that a move of `from` to `to` puts at paths.
-    async fn moved(&self, from: &WsPath, to: &WsPath) -> Result<Vec<Arrival>> {
+    async fn find_moved_entries(&self, from: &WsPath, to: &WsPath) -> Result<Vec<ArrivingEntry>> {
         let options = StatOptions {
             follow: Follow::Never,
             with_version: false,
@@ -142,13 +146,13 @@ impl Workspace {
         let stat = self.storage().stat(from, options).await;
         // A missing source is no error here: the storage reports it when the batch is applied.
         let is_directory = stat.is_ok_and(|stat| stat.kind == EntryKind::Directory);
-        let mut arrivals = vec![Arrival {
+        let mut arrivals = vec![ArrivingEntry {
             path: to.as_str().into(),
             is_directory,
         }];
         if is_directory {
             let below = self.entries_below(from, Follow::Never).await?;
-            arrivals.extend(below.iter().map(|entry| Arrival {
+            arrivals.extend(below.iter().map(|entry| ArrivingEntry {
                 path: [to.as_str().as_bytes(), &entry.path.as_bytes()[from.as_str().len()..]].concat(),
                 is_directory: entry.kind == EntryKind::Directory,
             }));
@@ -157,7 +161,7 @@ impl Workspace {
     }
 
     /// Returns `path` with its links followed, or unchanged if it cannot be resolved.
-    async fn real(&self, path: &WsPath, names: Names, follow: Follow) -> WsPath {
+    async fn resolve_or_keep(&self, path: &WsPath, names: PathSubject, follow: Follow) -> WsPath {
         match follow {
             // An earlier mutation of the batch may make the directories of this path; the storage, which sees them all,
             // decides.
@@ -182,7 +186,7 @@ impl Workspace {
             Mutation::Copy { from, .. } => self.size_of(from).await,
             _ => return Ok(()),
         };
-        let path = self.shown(mutation.path());
+        let path = self.relative_to_view(mutation.path());
         self.view
             .layers
             .iter()
@@ -211,7 +215,7 @@ fn summary_of(operation: &str, mutations: &[Mutation]) -> String {
     };
     match mutations {
         [] => String::new(),
-        [one] => format!("{verb} {}", one.path().quoted()),
-        [first, rest @ ..] => format!("{verb} {} and {} more", first.path().quoted(), rest.len()),
+        [one] => format!("{verb} {}", one.path().to_quoted()),
+        [first, rest @ ..] => format!("{verb} {} and {} more", first.path().to_quoted(), rest.len()),
     }
 }

@@ -19,13 +19,13 @@ use std::thread;
 
 use futures::channel::oneshot;
 use garret_core::{
-    Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, HardLinkedFile, Mutation,
+    DirectoryHandle, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, HardLinkedFile, Mutation,
     ReadOptions, ReadResult, Result, StatOptions, Storage, Visibility, WsPath,
 };
 
 use crate::Workspace;
-use crate::admit::Target;
-use crate::workspace::View;
+use crate::admission::AdmittedPath;
+use crate::workspace::WorkspaceView;
 
 type DeniedNames = Arc<HashSet<EntryPath>>;
 
@@ -73,7 +73,7 @@ impl Workspace {
     }
 
     /// Reads an admitted file. A file that has a denied name is `denied`, whatever else is wrong with the request.
-    pub(crate) async fn read_admitted(&self, target: &Target, options: ReadOptions) -> Result<ReadResult> {
+    pub(crate) async fn read_admitted(&self, target: &AdmittedPath, options: ReadOptions) -> Result<ReadResult> {
         match self.storage().read(&target.real, options).await {
             Ok(read) => {
                 self.check_file(&target.real, read.hard_linked).await?;
@@ -93,9 +93,9 @@ impl Workspace {
             return Ok(());
         }
         let entry = EntryPath::from(path.clone());
-        let is_denied = self.on_own_thread(move |workspace| workspace.is_denied_file(&entry, file));
+        let is_denied = self.run_on_own_thread(move |workspace| workspace.is_denied_file(&entry, file));
         if is_denied.await? {
-            return Err(refusal(&self.shown(path)));
+            return Err(denied_link_error(&self.relative_to_view(path)));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Workspace {
             }
             Ok(shown)
         };
-        self.on_own_thread(judge).await
+        self.run_on_own_thread(judge).await
     }
 
     /// Whether the file at `path` has a denied name. May walk the tree on this thread.
@@ -158,7 +158,7 @@ impl Workspace {
         if !self.judges_hard_links() {
             return Ok(DeniedNames::default());
         }
-        self.on_own_thread(Self::find_denied_names).await
+        self.run_on_own_thread(Self::find_denied_names).await
     }
 
     /// Whether a file can have a name that this view may not read.
@@ -183,10 +183,10 @@ impl Workspace {
     fn find_denied_files(&self) -> Result<Arc<DeniedFiles>> {
         let find = || {
             let mut files = DeniedFiles::default();
-            let coverage = self.each_linked_file(Side::Denied, |_, file| {
+            let coverage = self.each_linked_file(HardLinkScanSide::Denied, |_, file| {
                 files.named.insert(file.identity);
             })?;
-            if coverage == Coverage::Part {
+            if coverage == HardLinkScanCoverage::Part {
                 files.visible_names = Some(self.count_visible_names()?);
             }
             Ok(Arc::new(files))
@@ -200,7 +200,9 @@ impl Workspace {
     fn count_visible_names(&self) -> Result<HashMap<FileIdentity, u64>> {
         let mut names = HashMap::new();
         // A visible name that is not found counts as a denied one.
-        self.each_linked_file(Side::Visible, |_, file| *names.entry(file.identity).or_default() += 1)?;
+        self.each_linked_file(HardLinkScanSide::Visible, |_, file| {
+            *names.entry(file.identity).or_default() += 1
+        })?;
         Ok(names)
     }
 
@@ -209,7 +211,7 @@ impl Workspace {
             let files = self.find_denied_files()?;
             let mut names = HashSet::new();
             if !files.is_empty() {
-                self.each_linked_file(Side::Visible, |path, file| {
+                self.each_linked_file(HardLinkScanSide::Visible, |path, file| {
                     if files.contains(file) {
                         names.insert(path);
                     }
@@ -223,16 +225,20 @@ impl Workspace {
         }
     }
 
-    fn each_linked_file(&self, side: Side, take: impl FnMut(EntryPath, HardLinkedFile)) -> Result<Coverage> {
+    fn each_linked_file(
+        &self,
+        side: HardLinkScanSide,
+        take: impl FnMut(EntryPath, HardLinkedFile),
+    ) -> Result<HardLinkScanCoverage> {
         match self.present_files().open_directory(&WsPath::root())? {
             Some(root) => walk_linked_files(root, &self.view, side, take),
-            None => Ok(Coverage::Whole),
+            None => Ok(HardLinkScanCoverage::Whole),
         }
     }
 
     /// Runs `work`, which may walk the tree, on a thread of its own; on this thread if the result of the walk is known
     /// already.
-    async fn on_own_thread<T: Send + 'static>(
+    async fn run_on_own_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -266,23 +272,23 @@ impl Workspace {
 
 /// The files of a view that a walk looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum HardLinkScanSide {
     Denied,
     Visible,
 }
 
 /// How much of its side of the view a walk has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coverage {
+enum HardLinkScanCoverage {
     Whole,
     /// Garret may not look into a directory, or at an entry.
     Part,
 }
 
-impl Coverage {
+impl HardLinkScanCoverage {
     /// Turns the error of an entry that is gone into `None`. An entry that Garret itself may not look at is `None`,
     /// too, and makes the coverage partial.
-    fn pass<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
+    fn skip_missing<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) => match error.kind() {
@@ -299,14 +305,14 @@ impl Coverage {
 
 /// A directory that a walk has opened.
 struct OpenedDirectory {
-    handle: Arc<dyn Directory>,
+    handle: Arc<dyn DirectoryHandle>,
     path: EntryPath,
     visibility: Visibility,
 }
 
 /// A directory that a walk has found and not yet opened.
 struct UnopenedDirectory {
-    parent: Arc<dyn Directory>,
+    parent: Arc<dyn DirectoryHandle>,
     name: Vec<u8>,
     path: EntryPath,
     visibility: Visibility,
@@ -315,12 +321,12 @@ struct UnopenedDirectory {
 /// Passes each file with several names on this side of the view to `take`. The other files are not opened; only their
 /// names are read.
 fn walk_linked_files(
-    root: Box<dyn Directory>,
-    view: &View,
-    side: Side,
+    root: Box<dyn DirectoryHandle>,
+    view: &WorkspaceView,
+    side: HardLinkScanSide,
     mut take: impl FnMut(EntryPath, HardLinkedFile),
-) -> Result<Coverage> {
-    let mut coverage = Coverage::Whole;
+) -> Result<HardLinkScanCoverage> {
+    let mut coverage = HardLinkScanCoverage::Whole;
     let mut waiting = Vec::new();
     let mut next = Some(OpenedDirectory {
         handle: Arc::from(root),
@@ -328,14 +334,17 @@ fn walk_linked_files(
         visibility: Visibility::Partial,
     });
     while let Some(directory) = next {
-        for entry in coverage.pass(directory.handle.entries())?.unwrap_or_default() {
+        for entry in coverage
+            .skip_missing(directory.handle.list_entries())?
+            .unwrap_or_default()
+        {
             let path = directory.path.child(&entry.name);
             let visibility = match directory.visibility {
-                Visibility::Partial => view.visibility(&path, entry.kind),
+                Visibility::Partial => view.visibility_of(&path, entry.kind),
                 // Below a directory that is visible or hidden as a whole, the rules need not be asked again.
                 settled => settled,
             };
-            let is_on_side = (side == Side::Denied) == (visibility == Visibility::Hidden);
+            let is_on_side = (side == HardLinkScanSide::Denied) == (visibility == Visibility::Hidden);
             match entry.kind {
                 EntryKind::Directory if is_on_side || visibility == Visibility::Partial => {
                     waiting.push(UnopenedDirectory {
@@ -346,7 +355,7 @@ fn walk_linked_files(
                     })
                 }
                 EntryKind::File if is_on_side => {
-                    let stat = coverage.pass(directory.handle.stat(&entry.name))?;
+                    let stat = coverage.skip_missing(directory.handle.stat_entry(&entry.name))?;
                     if let Some(file) = stat.and_then(|stat| stat.hard_linked) {
                         take(path, file);
                     }
@@ -360,10 +369,13 @@ fn walk_linked_files(
 }
 
 /// Opens the next directory of a walk; `None` at its end.
-fn next_directory(waiting: &mut Vec<UnopenedDirectory>, coverage: &mut Coverage) -> Result<Option<OpenedDirectory>> {
+fn next_directory(
+    waiting: &mut Vec<UnopenedDirectory>,
+    coverage: &mut HardLinkScanCoverage,
+) -> Result<Option<OpenedDirectory>> {
     // Opened one at a time and not when found: a process may hold a limited number of open directories.
     while let Some(one) = waiting.pop() {
-        if let Some(handle) = coverage.pass(one.parent.open_directory(&one.name))? {
+        if let Some(handle) = coverage.skip_missing(one.parent.open_directory(&one.name))? {
             return Ok(Some(OpenedDirectory {
                 handle: Arc::from(handle),
                 path: one.path,
@@ -375,12 +387,12 @@ fn next_directory(waiting: &mut Vec<UnopenedDirectory>, coverage: &mut Coverage)
 }
 
 /// The error for a file that has a denied name. It must not tell that name.
-fn refusal(shown: &WsPath) -> Error {
+fn denied_link_error(shown: &WsPath) -> Error {
     let message = format!(
         "{} may not be read: it is a hard link, and the file has another name that this view may not read or that Garret cannot find",
-        shown.quoted()
+        shown.to_quoted()
     );
     Error::new(ErrorKind::Denied, message)
-        .at(shown)
+        .at_path(shown)
         .hint("choose another file: rules hold for a file under all of its names, and a name in a directory that Garret cannot read counts as denied")
 }

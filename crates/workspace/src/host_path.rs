@@ -32,7 +32,7 @@ impl HostRoots {
         // A path that is not UTF-8 is left out: no tool call can contain it.
         let roots = directories.iter().filter_map(|directory| directory.to_str());
         let roots = roots.filter(|root| root.starts_with('/'));
-        let roots = roots.map(|root| components(root).map(str::to_owned).collect());
+        let roots = roots.map(|root| split_components(root).map(str::to_owned).collect());
         // For a workspace on `/` itself, an absolute path already begins at the root of the workspace.
         Self(roots.filter(|root: &Vec<String>| !root.is_empty()).collect())
     }
@@ -40,17 +40,17 @@ impl HostRoots {
     /// Returns the part of the absolute path `text` below the directory `base` of the workspace; `None` if it lies
     /// elsewhere. A path that begins below `base` and climbs out keeps its `..`, so that the parser of workspace paths
     /// sees an escape.
-    fn below(&self, text: &str, base: &WsPath) -> Option<String> {
-        let written: Vec<&str> = components(text).collect();
+    fn strip_host_root(&self, text: &str, base: &WsPath) -> Option<String> {
+        let written: Vec<&str> = split_components(text).collect();
         let resolved = resolve_dots(&written);
         self.0.iter().find_map(|root| {
             let root = || root.iter().map(String::as_str).chain(base.components());
-            strip(&resolved, root()).or_else(|| strip(&written, root()))
+            strip_components(&resolved, root()).or_else(|| strip_components(&written, root()))
         })
     }
 }
 
-fn components(text: &str) -> impl Iterator<Item = &str> {
+fn split_components(text: &str) -> impl Iterator<Item = &str> {
     text.split('/').filter(|part| !part.is_empty() && *part != ".")
 }
 
@@ -65,7 +65,7 @@ fn resolve_dots<'a>(written: &[&'a str]) -> Vec<&'a str> {
     resolved
 }
 
-fn strip<'a>(path: &[&str], root: impl Iterator<Item = &'a str>) -> Option<String> {
+fn strip_components<'a>(path: &[&str], root: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut rest = path.iter();
     for name in root {
         rest.next().filter(|part| **part == name)?;
@@ -85,8 +85,8 @@ impl Workspace {
         if !path.starts_with('/') || is_at_mount_point(path) || self.shared.host_roots.0.is_empty() {
             return None;
         }
-        let directory = within.below(&self.view.base).ok()?;
-        self.shared.host_roots.below(path, &directory)
+        let directory = within.rebase_below(&self.view.base).ok()?;
+        self.shared.host_roots.strip_host_root(path, &directory)
     }
 
     /// Parses a path of this view, and refuses one that leaves the view, whatever `on_escape` says.
@@ -104,7 +104,7 @@ impl Workspace {
 
     /// Removes the host's path of the directory `within` from a glob on the paths below it.
     pub(crate) fn glob_within(&self, glob: String, within: &str) -> Result<String> {
-        let inside = self.below_host_directory(&glob, &self.parse(within)?);
+        let inside = self.below_host_directory(&glob, &self.parse_path(within)?);
         // The `./` keeps a glob of one name a glob on paths: without it, the glob would match that name at any depth.
         Ok(inside.map_or(glob, |inside| format!("./{inside}")))
     }
@@ -118,12 +118,12 @@ impl Workspace {
         if !HOST_TREES.contains(&top) || is_own() || self.has_top_level(top).await? {
             return Ok(());
         }
-        Err(host_tree(top).at(shown))
+        Err(host_tree_error(top).at_path(shown))
     }
 
     /// Whether this view shows an entry called `name` at its root.
     async fn has_top_level(&self, name: &str) -> Result<bool> {
-        let path = WsPath::root().child(name)?.below(&self.view.base)?;
+        let path = WsPath::root().child(name)?.rebase_below(&self.view.base)?;
         let options = StatOptions {
             follow: Follow::Never,
             with_version: false,
@@ -136,7 +136,7 @@ impl Workspace {
     }
 }
 
-fn host_tree(top: &str) -> Error {
+fn host_tree_error(top: &str) -> Error {
     let message = format!(
         "an absolute path of the machine is not in this workspace, and would create the directory {} in it",
         quote(top)
@@ -159,7 +159,7 @@ mod tests {
             "/".into(),
             "x".into(),
         ]);
-        roots.below(text, &WsPath::parse(base).unwrap())
+        roots.strip_host_root(text, &WsPath::parse(base).unwrap())
     }
 
     #[test]

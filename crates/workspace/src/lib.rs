@@ -6,9 +6,8 @@
 //! sizes and quota and passes one batch to the storage. Everything that is not in the storage contract (windows, edits,
 //! patches, trees, globs, searches) is written here, once for all storages.
 
-mod admit;
+mod admission;
 mod approval;
-mod by_time;
 mod code;
 mod commit;
 mod fs;
@@ -22,13 +21,14 @@ mod scope;
 mod search;
 mod shell;
 pub mod text;
+mod time_pages;
 mod workspace;
 
 pub use approval::{Approval, ApprovalRequest, Approver};
 pub use code::*;
 pub use fs::*;
 pub use history::*;
-pub use neighbours::Neighbours;
+pub use neighbours::NeighbourWorkspaces;
 pub use scope::ScopeOptions;
 pub use search::*;
 pub use shell::*;

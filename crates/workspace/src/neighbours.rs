@@ -10,8 +10,8 @@ use garret_core::Result;
 /// A history knows the files of its own workspace. The files of another workspace may be in a directory that only the
 /// program which assembles workspaces can open.
 #[async_trait]
-pub trait Neighbours: Send + Sync + fmt::Debug {
+pub trait NeighbourWorkspaces: Send + Sync + fmt::Debug {
     /// Lets the history of the workspace with this id record the changes that other programs made to its files. Returns
     /// whether other programs can reach these files at all.
-    async fn look_at(&self, id: &str) -> Result<bool>;
+    async fn record_outside_changes(&self, id: &str) -> Result<bool>;
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use garret_core::path::quote;
-use garret_core::{Error, Event, Outcome, Result, WsPath};
+use garret_core::{Error, Event, EventOutcome, Result, WsPath};
 
 use crate::Workspace;
 
-/// An operation in progress. It ends with one event: by [`Operation::finish`], or, if its future is dropped before
+/// An operation in progress. It ends with one event: by [`RunningOperation::finish`], or, if its future is dropped before
 /// that, as cancelled.
-pub(crate) struct Operation<'a> {
+pub(crate) struct RunningOperation<'a> {
     workspace: &'a Workspace,
     name: &'static str,
     path: Option<&'a str>,
@@ -20,7 +20,7 @@ pub(crate) struct Operation<'a> {
 impl Workspace {
     /// Runs `work` as the operation `name` on `paths`: asks for approval if needed, and leaves one event whatever
     /// happens. `bytes` returns how much content a successful operation moved.
-    pub(crate) async fn operate<T>(
+    pub(crate) async fn run_operation<T>(
         &self,
         name: &'static str,
         paths: &[&str],
@@ -29,33 +29,33 @@ impl Workspace {
     ) -> Result<T> {
         let work = async {
             // Approval is inside the observed work, so that a refusal leaves an event, too.
-            self.approve(name, paths).await?;
+            self.check_approval(name, paths).await?;
             self.settle_live().await?;
             work.await
         };
-        self.observe(name, paths.first().copied(), bytes, work).await
+        self.run_observed(name, paths.first().copied(), bytes, work).await
     }
 
     /// Runs `work` as the operation `name` and leaves one event; for an operation that asks for approval itself.
-    pub(crate) async fn observe<T>(
+    pub(crate) async fn run_observed<T>(
         &self,
         name: &'static str,
         path: Option<&str>,
         bytes: impl FnOnce(&T) -> u64,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let operation = Operation::start(self, name, path);
+        let operation = RunningOperation::start(self, name, path);
         let result = work.await;
         operation.finish(result, bytes)
     }
 
     /// Records the event of an operation that failed before it began, because its arguments could not be read.
     pub fn record_failure(&self, name: &'static str, error: &Error) {
-        Operation::start(self, name, None).record(Outcome::of(Some(error)), 0);
+        RunningOperation::start(self, name, None).record_outcome(EventOutcome::from_error(Some(error)), 0);
     }
 }
 
-impl<'a> Operation<'a> {
+impl<'a> RunningOperation<'a> {
     fn start(workspace: &'a Workspace, name: &'static str, path: Option<&'a str>) -> Self {
         let is_open = workspace.shared.events.is_enabled();
         let started = if is_open {
@@ -73,25 +73,25 @@ impl<'a> Operation<'a> {
     }
 
     fn finish<T>(mut self, result: Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
-        let result = result.map_err(|error| self.workspace.as_seen_here(error.during(self.name)));
+        let result = result.map_err(|error| self.workspace.error_in_view(error.during_operation(self.name)));
         let moved = result.as_ref().map_or(0, bytes);
-        self.record(Outcome::of(result.as_ref().err()), moved);
+        self.record_outcome(EventOutcome::from_error(result.as_ref().err()), moved);
         result
     }
 
-    fn record(&mut self, outcome: Outcome, bytes: u64) {
+    fn record_outcome(&mut self, outcome: EventOutcome, bytes: u64) {
         // Taken, because `drop` runs after `finish` as well and must not record a second event.
         if !std::mem::take(&mut self.is_open) {
             return;
         }
         let shared = &self.workspace.shared;
-        shared.events.record(&Event {
-            id: shared.ids.next(),
+        shared.events.record_event(&Event {
+            id: shared.ids.next_id(),
             at: shared.clock.now(),
             workspace: shared.name.clone(),
             actor: self.workspace.actor().clone(),
             operation: self.name.into(),
-            path: self.path.map(|path| self.workspace.own_name(path)),
+            path: self.path.map(|path| self.workspace.without_host_root(path)),
             bytes,
             duration: shared.clock.elapsed().saturating_sub(self.started),
             outcome,
@@ -99,35 +99,35 @@ impl<'a> Operation<'a> {
     }
 }
 
-impl Drop for Operation<'_> {
+impl Drop for RunningOperation<'_> {
     fn drop(&mut self) {
-        self.record(Outcome::Cancelled, 0);
+        self.record_outcome(EventOutcome::Cancelled, 0);
     }
 }
 
 impl Workspace {
     /// Returns a path as the caller wrote it, without the host's part of it.
-    pub(crate) fn own_name(&self, path: &str) -> String {
+    pub(crate) fn without_host_root(&self, path: &str) -> String {
         self.below_host_root(path).unwrap_or_else(|| path.to_owned())
     }
 
     /// Rewrites an error of the storage for this view: its paths become relative to the view.
-    fn as_seen_here(&self, error: Error) -> Error {
+    fn error_in_view(&self, error: Error) -> Error {
         let base = &self.view.base;
         if base.is_root() {
             return error;
         }
-        let path = error.path().map(|path| relative(path, base));
-        error.map_text(|text| unprefixed(text, base)).renamed(path)
+        let path = error.path().map(|path| relative_path_text(path, base));
+        error.map_text(|text| strip_base(text, base)).with_path_replaced(path)
     }
 }
 
-fn relative(path: &str, base: &WsPath) -> String {
+fn relative_path_text(path: &str, base: &WsPath) -> String {
     let parsed = WsPath::parse(path).ok().and_then(|path| path.relative_to(base));
     parsed.map_or_else(|| path.to_owned(), |path| path.to_string())
 }
 
-fn unprefixed(text: &str, base: &WsPath) -> String {
-    text.replace(&base.quoted(), &quote("/"))
+fn strip_base(text: &str, base: &WsPath) -> String {
+    text.replace(&base.to_quoted(), &quote("/"))
         .replace(&format!("`{base}/"), "`")
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Actor, Clock, CodePolicy, EntryKind, EntryPath, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids,
-    NearContent, NoEvents, RandomIds, Reach, Reference, Result, Storage, StorageInfo, SystemClock, Visibility, WsPath,
+    AccessLimits, Actor, Clock, CodePolicy, EntryKind, EntryPath, Error, ErrorKind, EventSink, FsPolicy, FsRules,
+    History, Ids, LocalContent, NoEvents, RandomIds, Reference, Result, Storage, StorageInfo, SystemClock, Visibility,
+    WsPath,
 };
 use tokio::sync::watch;
 
@@ -15,16 +16,16 @@ use crate::hard_links::HardLinkMemo;
 use crate::host_path::HostRoots;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
-use crate::shell::benched::Benched;
-use crate::shell::workshop::{Owned, Workshop};
-use crate::{Approver, Neighbours, TurnWaiting};
+use crate::shell::live_wrappers::LiveLayerWrapper;
+use crate::shell::runtime::{ShellRuntime, ShellRuntimeOwner};
+use crate::{Approver, NeighbourWorkspaces, TurnWaiting};
 
 /// An agent's room: one tree of files, and the operations that its policies allow. Cheap to clone; clones share
 /// everything but the actor.
 #[derive(Debug, Clone)]
 pub struct Workspace {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) view: Arc<View>,
+    pub(crate) shared: Arc<WorkspaceState>,
+    pub(crate) view: Arc<WorkspaceView>,
     pub(crate) actor: Arc<Actor>,
     /// The channel that reports when an operation waits for its turn.
     pub(crate) turn_watch: Option<watch::Sender<Option<TurnWaiting>>>,
@@ -34,52 +35,52 @@ pub struct Workspace {
 
 /// The state that all views of one workspace share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct WorkspaceState {
     pub(crate) name: String,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) history: Option<Arc<dyn History>>,
     pub(crate) reference: Option<Reference>,
     pub(crate) branch_config: Option<serde_json::Value>,
-    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
+    pub(crate) neighbours: Option<Arc<dyn NeighbourWorkspaces>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
     /// How much of the files is read and searched at once.
-    pub(crate) reach: Reach,
+    pub(crate) reach: AccessLimits,
     /// Whether this is a view of the past from which files may be missing: those that the history had not captured by
     /// then.
     pub(crate) is_partial: bool,
     /// In a view of the past, the storage with the files as they are now.
     pub(crate) present: Option<Arc<dyn Storage>>,
     /// The local copies of content whose files are remote.
-    pub(crate) near: Option<Arc<dyn NearContent>>,
+    pub(crate) near: Option<Arc<dyn LocalContent>>,
     /// The paths of the host directory that holds the files, if there is one.
     pub(crate) host_roots: HostRoots,
     /// The rules for running code; `None` if no code may run.
     pub(crate) code: Option<CodeRules>,
     /// The runtime of commands; `None` if no command may run.
-    pub(crate) workshop: Option<Owned>,
+    pub(crate) workshop: Option<ShellRuntimeOwner>,
 }
 
 /// A subdirectory with the policies that apply there: its own and those of every view around it.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct WorkspaceView {
     pub(crate) base: WsPath,
-    pub(crate) layers: Vec<Arc<Layer>>,
+    pub(crate) layers: Vec<Arc<PolicyLayer>>,
     pub(crate) env: BTreeMap<String, String>,
 }
 
 /// One policy and the directory it applies to; its globs are relative to that directory.
 #[derive(Debug)]
-pub(crate) struct Layer {
+pub(crate) struct PolicyLayer {
     pub(crate) base: WsPath,
     pub(crate) rules: FsRules,
     pub(crate) quota: Option<Quota>,
 }
 
-impl View {
+impl WorkspaceView {
     /// Whether lists and searches show the entry of the storage at `path`.
     pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
         self.layers.iter().all(|layer| {
@@ -104,7 +105,7 @@ impl View {
 
     /// Returns how much of an entry of the storage this view shows: entries that may be read, and the directories above
     /// them.
-    pub(crate) fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
+    pub(crate) fn visibility_of(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
         // Visibility is asked for only if the view hides something, and no rule can judge a name that is not UTF-8.
         let Some(path) = path.as_path() else {
             return Visibility::Hidden;
@@ -136,21 +137,21 @@ impl View {
     }
 
     /// Whether both views have the same directory and the same policies.
-    pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let mut layers = self.layers.iter().zip(&other.layers);
-        self.layers.len() == other.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
+        self.layers.len() == other.layers.len() && layers.all(|(one, two)| one.has_same_rules(two))
     }
 }
 
-impl Layer {
+impl PolicyLayer {
     pub(crate) fn new(base: WsPath, policy: FsPolicy) -> Result<Self> {
         let rules = FsRules::new(policy)?;
-        let quota = Quota::of(&rules);
+        let quota = Quota::from_rules(&rules);
         Ok(Self { base, rules, quota })
     }
 
     /// Whether both layers apply the same policy to the same directory.
-    pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         self.base == other.base && self.rules.policy() == other.rules.policy()
     }
 }
@@ -171,7 +172,7 @@ impl Workspace {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
-            reach: Reach::default(),
+            reach: AccessLimits::default(),
             near: None,
             host_roots: HostRoots::default(),
             shell: None,
@@ -211,12 +212,12 @@ impl Workspace {
 
     /// Whether its files can be found by name and by content.
     pub fn has_search(&self) -> bool {
-        self.shared.reach.is_searched
+        self.shared.reach.is_searchable
     }
 
     /// Whether its files are remote, so that a search through them takes long.
-    pub fn is_far(&self) -> bool {
-        self.shared.reach.is_far
+    pub fn is_remote(&self) -> bool {
+        self.shared.reach.is_remote
     }
 
     /// The environment variables of commands in this view.
@@ -247,7 +248,7 @@ impl Workspace {
         self.shared.storage.as_ref()
     }
 
-    pub(crate) fn own_layer(&self) -> &Layer {
+    pub(crate) fn own_layer(&self) -> &PolicyLayer {
         self.view.layers.last().expect("a view has its own policy")
     }
 }
@@ -260,15 +261,15 @@ pub struct WorkspaceBuilder {
     history: Option<Arc<dyn History>>,
     reference: Option<Reference>,
     branch_config: Option<serde_json::Value>,
-    neighbours: Option<Arc<dyn Neighbours>>,
+    neighbours: Option<Arc<dyn NeighbourWorkspaces>>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
-    reach: Reach,
-    near: Option<Arc<dyn NearContent>>,
+    reach: AccessLimits,
+    near: Option<Arc<dyn LocalContent>>,
     host_roots: HostRoots,
     shell: Option<ShellParts>,
     code: Option<CodePolicy>,
@@ -308,7 +309,7 @@ impl WorkspaceBuilder {
     /// The access to the workspaces that are merged into this one; without it, a merge takes only changes that their
     /// histories have recorded.
     #[must_use]
-    pub fn neighbours(mut self, neighbours: Arc<dyn Neighbours>) -> Self {
+    pub fn neighbours(mut self, neighbours: Arc<dyn NeighbourWorkspaces>) -> Self {
         self.neighbours = Some(neighbours);
         self
     }
@@ -357,14 +358,14 @@ impl WorkspaceBuilder {
 
     /// How much of the files is read and searched at once.
     #[must_use]
-    pub fn reach(mut self, reach: Reach) -> Self {
+    pub fn access_limits(mut self, reach: AccessLimits) -> Self {
         self.reach = reach;
         self
     }
 
     /// The local copies of content whose files are remote.
     #[must_use]
-    pub fn near(mut self, near: Option<Arc<dyn NearContent>>) -> Self {
+    pub fn local_content(mut self, near: Option<Arc<dyn LocalContent>>) -> Self {
         self.near = near;
         self
     }
@@ -400,8 +401,8 @@ impl WorkspaceBuilder {
 
     /// Checks the policy and opens the workspace.
     pub fn open(self) -> Result<Workspace> {
-        let layer = Layer::new(WsPath::root(), self.policy)?;
-        let shared = Shared {
+        let layer = PolicyLayer::new(WsPath::root(), self.policy)?;
+        let shared = WorkspaceState {
             name: self.name,
             storage: self.storage,
             history: self.history,
@@ -421,7 +422,7 @@ impl WorkspaceBuilder {
             code: self.code.map(CodeRules::new).transpose()?,
             workshop: None,
         };
-        let view = View {
+        let view = WorkspaceView {
             base: WsPath::root(),
             layers: vec![Arc::new(layer)],
             env: self.env,
@@ -445,20 +446,20 @@ impl Workspace {
     /// the processes in the background are paused.
     fn with_shell(self, parts: ShellParts) -> Result<Self> {
         let under = &self.shared;
-        let shop = Arc::new(Workshop::new(parts, self.clone())?);
+        let shop = Arc::new(ShellRuntime::new(parts, self.clone())?);
         let benched = |history: &Arc<dyn History>| -> Arc<dyn History> {
-            Arc::new(Benched {
+            Arc::new(LiveLayerWrapper {
                 shop: shop.clone(),
                 inner: history.clone(),
             })
         };
-        let shared = Shared {
-            storage: Arc::new(Benched {
+        let shared = WorkspaceState {
+            storage: Arc::new(LiveLayerWrapper {
                 shop: shop.clone(),
                 inner: under.storage.clone(),
             }),
             history: under.history.as_ref().map(benched),
-            workshop: Some(Owned(shop)),
+            workshop: Some(ShellRuntimeOwner(shop)),
             ..under.without_shell()
         };
         Ok(Self {
@@ -468,7 +469,7 @@ impl Workspace {
     }
 }
 
-impl Shared {
+impl WorkspaceState {
     /// Returns a copy of this state without the runtime of commands.
     pub(crate) fn without_shell(&self) -> Self {
         Self {

@@ -38,7 +38,7 @@ async fn open_directory(depot: &Depot, directory: &std::path::Path) -> Workspace
     let mut options = serde_json::Map::new();
     options.insert("dir".into(), directory.to_str().unwrap().into());
     let opened = LocalFactory.open(options, &context()).await.unwrap();
-    let lazy = Arc::new(LazyDepot::opened(depot.clone()));
+    let lazy = Arc::new(LazyDepot::from_opened(depot.clone()));
     let journaled = Journaled::open(opened, lazy, Durability::Relaxed).await.unwrap();
     let workspace = Workspace::builder(journaled.clone()).name("directory");
     workspace.history(Some(journaled)).open().unwrap()

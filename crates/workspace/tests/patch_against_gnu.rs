@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use garret_workspace::text::patch::{self, Action, LineKind};
+use garret_workspace::text::patch::{self, LineKind, PatchAction};
 use proptest::prelude::*;
 
 /// Runs GNU diff and returns the patch that leads from `old` to `new`.
@@ -37,7 +37,7 @@ fn gnu_patch(dir: &Path, content: &[u8], diff: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn garret_patch(content: &[u8], diff: &[u8]) -> Result<Vec<u8>, patch::PatchError> {
-    let parsed = patch::parse(diff)?;
+    let parsed = patch::parse_patch(diff)?;
     assert_eq!(parsed.files.len(), 1, "diff made the patch of one file");
     assert_eq!(parsed.files[0].path(), "file.txt");
     let applied = patch::apply_file(Some(content), &parsed.files[0])?;
@@ -180,7 +180,7 @@ proptest! {
     fn on_a_file_that_moved_on_gnu_patch_agrees((old, new, drifted) in drift()) {
         let dir = tempfile::tempdir().expect("a scratch directory can be made");
         let diff = diff(dir.path(), &old, &new, &["-u"]);
-        let parsed = patch::parse(&diff).expect("diff made it");
+        let parsed = patch::parse_patch(&diff).expect("diff made it");
         // GNU patch nails a hunk with less context on one side to that end of the file; Garret goes by nearness alone.
         prop_assume!(parsed.files[0].hunks.iter().all(|hunk| leading(hunk) == trailing(hunk)));
         let before = drifted.clone();
@@ -239,10 +239,10 @@ proptest! {
             diff.extend_from_slice(line);
             diff.push(b'\n');
         }
-        if let Ok(parsed) = patch::parse(&diff) {
+        if let Ok(parsed) = patch::parse_patch(&diff) {
             for file in &parsed.files {
                 let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
-                prop_assert!(file.action != Action::Modify || lines.clone().count() > 0 || file.new_mode.is_some());
+                prop_assert!(file.action != PatchAction::Modify || lines.clone().count() > 0 || file.new_mode.is_some());
                 let _ = patch::apply_file(Some(&content), file);
             }
         }
@@ -283,14 +283,14 @@ fn a_tree_diff_creates_changes_and_deletes_files() {
         .args(["-ruN", "a", "b"])
         .output()
         .expect("diff is installed");
-    let parsed = patch::parse(&output.stdout).expect("diff made it");
-    let seen: Vec<(&str, Action)> = parsed.files.iter().map(|file| (file.path(), file.action)).collect();
+    let parsed = patch::parse_patch(&output.stdout).expect("diff made it");
+    let seen: Vec<(&str, PatchAction)> = parsed.files.iter().map(|file| (file.path(), file.action)).collect();
     assert_eq!(
         seen,
         [
-            ("keep.txt", Action::Modify),
-            ("sub/come.txt", Action::Create),
-            ("sub/gone.txt", Action::Delete)
+            ("keep.txt", PatchAction::Modify),
+            ("sub/come.txt", PatchAction::Create),
+            ("sub/gone.txt", PatchAction::Delete)
         ]
     );
     let come = patch::apply_file(None, &parsed.files[1]).expect("there is no such file");
@@ -335,7 +335,7 @@ fn a_git_diff_is_read_as_git_means_it() {
     fs::write(path("empty file"), "").expect("the scratch directory is writable");
     git(&["add", "-A"]);
     git(&["update-index", "--chmod=+x", "café.txt"]);
-    let parsed = patch::parse(&git(&["diff", "--cached", "-M"])).expect("git made it");
+    let parsed = patch::parse_patch(&git(&["diff", "--cached", "-M"])).expect("git made it");
     let seen: Vec<_> = parsed
         .files
         .iter()
@@ -351,10 +351,10 @@ fn a_git_diff_is_read_as_git_means_it() {
     assert_eq!(
         seen,
         [
-            (Some("café.txt"), Some("café.txt"), Action::Modify, Some(0o755)),
-            (None, Some("empty file"), Action::Create, Some(0o644)),
-            (Some("gone"), None, Action::Delete, None),
-            (Some("old name.txt"), Some("new name.txt"), Action::Rename, None),
+            (Some("café.txt"), Some("café.txt"), PatchAction::Modify, Some(0o755)),
+            (None, Some("empty file"), PatchAction::Create, Some(0o644)),
+            (Some("gone"), None, PatchAction::Delete, None),
+            (Some("old name.txt"), Some("new name.txt"), PatchAction::Rename, None),
         ]
     );
     let content = |original: Option<&[u8]>, index: usize| {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Command, Effect, Effects, Enforced, Error, ErrorKind, Guard, Layer, Limits, Mark, Network, OpenSandbox, Process,
-    Program, Result, Sandbox, SandboxRequest, Stdin,
+    CommandProgram, CommandStdin, Effect, Effects, EffectsMark, Error, ErrorKind, Guard, GuardStatus, Layer, Limits,
+    Network, OpenSandbox, Process, Result, Sandbox, SandboxCommand, SandboxRequest,
 };
 use garret_sandbox::host::HostSandbox;
 
@@ -37,7 +37,7 @@ impl Sandbox for Offline {
         "offline"
     }
 
-    async fn probe(&self) -> Vec<Enforced> {
+    async fn probe(&self) -> Vec<GuardStatus> {
         told(self.host.probe().await)
     }
 
@@ -68,7 +68,7 @@ impl Sandbox for Offline {
 }
 
 /// What the host says, except of the network: whether that can be taken away is tried.
-fn told(mut enforced: Vec<Enforced>) -> Vec<Enforced> {
+fn told(mut enforced: Vec<GuardStatus>) -> Vec<GuardStatus> {
     let mut trial = std::process::Command::new(PREFIX[0]);
     let is_enforced = trial
         .args(&PREFIX[1..])
@@ -92,7 +92,7 @@ fn told(mut enforced: Vec<Enforced>) -> Vec<Enforced> {
 struct OpenOffline {
     host: Arc<dyn OpenSandbox>,
     network: Network,
-    enforced: Vec<Enforced>,
+    enforced: Vec<GuardStatus>,
 }
 
 impl OpenOffline {
@@ -106,16 +106,16 @@ impl OpenOffline {
 
 #[async_trait]
 impl OpenSandbox for OpenOffline {
-    fn enforced(&self) -> &[Enforced] {
+    fn guard_statuses(&self) -> &[GuardStatus] {
         &self.enforced
     }
 
-    async fn lay(&self) -> Result<Arc<dyn Layer>> {
-        Ok(self.on(self.host.lay().await?))
+    async fn create_layer(&self) -> Result<Arc<dyn Layer>> {
+        Ok(self.on(self.host.create_layer().await?))
     }
 
-    async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
-        let left = self.host.leftovers().await?;
+    async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>> {
+        let left = self.host.leftover_layers().await?;
         Ok(left.into_iter().map(|layer| self.on(layer)).collect())
     }
 
@@ -132,16 +132,16 @@ struct OfflineLayer {
 
 impl OfflineLayer {
     /// The program that is run would start and then not find its own; a command that cannot start must say so before.
-    async fn check(&self, name: &str, command: &Command) -> Result<()> {
+    async fn check(&self, name: &str, command: &SandboxCommand) -> Result<()> {
         let asked = ["/bin/sh", "-c", "command -v -- \"$1\" >/dev/null", "sh", name];
-        let question = Command {
-            program: Program::Arguments(asked.map(str::to_owned).to_vec()),
-            stdin: Stdin::Closed,
+        let question = SandboxCommand {
+            program: CommandProgram::Arguments(asked.map(str::to_owned).to_vec()),
+            stdin: CommandStdin::Closed,
             limits: Limits::default(),
             ..command.clone()
         };
-        let mut answer = self.host.start(question).await?;
-        match answer.wait().await?.ended.code() {
+        let mut answer = self.host.start_process(question).await?;
+        match answer.wait().await?.ended.exit_code() {
             0 => Ok(()),
             _ => Err(Error::new(ErrorKind::NotFound, "program not found").hint("check its name and the PATH")),
         }
@@ -154,23 +154,23 @@ impl Layer for OfflineLayer {
         self.host.id()
     }
 
-    async fn start(&self, mut command: Command) -> Result<Box<dyn Process>> {
+    async fn start_process(&self, mut command: SandboxCommand) -> Result<Box<dyn Process>> {
         if self.network == Network::Full {
-            return self.host.start(command).await;
+            return self.host.start_process(command).await;
         }
         let own = match &command.program {
-            Program::Arguments(arguments) => arguments.clone(),
-            Program::Shell(text) => vec!["/bin/sh".to_owned(), "-c".to_owned(), text.clone()],
+            CommandProgram::Arguments(arguments) => arguments.clone(),
+            CommandProgram::Shell(text) => vec!["/bin/sh".to_owned(), "-c".to_owned(), text.clone()],
         };
         let name = own.first().ok_or_else(|| Error::invalid("no program is given"))?;
         self.check(name, &command).await?;
         let prefix = PREFIX.iter().map(|word| (*word).to_owned());
-        command.program = Program::Arguments(prefix.chain(own).collect());
-        self.host.start(command).await
+        command.program = CommandProgram::Arguments(prefix.chain(own).collect());
+        self.host.start_process(command).await
     }
 
-    async fn place(&self, effects: Vec<Effect>) -> Result<()> {
-        self.host.place(effects).await
+    async fn place_entries(&self, effects: Vec<Effect>) -> Result<()> {
+        self.host.place_entries(effects).await
     }
 
     async fn pause(&self) -> Result<u64> {
@@ -181,8 +181,8 @@ impl Layer for OfflineLayer {
         self.host.resume().await
     }
 
-    async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
-        self.host.effects(since).await
+    async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects> {
+        self.host.read_effects(since).await
     }
 
     async fn lift(&self) -> Result<()> {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use garret::{
-    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryStorage, Mutation, OpenContext, Opened,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath, async_trait,
+    Batch, DirectoryHandle, Garret, ListOptions, ListPage, MemoryStorage, Mutation, MutationOutcome, OpenContext,
+    OpenedStorage, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath,
+    async_trait,
 };
 use serde_json::{Map, Value, json};
 
@@ -56,14 +57,14 @@ impl Storage for Metered {
         self.inner.list(path, options).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let written: u64 = batch.mutations.iter().map(content_length).sum();
         let applied = self.inner.apply(batch).await?;
         self.meter.written.fetch_add(written, Ordering::Relaxed);
         Ok(applied)
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         self.inner.open_directory(path)
     }
 }
@@ -86,11 +87,11 @@ impl StorageFactory for MeteredFactory {
         "metered"
     }
 
-    fn options_of_url(&self, _rest: &str) -> Result<Map<String, Value>> {
+    fn parse_url(&self, _rest: &str) -> Result<Map<String, Value>> {
         Ok(Map::new())
     }
 
-    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage> {
         Ok(Arc::new(Metered {
             inner: MemoryStorage::new(context.clock.clone()),
             meter: self.0.clone(),

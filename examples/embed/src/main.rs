@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use garret::{
-    Approval, ApprovalRequest, Approver, Declared, ExportFormat, FsPolicy, Garret, MemoryEvents, Result, async_trait,
+    Approval, ApprovalRequest, Approver, DeclaredCapability, ExportFormat, FsPolicy, Garret, MemoryEvents, Result,
+    async_trait,
 };
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ async fn main() -> Result<()> {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let events = Arc::new(MemoryEvents::default());
     let mut config = Garret::config_of_dir(directory.path())?;
-    config.capabilities.fs = Declared::Options(FsPolicy {
+    config.capabilities.fs = DeclaredCapability::Options(FsPolicy {
         deny_read: vec!["**/.env".into()],
         require_approval: vec!["rm".into()],
         ..FsPolicy::default()

@@ -3,12 +3,12 @@
 use clap::Args;
 use garret::{AppendOptions, Precondition};
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 use crate::{input, render};
 
 #[derive(Debug, Args)]
-pub(crate) struct Append {
+pub(crate) struct AppendArgs {
     /// The file
     path: String,
     /// The text to add, exactly as given; after `--` if it begins with a dash [default, or `-`: standard input]
@@ -21,21 +21,21 @@ pub(crate) struct Append {
     if_version: Option<String>,
 }
 
-impl Append {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
-        let content = input::content(self.content.as_deref())?;
+impl AppendArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace().await?;
+        let content = input::read_content(self.content.as_deref())?;
         let precondition = Precondition::from_argument(self.if_version.as_deref());
         let options = AppendOptions {
             precondition,
             create: !self.no_create,
         };
         let written = workspace.append(&self.path, content, options).await?;
-        Ok(Report::done(
+        Ok(CliReport::success(
             format!(
                 "appended to {} ({} now)",
-                render::shown(&written.path),
-                render::counted(written.size, "byte")
+                render::display_path(&written.path),
+                render::format_count(written.size, "byte")
             ),
             written,
         ))

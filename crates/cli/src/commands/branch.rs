@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use clap::{Args, Subcommand};
 use garret::depot::WorkspaceUsage;
-use garret::path::{printable, quote};
-use garret::{Branch as Made, Error, ErrorKind, Garret, Point, StorageConfig, Workspace};
+use garret::path::{escape_unprintable, quote};
+use garret::{Branch, Error, ErrorKind, Garret, Point, StorageConfig, Workspace};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::commands::restore::check_home;
+use crate::commands::restore::check_can_branch;
 use crate::commands::usage;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
-use crate::{files, render, time};
+use crate::{render, time, transfer_files};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,13 +24,13 @@ Examples:
 A branch is a workspace of the home: `garret list` shows it, and -w takes its name.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Branch {
+pub(crate) struct BranchArgs {
     #[command(subcommand)]
-    action: Action,
+    action: BranchAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BranchAction {
     /// Create a workspace that begins at a point of this one; later changes in one do not affect the other
     Create {
         /// The name of the new workspace
@@ -55,7 +55,7 @@ enum Action {
     },
 }
 
-impl Action {
+impl BranchAction {
     /// Returns the capabilities of which the workspace must declare one. Commands make branches without `snapshot`, so
     /// a user who may run commands may also list and delete these branches.
     fn capabilities(&self) -> &'static [&'static str] {
@@ -67,61 +67,70 @@ impl Action {
     }
 }
 
-impl Branch {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        if let Action::Create { name, .. } = &self.action
+impl BranchArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        if let BranchAction::Create { name, .. } = &self.action
             && matches!(session.history_in_home().await, Ok(None))
         {
             // To open a directory for the first time records it in the home, so the name is checked before.
-            check_free(session, name).await?;
+            check_name_free(session, name).await?;
         }
-        let workspace = session.with_history_of(self.action.capabilities()).await?;
+        let workspace = session.open_history_for_any(self.action.capabilities()).await?;
         match &self.action {
-            Action::Create { name, from, checkout } => {
-                check_home(session)?;
+            BranchAction::Create { name, from, checkout } => {
+                check_can_branch(session)?;
                 // Before the branch is made, so that a wrong directory leaves no branch behind.
                 if let Some(directory) = checkout {
-                    files::empty_directory(directory)?;
+                    transfer_files::make_empty_directory(directory)?;
                 }
-                let made = workspace.branch(name, &Point::or_now(from.as_deref())).await?;
-                let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
+                let made = workspace.branch(name, &Point::parse_or_now(from.as_deref())).await?;
+                let mut text = format!("branch {} begins at change {}", escape_unprintable(name), made.fork);
                 if let Some(directory) = checkout {
-                    let place = local(directory)?;
+                    let place = local_storage(directory)?;
                     let checked_out = session.garret().check_out(name, &place).await;
                     if let Err(error) = checked_out {
-                        forget(session, &made.id).await?;
-                        return Err(not_checked_out(error, directory).into());
+                        delete_new_branch(session, &made.id).await?;
+                        return Err(checkout_error(error, directory).into());
                     }
-                    text.push_str(&format!("; its files are in {}", printable(directory)));
+                    text.push_str(&format!("; its files are in {}", escape_unprintable(directory)));
                 }
                 let note = if made.incomplete {
                     "incomplete: files that the history had not captured by then are missing from the branch\n"
                 } else {
                     ""
                 };
-                Ok(Report::done(text, made).with_note(note))
+                Ok(CliReport::success(text, made).with_note(note))
             }
-            Action::List { long } => {
+            BranchAction::List { long } => {
                 let all = workspace.branches().await?;
                 let usage = if *long {
-                    usage::by_id(&session.depot().await?).await?
+                    usage::usage_by_id(&session.open_depot().await?).await?
                 } else {
                     HashMap::new()
                 };
-                let rows: Vec<_> = all.into_iter().map(|branch| Row::of(branch, &usage)).collect();
-                Ok(Report::done(
-                    render::table(rows.iter().map(Row::cells)),
+                let rows: Vec<_> = all
+                    .into_iter()
+                    .map(|branch| BranchListRow::from_branch(branch, &usage))
+                    .collect();
+                Ok(CliReport::success(
+                    render::format_table(rows.iter().map(BranchListRow::table_cells)),
                     json!({"branches": rows}),
                 ))
             }
-            Action::Delete { name } => delete(session, &workspace, name).await,
+            BranchAction::Delete { name } => delete_branch(session, &workspace, name).await,
         }
     }
 }
 
 /// Refuses a name that a workspace of the home has.
-async fn check_free(session: &Session, name: &str) -> Result<(), Failure> {
-    if session.known(None).await.home.iter().any(|known| known == name) {
+async fn check_name_free(session: &Session, name: &str) -> Result<(), CliFailure> {
+    if session
+        .known_workspaces(None)
+        .await
+        .home
+        .iter()
+        .any(|known| known == name)
+    {
         let message = format!("the name {} is taken", quote(name));
         Err(Error::new(ErrorKind::AlreadyExists, message)
             .hint("choose another name; `garret list` shows those that are taken")
@@ -132,15 +141,15 @@ async fn check_free(session: &Session, name: &str) -> Result<(), Failure> {
 }
 
 /// Deletes a branch that was just made.
-async fn forget(session: &Session, id: &str) -> Result<(), Failure> {
-    let depot = session.depot().await?;
+async fn delete_new_branch(session: &Session, id: &str) -> Result<(), CliFailure> {
+    let depot = session.open_depot().await?;
     // Renamed to its id first, so that its name is free for the next try.
     depot.rename(id, id).await?;
     Ok(depot.delete(id).await?)
 }
 
 /// Makes the error for a branch whose files were not all written to the directory.
-fn not_checked_out(error: Error, directory: &str) -> Error {
+fn checkout_error(error: Error, directory: &str) -> Error {
     let hint = error.hint_text().to_owned();
     let directory = quote(directory);
     error.hint(format!(
@@ -149,14 +158,16 @@ fn not_checked_out(error: Error, directory: &str) -> Error {
 }
 
 /// Returns the storage on a directory.
-fn local(directory: &str) -> Result<StorageConfig, Failure> {
-    Ok(Garret::config_of_dir(directory).map_err(Failure::usage)?.storage)
+fn local_storage(directory: &str) -> Result<StorageConfig, CliFailure> {
+    Ok(Garret::config_of_dir(directory)
+        .map_err(CliFailure::wrong_usage)?
+        .storage)
 }
 
 /// Deletes a branch of this workspace; refuses any other workspace.
-async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome {
+async fn delete_branch(session: &Session, workspace: &Workspace, name: &str) -> CliOutcome {
     let branches = workspace.branches().await?;
-    let is_meant = |branch: &&Made| branch.name.as_deref() == Some(name) || branch.id == name;
+    let is_meant = |branch: &&Branch| branch.name.as_deref() == Some(name) || branch.id == name;
     let branch = branches.iter().find(is_meant).ok_or_else(|| {
         Error::new(
             ErrorKind::NotFound,
@@ -164,39 +175,39 @@ async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome
         )
         .hint("`garret branch list` shows its branches; `garret delete` deletes any workspace")
     })?;
-    session.depot().await?.delete(&branch.id).await?;
-    Ok(Report::done(
-        format!("deleted branch {}", printable(name)),
+    session.open_depot().await?.delete(&branch.id).await?;
+    Ok(CliReport::success(
+        format!("deleted branch {}", escape_unprintable(name)),
         json!({"id": branch.id, "name": name}),
     ))
 }
 
 /// A branch in the list.
 #[derive(Debug, Serialize)]
-struct Row {
+struct BranchListRow {
     #[serde(flatten)]
-    branch: Made,
+    branch: Branch,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<WorkspaceUsage>,
 }
 
-impl Row {
-    fn of(branch: Made, usage: &HashMap<String, WorkspaceUsage>) -> Self {
+impl BranchListRow {
+    fn from_branch(branch: Branch, usage: &HashMap<String, WorkspaceUsage>) -> Self {
         Self {
             usage: usage.get(&branch.id).cloned(),
             branch,
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn table_cells(&self) -> Vec<String> {
         let branch = &self.branch;
         let mut cells = vec![
-            printable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
-            time::shown(&branch.created.to_string()),
+            escape_unprintable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
+            time::format_time(&branch.created.to_string()),
             format!("from change {}", branch.fork),
-            render::counted(branch.changes, "change"),
+            render::format_count(branch.changes, "change"),
         ];
-        cells.extend(self.usage.iter().flat_map(render::usage::sizes));
+        cells.extend(self.usage.iter().flat_map(render::usage::usage_cells));
         cells
     }
 }

@@ -1,10 +1,10 @@
 //! `garret call`
 
 use clap::Args;
-use garret::{Answer, Error, ErrorKind};
+use garret::{Error, ErrorKind, ToolAnswer};
 
 use crate::input;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -13,7 +13,7 @@ Examples:
   garret -w memory: call write_file '{\"path\": \"a.txt\", \"content\": \"hi\"}'";
 
 #[derive(Debug, Args)]
-pub(crate) struct Call {
+pub(crate) struct CallArgs {
     /// The name of the tool, as the workspace names it or its canonical name (see `garret tools`)
     tool: String,
     /// The arguments as a JSON object; `-` for standard input, @FILE for a file
@@ -21,27 +21,29 @@ pub(crate) struct Call {
     arguments: String,
 }
 
-impl Call {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let arguments = input::json(&self.arguments).map_err(Failure::usage)?;
-        let toolbox = session.toolbox().await?;
+impl CallArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let arguments = input::read_json(&self.arguments).map_err(CliFailure::wrong_usage)?;
+        let toolbox = session.open_toolbox().await?;
         let definitions = toolbox.definitions();
         let by_name = definitions.iter().find(|one| one.name == self.tool);
         let called = by_name.or_else(|| definitions.iter().find(|one| one.canonical == self.tool));
-        if let Some(instead) = called.and_then(|called| instead_of(called.canonical)) {
-            return Ok(Report::answer(Answer::of_error(ends_with_the_call(instead))));
+        if let Some(instead) = called.and_then(|called| advice_instead(called.canonical)) {
+            return Ok(CliReport::tool_answer(ToolAnswer::from_error(background_error(
+                instead,
+            ))));
         }
         let answer = match by_name {
             Some(_) => toolbox.call(&self.tool, arguments).await,
             None => toolbox.call_canonical(&self.tool, arguments).await,
         };
         toolbox.workspace().close().await?;
-        Ok(Report::answer(answer))
+        Ok(CliReport::tool_answer(answer))
     }
 }
 
 /// Returns the advice for a call whose work would end with this program; `None` for a call that leaves nothing running.
-fn instead_of(canonical: &str) -> Option<&'static str> {
+fn advice_instead(canonical: &str) -> Option<&'static str> {
     match canonical {
         "start" => Some("`garret run` runs it and waits for its end"),
         "create_code_context" => Some("`garret code` runs code by itself"),
@@ -49,7 +51,7 @@ fn instead_of(canonical: &str) -> Option<&'static str> {
     }
 }
 
-fn ends_with_the_call(instead: &str) -> Error {
+fn background_error(instead: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
         "background processes and code contexts end with the program that started them, and `garret call` ends at once",

@@ -1,11 +1,11 @@
 //! `garret capabilities`
 
 use clap::Args;
-use garret::path::printable;
-use garret::{Capabilities as Declared, Result};
+use garret::path::escape_unprintable;
+use garret::{Capabilities, Result};
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -16,7 +16,7 @@ The change takes effect when the workspace is opened next. A capability that was
 keeps its options. For a workspace of a garret.toml, edit that file.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Capabilities {
+pub(crate) struct CapabilitiesArgs {
     /// The workspace; may be given with -w instead
     name: Option<String>,
     /// The new list of capabilities, as for `garret create --capability` [default: show the current list]
@@ -24,30 +24,33 @@ pub(crate) struct Capabilities {
     names: Option<String>,
 }
 
-impl Capabilities {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl CapabilitiesArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, names) = session.name_and_rest(self.name.as_deref(), self.names.as_deref())?;
-        let wanted = names.map(|names| parsed(names.split(','))).transpose();
-        let wanted = wanted.map_err(Failure::usage)?;
+        let wanted = names.map(|names| parse_capabilities(names.split(','))).transpose();
+        let wanted = wanted.map_err(CliFailure::wrong_usage)?;
         // Fails with the hint about --home if there is no home; the root itself does not know that option.
-        session.depot().await?;
+        session.open_depot().await?;
         let garret = session.garret();
         let declared = match wanted {
             Some(wanted) => garret.set_capabilities(name, &wanted).await?,
             None => garret.config_of(name).await?.capabilities,
         };
-        let declared = declared.declared();
+        let declared = declared.declared_names();
         let text = if declared.is_empty() {
-            format!("{} declares no capabilities", printable(name))
+            format!("{} declares no capabilities", escape_unprintable(name))
         } else {
-            format!("{} declares {}", printable(name), declared.join(", "))
+            format!("{} declares {}", escape_unprintable(name), declared.join(", "))
         };
-        Ok(Report::done(text, json!({"name": name, "capabilities": declared})))
+        Ok(CliReport::success(
+            text,
+            json!({"name": name, "capabilities": declared}),
+        ))
     }
 }
 
 /// Reads the names of capabilities.
-pub(crate) fn parsed(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Declared> {
+pub(crate) fn parse_capabilities(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Capabilities> {
     let names: Vec<_> = names.into_iter().collect();
-    Declared::named(names.iter().map(AsRef::as_ref))
+    Capabilities::from_names(names.iter().map(AsRef::as_ref))
 }

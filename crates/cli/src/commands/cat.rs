@@ -3,14 +3,14 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use garret::{Encoding, FileContent, ReadRequest, Unit, Workspace};
+use garret::{Encoding, FileContent, ReadRequest, ReadUnit, Workspace};
 
-use crate::output::{Format, Outcome, Pipe, Report};
-use crate::point::At;
+use crate::output::{CliOutcome, CliReport, Format, StdoutPipe};
+use crate::point::PointArgs;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Cat {
+pub(crate) struct CatArgs {
     /// The file
     path: String,
     /// How many lines to skip
@@ -23,20 +23,20 @@ pub(crate) struct Cat {
     #[arg(long)]
     bytes: bool,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
-impl Cat {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace_at(self.at.point()).await?;
+impl CatArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace_at(self.at.point()).await?;
         match session.global().format() {
-            Format::Json => self.as_data(&workspace).await,
-            Format::Text => self.as_bytes(&workspace).await,
+            Format::Json => self.report_data(&workspace).await,
+            Format::Text => self.print_bytes(&workspace).await,
         }
     }
 
-    fn request(&self, encoding: Option<Encoding>) -> ReadRequest {
-        let unit = if self.bytes { Unit::Bytes } else { Unit::Lines };
+    fn read_request(&self, encoding: Option<Encoding>) -> ReadRequest {
+        let unit = if self.bytes { ReadUnit::Bytes } else { ReadUnit::Lines };
         ReadRequest {
             unit,
             offset: self.offset,
@@ -46,26 +46,28 @@ impl Cat {
         }
     }
 
-    async fn as_data(&self, workspace: &Workspace) -> Outcome {
-        let content = workspace.read(&self.path, self.request(None)).await?;
-        Ok(Report::done(content.content.clone(), content))
+    async fn report_data(&self, workspace: &Workspace) -> CliOutcome {
+        let content = workspace.read(&self.path, self.read_request(None)).await?;
+        Ok(CliReport::success(content.content.clone(), content))
     }
 
     /// Prints the file, or a part of it, byte for byte.
-    async fn as_bytes(&self, workspace: &Workspace) -> Outcome {
+    async fn print_bytes(&self, workspace: &Workspace) -> CliOutcome {
         let is_whole = self.offset == 0 && self.limit.is_none();
         if is_whole || self.bytes {
             // As a stream, because the file may be larger than memory.
             let end = self.limit.map_or(u64::MAX, |limit| self.offset.saturating_add(limit));
-            let mut pipe = Pipe::default();
+            let mut pipe = StdoutPipe::default();
             workspace
-                .read_stream(&self.path, self.offset..end, |piece| pipe.put(&piece))
+                .read_stream(&self.path, self.offset..end, |piece| pipe.put_piece(&piece))
                 .await?;
-            return Ok(pipe.done());
+            return Ok(pipe.into_report());
         }
         // As base64, so that bytes that are not UTF-8 arrive unchanged.
-        let content: FileContent = workspace.read(&self.path, self.request(Some(Encoding::Base64))).await?;
-        Ok(Report::raw(
+        let content: FileContent = workspace
+            .read(&self.path, self.read_request(Some(Encoding::Base64)))
+            .await?;
+        Ok(CliReport::raw_bytes(
             STANDARD.decode(&content.content).expect("Garret made this base64"),
         ))
     }

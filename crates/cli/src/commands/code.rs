@@ -6,9 +6,11 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
-use crate::commands::run::{Parallel, Ran, Terminal, name_directory, notes, text_for_json, variable};
-use crate::interruption::unless_interrupted;
-use crate::output::{Failure, Format, Outcome, Report};
+use crate::commands::run::{
+    ParallelArgs, RunOutputPrinter, RunSummary, name_directory, parse_variable, run_notes, text_for_json,
+};
+use crate::interruption::run_until_interrupted;
+use crate::output::{CliFailure, CliOutcome, CliReport, Format};
 use crate::session::Session;
 use crate::{input, time};
 
@@ -24,7 +26,7 @@ the code ended with 0 but its effects were not applied: they are on a branch, be
 changed while it ran, or in a leftover, because they could not be saved.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Code {
+pub(crate) struct CodeArgs {
     /// The language
     #[arg(value_parser = languages())]
     language: Language,
@@ -46,7 +48,7 @@ pub(crate) struct Code {
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
-    parallel: Parallel,
+    parallel: ParallelArgs,
 }
 
 fn languages() -> impl TypedValueParser<Value = Language> {
@@ -57,67 +59,67 @@ fn languages() -> impl TypedValueParser<Value = Language> {
     })
 }
 
-impl Code {
+impl CodeArgs {
     pub(crate) fn reads_stdin(&self) -> bool {
         let is_stdin = self.file.as_deref().is_none_or(|file| file == "-");
         self.code.is_none() && is_stdin
     }
 
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let request = self.request().map_err(Failure::of_input)?;
-        let workspace = session.workspace_for("code").await?;
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let request = self.code_request().map_err(CliFailure::wrong_input)?;
+        let workspace = session.open_workspace_for("code").await?;
         let format = session.global().format();
-        let mut terminal = Terminal::of(format);
+        let mut terminal = RunOutputPrinter::for_format(format);
         let reader = terminal.reader.clone();
         let running = workspace.run_code_with(request, &mut terminal);
-        let result = unless_interrupted(&reader, running).await;
+        let result = run_until_interrupted(&reader, running).await;
         // Closed in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
         let result = match result {
             Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
-            Err(stopped) => return stopped.report("code"),
+            Err(stopped) => return stopped.to_report("code"),
         };
         closed?;
         let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
-        let ran = ran(&result, session);
+        let ran = summarize_run(&result, session);
         let report = match format {
-            Format::Json => Report::done(text_for_json(&ran, &result.output), result),
+            Format::Json => CliReport::success(text_for_json(&ran, &result.output), result),
             // The output of the code was printed while it ran; only the value is left.
-            Format::Text => Report::raw(value(&result).into_bytes())
+            Format::Text => CliReport::raw_bytes(format_value(&result).into_bytes())
                 .with_lost(terminal.lost)
-                .with_note(remarks(&ran, &result)),
+                .with_note(format_notes(&ran, &result)),
         };
         Ok(report.with_code(code))
     }
 
-    fn request(&self) -> Result<CodeRequest> {
+    fn code_request(&self) -> Result<CodeRequest> {
         Ok(CodeRequest {
             cwd: self.cwd.clone().unwrap_or_default(),
-            env: self.env.iter().map(|one| variable(one)).collect::<Result<_>>()?,
+            env: self.env.iter().map(|one| parse_variable(one)).collect::<Result<_>>()?,
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
             turn_wait: self.parallel.turn_wait(),
-            ..CodeRequest::new(self.language, self.code()?)
+            ..CodeRequest::new(self.language, self.read_code()?)
         })
     }
 
-    fn code(&self) -> Result<String> {
+    fn read_code(&self) -> Result<String> {
         let bytes = match &self.code {
             Some(code) => return Ok(code.clone()),
-            None => input::file(self.file.as_deref())?,
+            None => input::read_file(self.file.as_deref())?,
         };
         String::from_utf8(bytes).map_err(|_| Error::invalid("the code is not UTF-8").hint("save it as UTF-8"))
     }
 }
 
-fn value(result: &CodeResult) -> String {
+fn format_value(result: &CodeResult) -> String {
     let value = result.result.as_ref();
     value.map_or_else(String::new, |value| format!("{}\n", value.repr))
 }
 
-fn ran<'a>(result: &'a CodeResult, session: &Session) -> Ran<'a> {
-    Ran {
+fn summarize_run<'a>(result: &'a CodeResult, session: &Session) -> RunSummary<'a> {
+    RunSummary {
         what: "code",
         program: session.typed_program(),
         timed_out: result.timed_out,
@@ -130,7 +132,7 @@ fn ran<'a>(result: &'a CodeResult, session: &Session) -> Ran<'a> {
     }
 }
 
-fn remarks(ran: &Ran<'_>, result: &CodeResult) -> String {
+fn format_notes(ran: &RunSummary<'_>, result: &CodeResult) -> String {
     let error = result
         .error
         .as_ref()
@@ -138,7 +140,7 @@ fn remarks(ran: &Ran<'_>, result: &CodeResult) -> String {
             "" => format!("{}: {}\n", error.kind, error.message),
             traceback => format!("{traceback}\n"),
         });
-    let notes = notes(ran);
+    let notes = run_notes(ran);
     // The most important note comes first: the files are not as the code left them.
     if result.changed.branch.is_some() || result.changed.leftover.is_some() {
         format!("{notes}{error}")

@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 use garret::History as _;
 
 use crate::config_file;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Complete {
+pub(crate) struct CompleteArgs {
     /// What is named
     kind: NameKind,
 }
@@ -34,26 +34,28 @@ fn is_plain_word(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(is_plain)
 }
 
-impl Complete {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl CompleteArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         // The user presses a key in the middle of a line, and an error would be printed into that line.
-        let mut names = self.names(session).await.unwrap_or_default();
+        let mut names = self.find_names(session).await.unwrap_or_default();
         names.retain(|name| is_plain_word(name));
         names.sort();
         names.dedup();
         let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
-        Ok(Report::done(lines, names))
+        Ok(CliReport::success(lines, names))
     }
 
-    async fn names(&self, session: &Session) -> Result<Vec<String>, Failure> {
+    async fn find_names(&self, session: &Session) -> Result<Vec<String>, CliFailure> {
         match self.kind {
             NameKind::Workspaces => {
-                let file = config_file::load(session.global().config.as_deref()).ok().flatten();
+                let file = config_file::load_given_or_found(session.global().config.as_deref())
+                    .ok()
+                    .flatten();
                 let configured = file.iter().flat_map(|file| file.config.workspaces.keys().cloned());
-                let known = session.known(None).await;
+                let known = session.known_workspaces(None).await;
                 Ok(configured.chain(known.home).collect())
             }
-            NameKind::Deleted => Ok(session.known(None).await.deleted),
+            NameKind::Deleted => Ok(session.known_workspaces(None).await.deleted),
             NameKind::Snapshots => {
                 let Some(workspace) = session.history_in_home().await? else {
                     return Ok(Vec::new());

@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Cli;
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 
 pub(crate) const DETAILS: &str = "\
 Examples:
@@ -132,32 +132,35 @@ const ZSH_ARGUMENTS: [(&str, &str); 10] = [
 ];
 
 #[derive(Debug, Args)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-impl Completions {
-    pub(crate) fn run(&self) -> Outcome {
+impl CompletionsArgs {
+    pub(crate) fn run(&self) -> CliOutcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "garret", &mut script);
         let script = String::from_utf8(script).expect("completions are text");
         let text = match self.shell {
             Shell::Bash => format!("{script}{BASH_NAMES}"),
-            Shell::Zsh => zsh(&script),
+            Shell::Zsh => zsh_script(&script),
             Shell::Fish => format!("{script}{FISH_NAMES}"),
             _ => script,
         };
-        Ok(Report::done(text, serde_json::json!({"shell": self.shell.to_string()})))
+        Ok(CliReport::success(
+            text,
+            serde_json::json!({"shell": self.shell.to_string()}),
+        ))
     }
 }
 
 /// Makes the script for zsh, in which functions of Garret complete the names.
-fn zsh(script: &str) -> String {
+fn zsh_script(script: &str) -> String {
     let named = script
         .replace(":WORKSPACE:_default", ":WORKSPACE:_garret_workspaces")
         .replace(":POINT:_default", ":POINT:_garret_snapshots");
-    let named: String = named.split_inclusive('\n').map(zsh_line).collect();
+    let named: String = named.split_inclusive('\n').map(complete_zsh_line).collect();
     // The first line must stay the first: it tells zsh which command the script completes.
     match named.split_once('\n') {
         Some((first, rest)) => format!("{first}\n{ZSH_NAMES}{rest}"),
@@ -165,7 +168,7 @@ fn zsh(script: &str) -> String {
     }
 }
 
-fn zsh_line(line: &str) -> String {
+fn complete_zsh_line(line: &str) -> String {
     let found = ZSH_ARGUMENTS.iter().find(|(start, _)| line.starts_with(start));
     match found {
         Some((_, function)) => line.replace(":_default'", &format!(":{function}'")),

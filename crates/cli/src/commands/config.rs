@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use garret::path::{printable, quote};
+use garret::path::{escape_unprintable, quote};
 use garret::{Error, ErrorKind, Result, WideningSetting};
 use serde_json::json;
 
 use crate::config_file::{self, ConfigFile};
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Config {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Check a configuration file: its syntax, every key and value, the options of each storage, and that the directory of a
     /// `local` storage exists; no server is contacted
     Check {
@@ -27,18 +27,18 @@ enum Action {
     },
 }
 
-impl Config {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let Action::Check { file } = &self.action;
+impl ConfigArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let ConfigAction::Check { file } = &self.action;
         let given = file.as_deref().or(session.global().config.as_deref());
-        let file = config_file::load(given)?.ok_or_else(none_found)?;
+        let file = config_file::load_given_or_found(given)?.ok_or_else(no_file_error)?;
         let garret = session.garret().clone().relative_to(&file.directory);
         for (name, config) in &file.config.workspaces {
             let checked = garret.check_with_storage(config).await;
-            checked.map_err(|error| file.blame(name, error))?;
+            checked.map_err(|error| file.locate_error(name, error))?;
         }
-        let need = TrustNeed::of(&file, session)?;
-        Ok(report(&file, &need))
+        let need = TrustNeed::of_file(&file, session)?;
+        Ok(config_report(&file, &need))
     }
 }
 
@@ -54,7 +54,7 @@ enum TrustNeed {
 }
 
 impl TrustNeed {
-    fn of(file: &ConfigFile, session: &Session) -> Result<Self> {
+    fn of_file(file: &ConfigFile, session: &Session) -> Result<Self> {
         if !file.is_found {
             return Ok(Self::None);
         }
@@ -64,7 +64,7 @@ impl TrustNeed {
         };
         let settings = file.config.widening_settings(&file.directory);
         Ok(match record {
-            Some(record) if record.matches(file) => Self::None,
+            Some(record) if record.matches_file(file) => Self::None,
             Some(_) => Self::Changed,
             None if settings.is_empty() => Self::None,
             None => Self::Widens(settings),
@@ -80,7 +80,7 @@ impl TrustNeed {
     }
 
     /// Returns a line for a person; empty if the file needs no trust.
-    fn note(&self, name: &str) -> String {
+    fn trust_note(&self, name: &str) -> String {
         match self {
             Self::None => String::new(),
             Self::Changed => {
@@ -99,23 +99,27 @@ impl TrustNeed {
     }
 }
 
-fn report(file: &ConfigFile, need: &TrustNeed) -> Report {
+fn config_report(file: &ConfigFile, need: &TrustNeed) -> CliReport {
     let name = file.name();
     let names: Vec<&String> = file.config.workspaces.keys().collect();
     let text = match names.len() {
         0 => format!("{name} is valid (no workspaces)"),
         _ => format!(
             "{name} is valid (workspaces: {})",
-            names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
+            names
+                .iter()
+                .map(|name| escape_unprintable(name))
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     };
-    let text = text + &need.note(&name);
+    let text = text + &need.trust_note(&name);
     let needs_trust = *need != TrustNeed::None;
     let data = json!({"file": name, "workspaces": names, "needs_trust": needs_trust, "untrusted_keys": need.keys()});
-    Report::done(text, data)
+    CliReport::success(text, data)
 }
 
-fn none_found() -> Error {
+fn no_file_error() -> Error {
     Error::new(
         ErrorKind::NotFound,
         "there is no garret.toml in this directory or above it",

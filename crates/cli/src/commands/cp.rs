@@ -4,12 +4,12 @@ use clap::Args;
 use garret::path::quote;
 use garret::{EntryKind, Error, ErrorKind, TransferOptions, Workspace};
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Cp {
+pub(crate) struct CpArgs {
     /// The file or directory
     src: String,
     /// The new path, including the new name; missing parent directories are created
@@ -22,23 +22,26 @@ pub(crate) struct Cp {
     overwrite: bool,
 }
 
-impl Cp {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl CpArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let options = TransferOptions {
             overwrite: self.overwrite,
         };
-        let workspace = session.workspace().await?;
+        let workspace = session.open_workspace().await?;
         let copied = workspace.copy(&self.src, &self.dest, options).await;
         let transferred = match copied {
             Ok(transferred) => transferred,
-            Err(error) => return Err(with_new_path(&workspace, &self.src, &self.dest, error).await.into()),
+            Err(error) => return Err(hint_new_path(&workspace, &self.src, &self.dest, error).await.into()),
         };
-        Ok(Report::done(render::transfer("copied", &transferred), transferred))
+        Ok(CliReport::success(
+            render::describe_transfer("copied", &transferred),
+            transferred,
+        ))
     }
 }
 
 /// Adds a hint to the error of a transfer to `dest`, if a directory is there: the user may have meant a path in it.
-pub(crate) async fn with_new_path(workspace: &Workspace, src: &str, dest: &str, error: Error) -> Error {
+pub(crate) async fn hint_new_path(workspace: &Workspace, src: &str, dest: &str, error: Error) -> Error {
     let is_taken = matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::IsADirectory);
     let name = src.trim_end_matches('/').rsplit('/').next().unwrap_or(src);
     if is_taken

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::{capabilities, list};
 use crate::home;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ Examples:
 Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
-pub(crate) struct Create {
+pub(crate) struct CreateArgs {
     /// The name: up to 100 letters, digits, `-`, `_` and `.`; may be given with -w instead
     name: Option<String>,
     /// Where its files are stored: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
@@ -64,36 +64,36 @@ enum HistoryChoice {
     Off,
 }
 
-impl Create {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let name = session.name(self.name.as_deref())?;
-        let config = self.config().map_err(Failure::usage)?;
+impl CreateArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let name = session.workspace_name(self.name.as_deref())?;
+        let config = self.workspace_config().map_err(CliFailure::wrong_usage)?;
         if session.home().is_none() {
-            return Err(Failure::usage(home::missing()));
+            return Err(CliFailure::wrong_usage(home::missing_home_error()));
         }
         session.check_unconfigured(&name)?;
         let info = session.garret().create(&name, &config).await?;
-        let row = list::Row::of(&info, std::slice::from_ref(&info));
+        let row = list::WorkspaceListRow::from_info(&info, std::slice::from_ref(&info));
         let text = format!("created workspace {} on {}", row.shown_name(), row.storage);
-        Ok(Report::done(text, row))
+        Ok(CliReport::success(text, row))
     }
 
-    fn config(&self) -> Result<WorkspaceConfig> {
+    fn workspace_config(&self) -> Result<WorkspaceConfig> {
         let capabilities = if self.capability.is_empty() {
             Capabilities::default()
         } else {
-            capabilities::parsed(&self.capability)?
+            capabilities::parse_capabilities(&self.capability)?
         };
         Ok(WorkspaceConfig {
             capabilities,
             history: self.history.map(Into::into),
             exclude: self.exclude.clone(),
-            ..WorkspaceConfig::on(self.storage_config()?)
+            ..WorkspaceConfig::with_storage(self.storage_config()?)
         })
     }
 
     fn storage_config(&self) -> Result<StorageConfig> {
-        let mut storage = storage_config(&self.storage)?;
+        let mut storage = parse_storage_config(&self.storage)?;
         if let (Some(durability), StorageConfig::Table { options, .. }) = (self.durability, &mut storage) {
             options.insert("durability".into(), durability.word());
         }
@@ -102,12 +102,12 @@ impl Create {
 }
 
 /// Reads the storage of a named workspace: `filestore`, `local:DIR` or `s3://BUCKET/PREFIX`.
-pub(crate) fn storage_config(text: &str) -> Result<StorageConfig> {
+pub(crate) fn parse_storage_config(text: &str) -> Result<StorageConfig> {
     let (kind, options) = match text.split_once(':') {
-        Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),
-        Some(("s3", rest)) => ("s3", S3Factory.options_of_url(rest)?),
+        Some(("local", rest)) => ("local", LocalFactory.parse_url(rest)?),
+        Some(("s3", rest)) => ("s3", S3Factory.parse_url(rest)?),
         None if text == "filestore" => ("filestore", Map::new()),
-        _ => return Err(no_such_storage(text)),
+        _ => return Err(unknown_storage_error(text)),
     };
     Ok(StorageConfig::Table {
         kind: kind.to_owned(),
@@ -134,7 +134,7 @@ impl From<HistoryChoice> for HistoryMode {
     }
 }
 
-fn no_such_storage(text: &str) -> Error {
+fn unknown_storage_error(text: &str) -> Error {
     Error::invalid(format!(
         "a named workspace cannot live on {}",
         garret::path::quote(text)

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use clap::Args;
 use garret::{
-    Actor, Declared, DiffRequest, Event, FsPolicy, Garret, Home, LogRequest, MemoryEvents, MergeOptions, Point, Result,
-    RunRequest, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig,
+    Actor, DeclaredCapability, DiffRequest, Event, FsPolicy, Garret, Home, LogRequest, MemoryEvents, MergeOptions,
+    Point, Result, RunRequest, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::render::{self, history};
 use crate::session::Session;
 
 /// Everything happens in a temporary home, which is removed at the end.
 #[derive(Debug, Args)]
-pub(crate) struct Demo {}
+pub(crate) struct DemoArgs {}
 
 const POEM: &str = "# Attic\n\nA garret is a room of one's own,\nunder the roof.\n";
 const PATCH: &str = "\
@@ -41,32 +41,32 @@ open('notes/count.txt', 'w').write(str(tasks))
 tasks
 ";
 
-impl Demo {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl DemoArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let directory =
-            tempfile::tempdir().map_err(|_| Failure::unavailable("no temporary directory can be made here"))?;
-        let mut tour = Tour::begin(session.garret(), directory.path()).await?;
-        tour.writing().await;
-        tour.editing().await;
-        tour.patching().await;
-        tour.searching().await;
-        tour.conflict().await;
-        tour.escape().await;
-        tour.policy().await;
-        tour.looking_back().await?;
-        tour.undoing().await?;
-        tour.computing().await;
-        tour.ruining().await?;
-        tour.branching().await?;
-        tour.events();
+            tempfile::tempdir().map_err(|_| CliFailure::unavailable("no temporary directory can be made here"))?;
+        let mut tour = DemoTour::begin(session.garret(), directory.path()).await?;
+        tour.show_writing().await;
+        tour.show_editing().await;
+        tour.show_patching().await;
+        tour.show_searching().await;
+        tour.show_conflict().await;
+        tour.show_escape().await;
+        tour.show_policy().await;
+        tour.show_history().await?;
+        tour.show_undo().await?;
+        tour.show_code().await;
+        tour.show_recovery().await?;
+        tour.show_branching().await?;
+        tour.show_events();
         tour.toolbox.workspace().close().await?;
         let (text, steps) = (tour.text, tour.steps);
-        Ok(Report::done(text, json!({"steps": steps})))
+        Ok(CliReport::success(text, json!({"steps": steps})))
     }
 }
 
 /// The tour so far.
-struct Tour {
+struct DemoTour {
     garret: Garret,
     toolbox: Toolbox,
     events: Arc<MemoryEvents>,
@@ -74,7 +74,7 @@ struct Tour {
     steps: Vec<Value>,
 }
 
-impl Tour {
+impl DemoTour {
     async fn begin(garret: &Garret, directory: &std::path::Path) -> Result<Self> {
         let events = Arc::new(MemoryEvents::default());
         let garret = garret
@@ -85,15 +85,15 @@ impl Tour {
                 door: "cli".into(),
                 ..Actor::default()
             });
-        let mut config = WorkspaceConfig::on(StorageConfig::Url("filestore".into()));
+        let mut config = WorkspaceConfig::with_storage(StorageConfig::Url("filestore".into()));
         let policy = FsPolicy {
             deny_read: vec!["secrets".into()],
             deny_write: vec!["secrets".into()],
             ..FsPolicy::default()
         };
-        config.capabilities.fs = Declared::Options(policy);
-        config.capabilities.shell = Declared::Switch(true);
-        config.capabilities.code = Declared::Switch(true);
+        config.capabilities.fs = DeclaredCapability::Options(policy);
+        config.capabilities.shell = DeclaredCapability::Switch(true);
+        config.capabilities.code = DeclaredCapability::Switch(true);
         garret.create("demo", &config).await?;
         let toolbox = garret.open_named("demo").await?;
         let text = "\
@@ -110,15 +110,15 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         })
     }
 
-    fn say(&mut self, title: &str, words: &str) {
+    fn add_section(&mut self, title: &str, words: &str) {
         let number = self.text.matches("\n== ").count() + 1;
         write!(self.text, "\n== {number}. {title}\n{words}\n").expect("a string takes everything");
     }
 
     /// Calls a tool and shows the call with its answer.
-    async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    async fn call_tool(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.toolbox.call(tool, arguments.clone()).await;
-        write!(self.text, "\n  > {tool} {}\n", shortened(&arguments)).expect("a string takes everything");
+        write!(self.text, "\n  > {tool} {}\n", shorten_arguments(&arguments)).expect("a string takes everything");
         answer
             .text
             .lines()
@@ -128,7 +128,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
     }
 
     /// Shows a command with its output.
-    fn show(&mut self, command: &str, printed: &str) {
+    fn show_command(&mut self, command: &str, printed: &str) {
         write!(self.text, "\n  $ garret {command}\n").expect("a string takes everything");
         for line in printed.lines() {
             writeln!(self.text, "  | {line}").expect("a string takes everything");
@@ -136,81 +136,81 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         self.steps.push(json!({"command": command}));
     }
 
-    async fn writing(&mut self) {
-        self.say(
+    async fn show_writing(&mut self) {
+        self.add_section(
             "Write and read",
             "A write is atomic: a reader sees the old file or the new one, never a part of it.",
         );
-        self.call("write_file", json!({"path": "notes/attic.md", "content": POEM}))
+        self.call_tool("write_file", json!({"path": "notes/attic.md", "content": POEM}))
             .await;
-        self.call("read_file", json!({"path": "notes/attic.md"})).await;
+        self.call_tool("read_file", json!({"path": "notes/attic.md"})).await;
     }
 
-    async fn editing(&mut self) {
-        self.say(
+    async fn show_editing(&mut self) {
+        self.add_section(
             "Edit with a wrong quote, then with the right one",
             "Models often misquote a file. The error shows the nearest lines and the difference, so that the next try works.",
         );
-        self.call(
+        self.call_tool(
             "edit_file",
             json!({"path": "notes/attic.md", "old_text": "  under the roof.", "new_text": "with a window."}),
         )
         .await;
-        self.call(
+        self.call_tool(
             "edit_file",
             json!({"path": "notes/attic.md", "old_text": "under the roof.", "new_text": "with a window."}),
         )
         .await;
     }
 
-    async fn patching(&mut self) {
-        self.say(
+    async fn show_patching(&mut self) {
+        self.add_section(
             "Patch several files",
             "A unified diff changes all of its files or none of them.",
         );
-        self.call("apply_patch", json!({"diff": PATCH})).await;
+        self.call_tool("apply_patch", json!({"diff": PATCH})).await;
     }
 
-    async fn searching(&mut self) {
-        self.say(
+    async fn show_searching(&mut self) {
+        self.add_section(
             "Search",
             "A search sees every completed write; there is no index that could be out of date.",
         );
-        self.call("grep", json!({"pattern": "room"})).await;
+        self.call_tool("grep", json!({"pattern": "room"})).await;
     }
 
-    async fn conflict(&mut self) {
-        self.say("No lost updates", "A read returns a version, and a write can require it. Here another write comes in between, so the last write is refused.");
+    async fn show_conflict(&mut self) {
+        self.add_section("No lost updates", "A read returns a version, and a write can require it. Here another write comes in between, so the last write is refused.");
         let read = self.toolbox.call("read_file", json!({"path": "notes/todo.md"})).await;
         let version = read.data.map_or(Value::Null, |data| data["version"].clone());
-        self.call(
+        self.call_tool(
             "append_file",
             json!({"path": "notes/todo.md", "content": "- [ ] written by somebody else\n"}),
         )
         .await;
-        self.call(
+        self.call_tool(
             "write_file",
             json!({"path": "notes/todo.md", "content": "- [x] all done\n", "if_version": version}),
         )
         .await;
     }
 
-    async fn escape(&mut self) {
-        self.say("Paths cannot escape", "No path leads outside the workspace.");
-        self.call("read_file", json!({"path": "../../etc/passwd"})).await;
+    async fn show_escape(&mut self) {
+        self.add_section("Paths cannot escape", "No path leads outside the workspace.");
+        self.call_tool("read_file", json!({"path": "../../etc/passwd"})).await;
     }
 
-    async fn policy(&mut self) {
-        self.say(
+    async fn show_policy(&mut self) {
+        self.add_section(
             "Rules",
             "A policy of this workspace denies `secrets`. The refusal names the rule, so that the model does not try again.",
         );
-        self.call("write_file", json!({"path": "secrets/key.pem", "content": "..."}))
+        self.call_tool("write_file", json!({"path": "secrets/key.pem", "content": "..."}))
             .await;
     }
 
-    async fn looking_back(&mut self) -> Result<()> {
-        self.say(
+    async fn show_history(&mut self) -> Result<()> {
+        self.add_section(
             "Show the history",
             "The history has every change: who made it, and the content of each file before it.",
         );
@@ -222,38 +222,39 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
             cells.remove(1);
             cells
         });
-        self.show("-w demo log", &render::table(lines));
+        self.show_command("-w demo log", &render::format_table(lines));
         let diff = DiffRequest {
             from: Point::Number(2),
             ..DiffRequest::default()
         };
-        self.show("-w demo diff 2", &workspace.diff(diff).await?.text);
+        self.show_command("-w demo diff 2", &workspace.diff(diff).await?.text);
         Ok(())
     }
 
-    async fn undoing(&mut self) -> Result<()> {
-        self.say(
+    async fn show_undo(&mut self) -> Result<()> {
+        self.add_section(
             "Undo",
             "An undo is a change itself and can be reversed. A second undo goes one change further back.",
         );
         let workspace = self.toolbox.workspace().clone();
-        self.call("rm", json!({"path": "notes", "recursive": true})).await;
+        self.call_tool("rm", json!({"path": "notes", "recursive": true})).await;
         let undone = workspace.undo(UndoRequest::Last(1)).await?;
-        self.show("-w demo undo", &history::made(&undone));
-        self.call("read_file", json!({"path": "notes/todo.md"})).await;
+        self.show_command("-w demo undo", &history::describe_change(&undone));
+        self.call_tool("read_file", json!({"path": "notes/todo.md"})).await;
         Ok(())
     }
 
-    async fn computing(&mut self) {
-        self.say(
+    async fn show_code(&mut self) {
+        self.add_section(
             "Run code",
             "Code runs in a sandbox. The answer has the value of the last line, and all files that the code writes are one change.",
         );
-        self.call("run_code", json!({"language": "python", "code": CODE})).await;
+        self.call_tool("run_code", json!({"language": "python", "code": CODE}))
+            .await;
     }
 
-    async fn ruining(&mut self) -> Result<()> {
-        self.say(
+    async fn show_recovery(&mut self) -> Result<()> {
+        self.add_section(
             "Delete everything, and restore it",
             "A command runs in a sandbox, on a layer over the files. All its effects are one change, and undo restores the files.",
         );
@@ -267,55 +268,55 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
             Err(error) => {
                 // The tour goes on without this step on a machine that has no sandbox.
                 let told = format!("{error}\n`garret doctor` shows what this machine lacks");
-                self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
+                self.show_command("-w demo run -c 'rm -rf * && ls -A'", &told);
                 return Ok(());
             }
         };
-        let told = format!("{}{}", ran.output, ran.changed.counts());
-        self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
-        self.call("ls", json!({"path": "."})).await;
+        let told = format!("{}{}", ran.output, ran.changed.describe_counts());
+        self.show_command("-w demo run -c 'rm -rf * && ls -A'", &told);
+        self.call_tool("ls", json!({"path": "."})).await;
         let undone = workspace.undo(UndoRequest::Last(1)).await?;
-        self.show(
+        self.show_command(
             "-w demo undo",
             &format!("change {}: all files are restored", undone.number),
         );
-        self.call("ls", json!({"path": "notes"})).await;
+        self.call_tool("ls", json!({"path": "notes"})).await;
         Ok(())
     }
 
-    async fn branching(&mut self) -> Result<()> {
-        self.say(
+    async fn show_branching(&mut self) -> Result<()> {
+        self.add_section(
             "Branch and merge",
             "A branch is a workspace that begins at a point of another one. Creating it copies no files. A merge brings its changes back.",
         );
         let workspace = self.toolbox.workspace().clone();
         let taken = workspace.snapshot("before", SnapshotOptions::default()).await?;
-        self.show(
+        self.show_command(
             "-w demo snapshot create before",
             &format!("snapshot before of change {}", taken.change),
         );
         let made = workspace.branch("try", &Point::Snapshot("before".into())).await?;
-        self.show(
+        self.show_command(
             "-w demo branch create try --from before",
             &format!("branch try begins at change {}", made.fork),
         );
         let demo = std::mem::replace(&mut self.toolbox, self.garret.open_named("try").await?);
         self.text.push_str("\n  in `try`:\n");
-        self.call("edit_file", tick("open the window")).await;
+        self.call_tool("edit_file", tick_task("open the window")).await;
         self.toolbox = demo;
         self.text.push_str("\n  meanwhile in `demo`:\n");
-        self.call("edit_file", tick("sweep the room")).await;
+        self.call_tool("edit_file", tick_task("sweep the room")).await;
         let merged = workspace.merge("try", MergeOptions::default()).await?;
-        self.show(
+        self.show_command(
             "-w demo merge try",
-            &super::merge::text("try", &merged, garret::OnConflict::Report),
+            &super::merge::merge_text("try", &merged, garret::OnConflict::Report),
         );
-        self.call("read_file", json!({"path": "notes/todo.md"})).await;
+        self.call_tool("read_file", json!({"path": "notes/todo.md"})).await;
         Ok(())
     }
 
-    fn events(&mut self) {
-        self.say(
+    fn show_events(&mut self) {
+        self.add_section(
             "The operations log",
             "Every operation writes one event, also if it is refused. Events contain no file content.",
         );
@@ -328,7 +329,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
 }
 
 /// Returns the arguments that mark a task of the list as done.
-fn tick(task: &str) -> Value {
+fn tick_task(task: &str) -> Value {
     let (old, new) = (format!("- [ ] {task}"), format!("- [x] {task}"));
     json!({"path": "notes/todo.md", "old_text": old, "new_text": new})
 }
@@ -343,7 +344,7 @@ fn event_line(event: &Event) -> String {
 }
 
 /// Formats arguments on one line, and cuts long ones.
-fn shortened(arguments: &Value) -> String {
+fn shorten_arguments(arguments: &Value) -> String {
     let text = arguments.to_string();
     match text.char_indices().nth(100) {
         Some((end, _)) => format!("{}…", &text[..end]),

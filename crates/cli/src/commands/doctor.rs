@@ -8,32 +8,32 @@
 use std::path::Path;
 
 use clap::Args;
-use garret::path::printable;
-use garret::probe::{Check, Status, probe};
-use garret::{Enforced, Guard, ShellPolicy, WorkspaceConfig};
+use garret::path::escape_unprintable;
+use garret::probe::{DirectoryCheck, DirectoryCheckStatus, probe_directory};
+use garret::{Guard, GuardStatus, ShellPolicy, WorkspaceConfig};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, Report};
+use crate::error_wording;
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
-use crate::wording;
 
 /// Runs its checks on the directory of the chosen workspace, on the home if there is one, and in the sandbox.
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {}
+pub(crate) struct DoctorArgs {}
 
-impl Doctor {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let chosen = session.chosen(session.global().workspace.as_deref()).await?;
-        let home = HomeState::of(session).await;
-        let sandbox = SandboxState::of(session, &chosen.config).await?;
+impl DoctorArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let chosen = session.choose_workspace(session.global().workspace.as_deref()).await?;
+        let home = HomeState::check_home(session).await;
+        let sandbox = SandboxState::probe_sandbox(session, &chosen.config).await?;
         let Some(directory) = chosen.local_directory() else {
             let kind = chosen.config.storage.kind();
             let text = format!("storage {kind}: needs nothing of this machine\n");
-            return Ok(report(text, Vec::new(), home, sandbox));
+            return Ok(doctor_report(text, Vec::new(), home, sandbox));
         };
-        let checks = probe(&directory)?;
-        Ok(report(
+        let checks = probe_directory(&directory)?;
+        Ok(doctor_report(
             "storage local: tried on the workspace's own directory\n".into(),
             checks,
             home,
@@ -55,7 +55,7 @@ struct HomeState {
 }
 
 impl HomeState {
-    async fn of(session: &Session) -> Self {
+    async fn check_home(session: &Session) -> Self {
         let Some(choice) = session.home() else {
             return Self {
                 home: None,
@@ -70,7 +70,7 @@ impl HomeState {
             match session.garret().depot().await {
                 Ok(_) => ("works", "opens".to_owned()),
                 Err(error) => {
-                    let error = wording::for_a_person(error);
+                    let error = error_wording::translate_error(error);
                     advice = Some(error.hint_text().to_owned());
                     ("MISSING", error.message().to_owned())
                 }
@@ -89,8 +89,8 @@ impl HomeState {
         }
     }
 
-    fn line(&self) -> String {
-        let written = self.home.as_deref().map_or("none".into(), printable);
+    fn status_lines(&self) -> String {
+        let written = self.home.as_deref().map_or("none".into(), escape_unprintable);
         let advice = self.advice.as_ref().map(|advice| format!("{:27}do: {advice}\n", ""));
         format!(
             "home {written}\n  {:8} {:15} {}\n{}",
@@ -109,27 +109,27 @@ struct SandboxState {
     /// Whether commands run on the host, without isolation.
     #[serde(skip)]
     is_host: bool,
-    enforced: Vec<Enforced>,
+    enforced: Vec<GuardStatus>,
     /// The required guards that are not enforced.
     missing: Vec<&'static str>,
-    interpreters: Vec<Interpreter>,
+    interpreters: Vec<InterpreterStatus>,
 }
 
 /// A program that runs code.
 #[derive(Debug, Serialize)]
-struct Interpreter {
+struct InterpreterStatus {
     language: &'static str,
     program: &'static str,
     is_there: bool,
 }
 
 impl SandboxState {
-    async fn of(session: &Session, config: &WorkspaceConfig) -> Result<Self, Failure> {
+    async fn probe_sandbox(session: &Session, config: &WorkspaceConfig) -> Result<Self, CliFailure> {
         let policy = config.capabilities.shell.policy().unwrap_or_default();
-        let sandbox = session.garret().sandbox_of(&policy).map_err(Failure::usage)?;
+        let sandbox = session.garret().sandbox_of(&policy).map_err(CliFailure::wrong_usage)?;
         let enforced = sandbox.probe().await;
         let holds = |guard: &Guard| enforced.iter().any(|one| one.guard == *guard && one.is_enforced);
-        let required = policy.required();
+        let required = policy.required_guards();
         Ok(Self {
             kind: sandbox.kind().to_owned(),
             is_host: policy.sandbox == ShellPolicy::HOST,
@@ -139,11 +139,11 @@ impl SandboxState {
                 .map(|guard| guard.as_str())
                 .collect(),
             enforced,
-            interpreters: INTERPRETERS.map(Interpreter::of).into(),
+            interpreters: INTERPRETERS.map(InterpreterStatus::of_program).into(),
         })
     }
 
-    fn lines(&self) -> String {
+    fn status_lines(&self) -> String {
         let how = if self.is_host {
             "no isolation; commands run like any other program of this user"
         } else {
@@ -179,8 +179,8 @@ impl SandboxState {
 
 const INTERPRETERS: [(&str, &str); 3] = [("python", "python3"), ("javascript", "node"), ("bash", "bash")];
 
-impl Interpreter {
-    fn of((language, program): (&'static str, &'static str)) -> Self {
+impl InterpreterStatus {
+    fn of_program((language, program): (&'static str, &'static str)) -> Self {
         // Not PATH: commands search programs here, and the rest of the machine is not visible in a sandbox.
         let places = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
         Self {
@@ -191,13 +191,13 @@ impl Interpreter {
     }
 }
 
-fn report(mut text: String, checks: Vec<Check>, home: HomeState, sandbox: SandboxState) -> Report {
-    checks.iter().for_each(|check| text.push_str(&lines(check)));
-    text.push_str(&home.line());
-    text.push_str(&sandbox.lines());
+fn doctor_report(mut text: String, checks: Vec<DirectoryCheck>, home: HomeState, sandbox: SandboxState) -> CliReport {
+    checks.iter().for_each(|check| text.push_str(&check_lines(check)));
+    text.push_str(&home.status_lines());
+    text.push_str(&sandbox.status_lines());
     let is_wanting = home.status == "MISSING"
         || !sandbox.missing.is_empty()
-        || checks.iter().any(|check| check.status == Status::Missing);
+        || checks.iter().any(|check| check.status == DirectoryCheckStatus::Missing);
     let exceptions: Vec<_> = [
         home.home.is_none().then_some("changes cannot be undone later"),
         sandbox.is_host.then_some("commands are not isolated"),
@@ -212,17 +212,17 @@ fn report(mut text: String, checks: Vec<Check>, home: HomeState, sandbox: Sandbo
     });
     let data = json!({"checks": checks, "home": home, "sandbox": sandbox});
     if is_wanting {
-        Report::wanting(text, data)
+        CliReport::with_problems(text, data)
     } else {
-        Report::done(text, data)
+        CliReport::success(text, data)
     }
 }
 
-fn lines(check: &Check) -> String {
+fn check_lines(check: &DirectoryCheck) -> String {
     let status = match check.status {
-        Status::Works => "works",
-        Status::Limited => "limited",
-        Status::Missing => "MISSING",
+        DirectoryCheckStatus::Works => "works",
+        DirectoryCheckStatus::Limited => "limited",
+        DirectoryCheckStatus::Missing => "MISSING",
     };
     let advice = check
         .advice

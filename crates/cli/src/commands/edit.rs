@@ -5,7 +5,7 @@ use garret::Result;
 use serde_json::{Value, json};
 
 use crate::input;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -15,7 +15,7 @@ Examples:
   garret edit notes/todo.md --edits '[{\"old_text\": \"milk\", \"new_text\": \"bread\"}]'";
 
 #[derive(Debug, Args)]
-pub(crate) struct Edit {
+pub(crate) struct EditArgs {
     /// The file
     path: String,
     /// The text to replace, exactly; it must occur once, unless --replace-all or --expect is given
@@ -41,19 +41,19 @@ pub(crate) struct Edit {
     dry_run: bool,
 }
 
-impl Edit {
+impl EditArgs {
     /// Edits by way of the tool, whose arguments already are a list of edits in JSON.
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let arguments = self.arguments().map_err(Failure::usage)?;
-        let toolbox = session.toolbox_to_change().await?;
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let arguments = self.tool_arguments().map_err(CliFailure::wrong_usage)?;
+        let toolbox = session.open_toolbox_to_change().await?;
         let answer = toolbox.call_canonical("edit_file", arguments).await;
-        Ok(Report::answer_for_a_person(answer))
+        Ok(CliReport::translated_answer(answer))
     }
 
-    fn arguments(&self) -> Result<Value> {
+    fn tool_arguments(&self) -> Result<Value> {
         let mut arguments = json!({"path": self.path, "dry_run": self.dry_run, "if_version": self.if_version});
         match &self.edits {
-            Some(edits) => arguments["edits"] = input::json(edits)?,
+            Some(edits) => arguments["edits"] = input::read_json(edits)?,
             None => {
                 arguments["old_text"] = json!(self.old);
                 arguments["new_text"] = json!(self.new);

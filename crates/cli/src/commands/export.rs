@@ -1,16 +1,16 @@
 //! `garret export`
 
 use clap::Args;
-use garret::depot::{Compression, DepotWorkspace, Exported, Extent, Moved, TreeTarget};
-use garret::path::printable;
+use garret::depot::{Compression, DepotWorkspace, ExportExtent, ExportReport, TreeTarget, TreeTransferReport};
+use garret::path::escape_unprintable;
 use garret::{Error, Point, Result, WsPath, split_point};
 use serde_json::json;
 
-use crate::files::{self, Unfinished};
-use crate::output::{Failure, Outcome, Report};
-use crate::progress::Progress;
+use crate::output::{CliFailure, CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::render;
 use crate::session::Session;
+use crate::transfer_files::{self, UnfinishedFile};
 
 pub(crate) const USAGE: &str = "\
 garret export [OPTIONS] <NAME> <FILE>
@@ -25,7 +25,7 @@ Examples:
 `garret import` reads each of these. This is a command of the owner: policies do not apply.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Export {
+pub(crate) struct ExportArgs {
     /// The workspace of the home; NAME@POINT for its files as they were; may be given with -w instead
     name: Option<String>,
     /// The portable file to write; it must not exist yet
@@ -38,51 +38,53 @@ pub(crate) struct Export {
     to: Option<String>,
 }
 
-impl Export {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl ExportArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, file) = session.name_and_rest(self.name.as_deref(), self.file.as_deref())?;
-        let target = target(file, self.to.as_deref()).map_err(Failure::usage)?;
+        let target = parse_destination(file, self.to.as_deref()).map_err(CliFailure::wrong_usage)?;
         let (name, point) = split_point(name);
-        let depot = session.depot().await?;
+        let depot = session.open_depot().await?;
         let workspace = depot.workspace(name).await?;
         check_kind(&workspace)?;
         match target {
-            Target::Files(place) => put_out(&workspace, point, place).await,
-            Target::Portable(file) => self.pack(&workspace, point, file).await,
+            ExportDestination::Files(place) => write_plain_files(&workspace, point, place).await,
+            ExportDestination::Portable(file) => self.write_portable(&workspace, point, file).await,
         }
     }
 
-    async fn pack(&self, workspace: &DepotWorkspace, point: Option<&str>, file: &str) -> Outcome {
+    async fn write_portable(&self, workspace: &DepotWorkspace, point: Option<&str>, file: &str) -> CliOutcome {
         let extent = match point {
-            Some(point) => Extent::Files(Point::or_now(Some(point))),
-            None if self.no_history => Extent::Files(Point::Now),
-            None => Extent::History,
+            Some(point) => ExportExtent::Files(Point::parse_or_now(Some(point))),
+            None if self.no_history => ExportExtent::Files(Point::Now),
+            None => ExportExtent::History,
         };
         // Removed again if the export fails, so that nobody takes a part for the whole.
-        let mut writing = Unfinished::create(file)?;
-        let progress = Progress::bar("exporting");
+        let mut writing = UnfinishedFile::create(file)?;
+        let progress = ProgressLine::bar("exporting");
         let exported = workspace
-            .export(&extent, writing.sink()?, &mut |done| progress.set(done))
+            .export(&extent, writing.content_writer()?, &mut |done| {
+                progress.set_reached(done)
+            })
             .await?;
         writing.keep()?;
         drop(progress);
-        let report = Report::done(packed_text(file, &exported), json!(exported));
-        Ok(report.with_note(left_behind(&exported)))
+        let report = CliReport::success(portable_text(file, &exported), json!(exported));
+        Ok(report.with_note(left_out_snapshots(&exported)))
     }
 }
 
 /// The destination of an export.
-enum Target<'a> {
+enum ExportDestination<'a> {
     /// A directory or an archive, for plain files.
     Files(&'a str),
     /// A portable file.
     Portable(&'a str),
 }
 
-fn target<'a>(file: Option<&'a str>, to: Option<&'a str>) -> Result<Target<'a>> {
+fn parse_destination<'a>(file: Option<&'a str>, to: Option<&'a str>) -> Result<ExportDestination<'a>> {
     match (file, to) {
-        (None, Some(place)) => Ok(Target::Files(place)),
-        (Some(file), None) => Ok(Target::Portable(file)),
+        (None, Some(place)) => Ok(ExportDestination::Files(place)),
+        (Some(file), None) => Ok(ExportDestination::Portable(file)),
         (None, None) => Err(Error::invalid("the destination of the export is missing")
             .hint("name a portable FILE, or a directory or an archive with --to")),
         (Some(_), Some(_)) => {
@@ -91,67 +93,67 @@ fn target<'a>(file: Option<&'a str>, to: Option<&'a str>) -> Result<Target<'a>> 
     }
 }
 
-fn packed_text(file: &str, exported: &Exported) -> String {
+fn portable_text(file: &str, exported: &ExportReport) -> String {
     let what = match exported.changes {
         0 => "without history".to_owned(),
-        changes => render::counted(changes, "change"),
+        changes => render::format_count(changes, "change"),
     };
     format!(
         "exported to {}: {what}, {} in {}",
-        printable(file),
-        render::size(exported.bytes),
-        render::counted(exported.pieces, "piece")
+        escape_unprintable(file),
+        render::format_size(exported.bytes),
+        render::format_count(exported.pieces, "piece")
     )
 }
 
 /// Lists the snapshots that are left out, for standard error.
-fn left_behind(exported: &Exported) -> String {
+fn left_out_snapshots(exported: &ExportReport) -> String {
     let why = "it names a point of the workspace that this one was branched from";
-    let line = |label: &String| format!("left out: the snapshot {} ({why})\n", printable(label));
+    let line = |label: &String| format!("left out: the snapshot {} ({why})\n", escape_unprintable(label));
     exported.left_out.iter().map(line).collect()
 }
 
-async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> Outcome {
-    let point = Point::or_now(point);
-    let progress = Progress::bar("exporting");
-    let mut watch = |done| progress.set(done);
+async fn write_plain_files(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> CliOutcome {
+    let point = Point::parse_or_now(point);
+    let progress = ProgressLine::bar("exporting");
+    let mut watch = |done| progress.set_reached(done);
     let root = WsPath::root();
     let moved = match Compression::of_name(place) {
         None => {
-            let target = TreeTarget::Directory(files::target_directory(place)?);
+            let target = TreeTarget::Directory(transfer_files::target_directory(place)?);
             workspace.export_tree(&point, &root, target, &mut watch).await?
         }
         Some(compression) => {
             // Removed again if the export fails, so that nobody takes a part for the whole.
-            let mut writing = Unfinished::create(place)?;
-            let target = TreeTarget::Archive(Box::new(writing.sink()?), compression);
+            let mut writing = UnfinishedFile::create(place)?;
+            let target = TreeTarget::Archive(Box::new(writing.content_writer()?), compression);
             let moved = workspace.export_tree(&point, &root, target, &mut watch).await?;
             writing.keep()?;
             moved
         }
     };
     drop(progress);
-    let text = format!("exported to {}: {}", printable(place), amount(&moved));
-    Ok(Report::done(text, json!(moved)).with_note(left_out(&moved)))
+    let text = format!("exported to {}: {}", escape_unprintable(place), moved_amount(&moved));
+    Ok(CliReport::success(text, json!(moved)).with_note(left_out_files(&moved)))
 }
 
 /// Formats the amount that was exported or imported.
-pub(crate) fn amount(moved: &Moved) -> String {
-    render::amount(moved.files, moved.directories, moved.links, moved.bytes)
+pub(crate) fn moved_amount(moved: &TreeTransferReport) -> String {
+    render::format_amount(moved.files, moved.directories, moved.links, moved.bytes)
 }
 
 /// Lists the files that were left out, for standard error.
-pub(crate) fn left_out(moved: &Moved) -> String {
+pub(crate) fn left_out_files(moved: &TreeTransferReport) -> String {
     let line = |path: String, why: &str| format!("left out: {path} ({why})\n");
     let lines = moved
         .skipped
         .iter()
-        .map(|one| line(render::shown(&one.path.shown()), &one.why));
+        .map(|one| line(render::display_path(&one.path.display_path()), &one.why));
     lines.collect()
 }
 
 /// Refuses a workspace whose files are not in the home.
-fn check_kind(workspace: &DepotWorkspace) -> Result<(), Failure> {
+fn check_kind(workspace: &DepotWorkspace) -> Result<(), CliFailure> {
     match workspace.kind() {
         "filestore" => Ok(()),
         kind => Err(
@@ -168,17 +170,17 @@ mod tests {
 
     #[test]
     fn snapshots_that_stay_behind_are_named() {
-        let exported = Exported {
+        let exported = ExportReport {
             left_out: vec!["before".into(), "\u{1b}[2J".into()],
-            ..Exported::default()
+            ..ExportReport::default()
         };
-        let text = left_behind(&exported);
+        let text = left_out_snapshots(&exported);
         assert_eq!(text.lines().count(), 2);
         assert!(
             text.starts_with("left out: the snapshot before (it names a point"),
             "{text}"
         );
         assert!(!text.contains('\u{1b}'), "{text}");
-        assert_eq!(left_behind(&Exported::default()), "");
+        assert_eq!(left_out_snapshots(&ExportReport::default()), "");
     }
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use clap::Args;
 use garret::WorkspaceInfo;
-use garret::depot::{Inspection, Problem, Repaired};
-use garret::path::{printable, quote};
+use garret::depot::{CheckProblem, CheckReport, RepairReport};
+use garret::path::{escape_unprintable, quote};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
-use crate::progress::Progress;
+use crate::output::{CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::render;
 use crate::session::Session;
 
@@ -19,46 +19,46 @@ where branches begin. The exit code is 1 if something is wrong. `--repair` resto
 derived from the rest of the home. Lost content cannot be restored, and is reported with its file.";
 
 /// Names of workspaces by their ids.
-type Names = HashMap<String, String>;
+type NamesById = HashMap<String, String>;
 
 #[derive(Debug, Args)]
-pub(crate) struct Fsck {
+pub(crate) struct FsckArgs {
     /// Repair what can be repaired
     #[arg(long)]
     repair: bool,
 }
 
-impl Fsck {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let depot = session.depot().await?;
-        let progress = Progress::spinner("checking the home");
+impl FsckArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let depot = session.open_depot().await?;
+        let progress = ProgressLine::spinner("checking the home");
         let repaired = if self.repair {
             depot.repair().await?
         } else {
-            Repaired::default()
+            RepairReport::default()
         };
         // After the repair, so that only the problems that are left are counted.
         let mut found = depot.inspect().await?;
         let all = depot.workspaces().await?;
-        found.notes.extend(in_buckets(session, &all).await);
+        found.notes.extend(find_odd_keys(session, &all).await);
         drop(progress);
-        let names = names(&all);
-        let text = text(&found, &repaired, &names);
+        let names = names_by_id(&all);
+        let text = format_report(&found, &repaired, &names);
         let is_sound = found.problems.is_empty();
         let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
         Ok(if is_sound {
-            Report::done(text, data)
+            CliReport::success(text, data)
         } else {
-            Report::wanting(text, data)
+            CliReport::with_problems(text, data)
         })
     }
 }
 
 /// Lists the keys in the buckets of workspaces that are not the key of any path, or that collide with each other.
-async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
+async fn find_odd_keys(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in all.iter().filter(|one| one.kind == "s3" && one.deleted.is_none()) {
-        let name = printable(one.name.as_deref().unwrap_or(&one.id));
+        let name = escape_unprintable(one.name.as_deref().unwrap_or(&one.id));
         match session.garret().odd_keys(&one.id).await {
             Ok(odd) => notes.extend(
                 odd.iter()
@@ -67,7 +67,7 @@ async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
             // A bucket that cannot be reached says nothing about the home, so it is no problem of the home.
             Err(error) => notes.push(format!(
                 "{name}: its bucket could not be checked: {}",
-                printable(error.message())
+                escape_unprintable(error.message())
             )),
         }
     }
@@ -75,27 +75,33 @@ async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
 }
 
 /// Returns the names of the workspaces by their ids.
-fn names(all: &[WorkspaceInfo]) -> Names {
+fn names_by_id(all: &[WorkspaceInfo]) -> NamesById {
     let named = all.iter().filter_map(|one| Some((one.id.clone(), one.name.clone()?)));
     named.collect()
 }
 
-fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
+fn format_report(found: &CheckReport, repaired: &RepairReport, names: &NamesById) -> String {
     let looked = format!(
         "checked {}, {}, {} of content",
-        render::counted(found.workspaces, "workspace"),
+        render::format_count(found.workspaces, "workspace"),
         match found.entries {
             1 => "1 entry".to_owned(),
             count => format!("{count} entries"),
         },
-        render::counted(found.pieces, "piece"),
+        render::format_count(found.pieces, "piece"),
     );
-    let repaired = repaired.repaired.iter().map(|problem| line("repaired", problem, names));
-    let wrong = found.problems.iter().map(|problem| line("wrong", problem, names));
+    let repaired = repaired
+        .repaired
+        .iter()
+        .map(|problem| problem_line("repaired", problem, names));
+    let wrong = found
+        .problems
+        .iter()
+        .map(|problem| problem_line("wrong", problem, names));
     let notes = found.notes.iter().map(|note| format!("  {:8}  {note}", "note"));
     let verdict = match found.problems.len() as u64 {
         0 => "no problems found".to_owned(),
-        count => render::counted(count, "problem"),
+        count => render::format_count(count, "problem"),
     };
     let lines = [looked]
         .into_iter()
@@ -106,12 +112,15 @@ fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn line(word: &str, problem: &Problem, names: &Names) -> String {
-    let name = |id: &String| printable(names.get(id).unwrap_or(id)).into_owned();
+fn problem_line(word: &str, problem: &CheckProblem, names: &NamesById) -> String {
+    let name = |id: &String| escape_unprintable(names.get(id).unwrap_or(id)).into_owned();
     let place = [
         problem.workspace.as_ref().map(name),
-        problem.path.as_ref().map(|path| render::shown(&path.shown())),
-        Some(printable(&problem.what).into_owned()),
+        problem
+            .path
+            .as_ref()
+            .map(|path| render::display_path(&path.display_path())),
+        Some(escape_unprintable(&problem.what).into_owned()),
     ];
     format!(
         "  {word:8}  {}",

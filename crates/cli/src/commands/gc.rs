@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use garret::depot::{CollectOptions, Collected, Retained};
-use garret::{Clock, ErrorKind, Keep, SystemClock};
+use garret::depot::{CollectOptions, CollectReport, RetentionReport};
+use garret::{Clock, ErrorKind, RetentionLimits, SystemClock};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
-use crate::progress::Progress;
+use crate::output::{CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::render;
 use crate::session::Session;
 
@@ -20,7 +20,7 @@ until a later run. So it is safe while other programs work, as long as the grace
 than their operations.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Gc {
+pub(crate) struct GcArgs {
     /// Show what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
@@ -31,25 +31,25 @@ pub(crate) struct Gc {
 
 /// Reads a time as `garret keep` does.
 fn grace(text: &str) -> Result<Duration, String> {
-    let keep = text.parse::<Keep>().ok();
+    let keep = text.parse::<RetentionLimits>().ok();
     let only_age = keep.filter(|keep| keep.changes.is_none() && keep.bytes.is_none());
     only_age
         .and_then(|keep| keep.age)
         .ok_or_else(|| "use a time such as 24h, 7d or 0s".into())
 }
 
-impl Gc {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let depot = session.depot().await?;
-        let _progress = Progress::spinner("collecting garbage");
+impl GcArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let depot = session.open_depot().await?;
+        let _progress = ProgressLine::spinner("collecting garbage");
         let now = SystemClock::default().now();
         let options = CollectOptions {
             grace: self.grace,
             is_dry_run: self.dry_run,
         };
-        let mut freed = Collected::default();
+        let mut freed = CollectReport::default();
         let retained = if self.dry_run {
-            depot.would_let_go_all(now).await?
+            depot.preview_retention_all(now).await?
         } else {
             match depot.retain_all(now).await {
                 // On a full disk, unreferenced content is deleted first: to record the removal of history takes space.
@@ -67,10 +67,10 @@ impl Gc {
             .map(|(id, retained)| json!({"workspace": id, "retained": retained}))
             .collect();
         let data = json!({"dry_run": self.dry_run, "grace_s": self.grace.as_secs(), "collected": collected, "histories": histories});
-        Ok(Report::done(self.text(&collected, &retained), data).with_note(self.grace_note()))
+        Ok(CliReport::success(self.summary_text(&collected, &retained), data).with_note(self.grace_note()))
     }
 
-    fn text(&self, collected: &Collected, retained: &[(String, Retained)]) -> String {
+    fn summary_text(&self, collected: &CollectReport, retained: &[(String, RetentionReport)]) -> String {
         let changes: u64 = retained.iter().map(|(_, retained)| retained.changes).sum();
         let parts = [
             (changes, "old change"),
@@ -82,14 +82,17 @@ impl Gc {
         let parts: Vec<_> = parts
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| counted(count, word))
+            .map(|(count, word)| format_count(count, word))
             .collect();
         let did = if self.dry_run { "would remove" } else { "removed" };
         let bytes = collected.database_bytes + collected.blob_bytes;
         match (parts.is_empty(), bytes) {
             (true, 0) => "nothing to remove".to_owned(),
-            (true, bytes) => format!("{did} content of writes that were refused: {}", render::size(bytes)),
-            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::size(bytes)),
+            (true, bytes) => format!(
+                "{did} content of writes that were refused: {}",
+                render::format_size(bytes)
+            ),
+            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::format_size(bytes)),
         }
     }
 
@@ -100,14 +103,14 @@ impl Gc {
         } else {
             format!(
                 "content that was deleted within the grace period of {} is kept; --grace 0s deletes it, too\n",
-                period(self.grace)
+                format_period(self.grace)
             )
         }
     }
 }
 
 /// Formats a period in the largest unit that leaves no remainder.
-fn period(time: Duration) -> String {
+fn format_period(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         _ if seconds.is_multiple_of(86_400) && seconds > 86_400 => format!("{} d", seconds / 86_400),
@@ -117,9 +120,9 @@ fn period(time: Duration) -> String {
     }
 }
 
-fn counted(count: u64, word: &str) -> String {
+fn format_count(count: u64, word: &str) -> String {
     match (count, word.strip_prefix("piece ")) {
-        (1, _) | (_, None) => render::counted(count, word),
+        (1, _) | (_, None) => render::format_count(count, word),
         (_, Some(rest)) => format!("{count} pieces {rest}"),
     }
 }
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_period_is_told_in_its_largest_unit() {
-        let told = [0, 90, 120, 3_600, 86_400, 172_800].map(|seconds| period(Duration::from_secs(seconds)));
+        let told = [0, 90, 120, 3_600, 86_400, 172_800].map(|seconds| format_period(Duration::from_secs(seconds)));
         assert_eq!(told, ["0 h", "90 s", "2 min", "1 h", "24 h", "2 d"]);
     }
 

@@ -10,9 +10,9 @@ use garret::{EntryKind, Error, ErrorKind, FileStat, ListRequest, Result, Workspa
 use serde::Serialize;
 
 use crate::host_files::{self, NewFile, last_name};
-use crate::output::{Failure, Outcome, Pipe, Report};
-use crate::point::At;
-use crate::progress::{Progress, ProgressCounter};
+use crate::output::{CliFailure, CliOutcome, CliReport, StdoutPipe};
+use crate::point::PointArgs;
+use crate::progress::{ProgressCounter, ProgressLine};
 use crate::render;
 use crate::session::Session;
 
@@ -27,7 +27,7 @@ Nothing on this machine is replaced without --force, and nothing is written thro
 Each file appears when it is complete. Links stay links.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Get {
+pub(crate) struct GetArgs {
     /// Files and directories of the workspace
     #[arg(required = true, value_name = "PATH")]
     sources: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Get {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
 /// The amounts that were copied.
@@ -60,16 +60,19 @@ struct GetPlan {
     left_out: String,
 }
 
-impl Get {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace_at(self.at.point()).await?.remembering_hard_links();
+impl GetArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session
+            .open_workspace_at(self.at.point())
+            .await?
+            .remembering_hard_links();
         if self.place == "-" {
-            return self.print(&workspace).await;
+            return self.print_file(&workspace).await;
         }
         let place = Path::new(&self.place);
         let into = self.place.ends_with('/') || host_files::is_directory(place);
         if self.sources.len() > 1 && !into {
-            return Err(Failure::usage(
+            return Err(CliFailure::wrong_usage(
                 Error::invalid(format!(
                     "several files cannot be copied to {}, which is not a directory",
                     quote(&self.place)
@@ -86,35 +89,35 @@ impl Get {
                 (true, "") | (false, _) => place.to_owned(),
                 (true, name) => place.join(name),
             };
-            plan.add(&workspace, source, target).await?;
+            plan.add_source(&workspace, source, target).await?;
         }
         // The whole plan is checked first, so that a refusal leaves nothing half copied.
-        plan.check(place, self.force)?;
-        let progress = Progress::bar("copying");
+        plan.check_destinations(place, self.force)?;
+        let progress = ProgressLine::bar("copying");
         progress.set_total(plan.bytes);
-        let got = plan.write(&workspace, self.force, &progress.counter()).await?;
+        let got = plan.write_entries(&workspace, self.force, &progress.counter()).await?;
         drop(progress);
-        let text = format!("got {}", amount(&got));
-        Ok(Report::done(text, got).with_note(plan.left_out))
+        let text = format!("got {}", result_amount(&got));
+        Ok(CliReport::success(text, got).with_note(plan.left_out))
     }
 
     /// Prints one file, byte for byte.
-    async fn print(&self, workspace: &Workspace) -> Outcome {
+    async fn print_file(&self, workspace: &Workspace) -> CliOutcome {
         let [source] = self.sources.as_slice() else {
-            return Err(Failure::usage(
+            return Err(CliFailure::wrong_usage(
                 Error::invalid("only one file can go to standard output").hint("name a directory for several"),
             ));
         };
-        let mut pipe = Pipe::default();
+        let mut pipe = StdoutPipe::default();
         workspace
-            .read_stream(source, 0..u64::MAX, |piece| pipe.put(&piece))
+            .read_stream(source, 0..u64::MAX, |piece| pipe.put_piece(&piece))
             .await?;
-        Ok(pipe.done())
+        Ok(pipe.into_report())
     }
 }
 
 impl GetPlan {
-    async fn add(&mut self, workspace: &Workspace, source: &str, target: PathBuf) -> Result<()> {
+    async fn add_source(&mut self, workspace: &Workspace, source: &str, target: PathBuf) -> Result<()> {
         let path = source.trim_end_matches('/');
         let stat = workspace.stat(path).await?;
         match stat.r#type {
@@ -124,7 +127,7 @@ impl GetPlan {
                 self.files.push((stat.path, target));
                 Ok(())
             }
-            // A link that the command names is followed, as `put` follows one.
+            // A link that the command names is followed, as `put_piece` follows one.
             EntryKind::Symlink => {
                 match workspace.list(path, ListRequest::default()).await {
                     Ok(_) => return self.add_below(workspace, path, target).await,
@@ -153,7 +156,7 @@ impl GetPlan {
         let mut above = vec![(String::new(), target.clone())];
         self.directories.push(target);
         if listed.incomplete {
-            self.left_out.push_str(render::incomplete(true));
+            self.left_out.push_str(render::incomplete_note(true));
         }
         for entry in listed.entries {
             if entry.escaped || entry.r#type == EntryKind::Other {
@@ -188,7 +191,7 @@ impl GetPlan {
     }
 
     /// Refuses the whole copy if a destination is taken, before anything is written.
-    fn check(&self, root: &Path, may_replace: bool) -> Result<()> {
+    fn check_destinations(&self, root: &Path, may_replace: bool) -> Result<()> {
         let mut places = HashSet::new();
         for (_, place) in self.files.iter().chain(&self.links) {
             if !places.insert(place) {
@@ -196,16 +199,21 @@ impl GetPlan {
                 return Err(Error::invalid(format!("two files would be copied to {name}"))
                     .hint("copy them one after the other"));
             }
-            host_files::check_free(place, false, may_replace)?;
+            host_files::check_destination_free(place, false, may_replace)?;
         }
         // The user chose `root`, so it may be a link to a directory.
         for place in self.directories.iter().filter(|place| *place != root) {
-            host_files::check_free(place, true, may_replace)?;
+            host_files::check_destination_free(place, true, may_replace)?;
         }
         Ok(())
     }
 
-    async fn write(&self, workspace: &Workspace, may_replace: bool, counter: &ProgressCounter) -> Result<GetResult> {
+    async fn write_entries(
+        &self,
+        workspace: &Workspace,
+        may_replace: bool,
+        counter: &ProgressCounter,
+    ) -> Result<GetResult> {
         let mut got = GetResult::default();
         for place in &self.directories {
             if !host_files::is_directory(place) {
@@ -255,6 +263,6 @@ async fn write_file(
     Ok(streamed.bytes)
 }
 
-fn amount(got: &GetResult) -> String {
-    render::amount(got.files, got.directories, got.links, got.bytes)
+fn result_amount(got: &GetResult) -> String {
+    render::format_amount(got.files, got.directories, got.links, got.bytes)
 }

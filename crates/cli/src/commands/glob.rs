@@ -3,8 +3,8 @@
 use clap::Args;
 use garret::GlobRequest;
 
-use crate::output::{Outcome, Report};
-use crate::point::At;
+use crate::output::{CliOutcome, CliReport};
+use crate::point::PointArgs;
 use crate::render;
 use crate::session::Session;
 
@@ -14,7 +14,7 @@ Examples:
   garret glob '*.{rs,toml}' crates/core";
 
 #[derive(Debug, Args)]
-pub(crate) struct Glob {
+pub(crate) struct GlobArgs {
     /// The pattern, on paths below PATH: `*` stays within a name, `**` crosses directories
     pattern: String,
     /// The directory to search [default: the root of the workspace]
@@ -23,7 +23,7 @@ pub(crate) struct Glob {
     #[arg(short, long)]
     directories: bool,
     #[command(flatten)]
-    coverage: Coverage,
+    coverage: SearchCoverageArgs,
     /// The maximum number of paths; --cursor shows the rest
     #[arg(long, value_name = "PATHS")]
     limit: Option<usize>,
@@ -31,12 +31,12 @@ pub(crate) struct Glob {
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
 /// The files that a search covers.
 #[derive(Debug, Args)]
-pub(crate) struct Coverage {
+pub(crate) struct SearchCoverageArgs {
     /// Leave out names that begin with a dot
     #[arg(long)]
     pub(crate) no_hidden: bool,
@@ -48,8 +48,8 @@ pub(crate) struct Coverage {
     pub(crate) git: bool,
 }
 
-impl Glob {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl GlobArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = GlobRequest {
             pattern: self.pattern.clone(),
             path: self.path.clone().unwrap_or_default(),
@@ -61,12 +61,12 @@ impl Glob {
             include_directories: self.directories,
             ..GlobRequest::default()
         };
-        let found = session.workspace_at(self.at.point()).await?.glob(request).await?;
-        let mut lines: Vec<String> = found.paths.iter().map(|path| render::shown(path)).collect();
-        lines.extend(found.next_cursor.as_deref().map(render::more));
-        let note = render::skipped(&found.skipped, found.skipped.len() as u64)
-            + &render::left_out(found.left_out.as_ref())
-            + render::incomplete(found.incomplete);
-        Ok(Report::done(lines.join("\n"), found).with_note(note))
+        let found = session.open_workspace_at(self.at.point()).await?.glob(request).await?;
+        let mut lines: Vec<String> = found.paths.iter().map(|path| render::display_path(path)).collect();
+        lines.extend(found.next_cursor.as_deref().map(render::next_page_line));
+        let note = render::list_skipped(&found.skipped, found.skipped.len() as u64)
+            + &render::describe_left_out(found.left_out.as_ref())
+            + render::incomplete_note(found.incomplete);
+        Ok(CliReport::success(lines.join("\n"), found).with_note(note))
     }
 }

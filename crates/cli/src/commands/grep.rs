@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use clap::{Arg, Args};
-use garret::path::printable;
-use garret::{Error, ErrorKind, GrepFound, GrepMatch, GrepOutput, GrepRequest, GrepSink, Result, Workspace};
+use garret::path::escape_unprintable;
+use garret::{Error, ErrorKind, GrepMatch, GrepOutput, GrepRequest, GrepResult, GrepSink, Result, Workspace};
 
-use crate::commands::glob::Coverage;
-use crate::output::{Failure, Format, Outcome, Pipe, Report};
-use crate::point::At;
+use crate::commands::glob::SearchCoverageArgs;
+use crate::output::{CliFailure, CliOutcome, CliReport, Format, StdoutPipe};
+use crate::point::PointArgs;
 use crate::session::Session;
 use crate::{render, terminal};
 
@@ -36,7 +36,7 @@ pub(crate) fn workspace_option() -> Arg {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Grep {
+pub(crate) struct GrepArgs {
     /// A regular expression in Rust's syntax
     #[arg(required_unless_present = "regexp")]
     pattern: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) struct Grep {
     #[arg(short, long, value_name = "MATCHES")]
     max_count: Option<u64>,
     #[command(flatten)]
-    coverage: Coverage,
+    coverage: SearchCoverageArgs,
     /// The maximum number of results
     #[arg(long, value_name = "RESULTS")]
     limit: Option<usize>,
@@ -102,22 +102,27 @@ pub(crate) struct Grep {
     #[arg(long, default_value_t = 0, value_name = "RESULTS")]
     offset: usize,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
-impl Grep {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let (pattern, path) = self.pattern_and_path().map_err(Failure::usage)?;
-        let request = self.request(pattern, path);
-        let workspace = session.workspace_at(self.at.point()).await?;
+impl GrepArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let (pattern, path) = self.pattern_and_path().map_err(CliFailure::wrong_usage)?;
+        let request = self.grep_request(pattern, path);
+        let workspace = session.open_workspace_at(self.at.point()).await?;
         // On a remote storage the last file may take long, so matches are printed as they are found.
-        if workspace.is_far() && self.is_streamed() && session.global().format() == Format::Text {
+        if workspace.is_remote() && self.is_streamed() && session.global().format() == Format::Text {
             return self.print_as_found(&workspace, request).await;
         }
-        let found = workspace.grep(request).await.map_err(|error| self.explained(error))?;
-        let note = self.note(&found);
+        let found = workspace
+            .grep(request)
+            .await
+            .map_err(|error| self.explain_error(error))?;
+        let note = self.search_note(&found);
         let painted = terminal::is_colored().then(|| painted_lines(&found));
-        Ok(Report::done(lines(&found), found).with_painted(painted).with_note(note))
+        Ok(CliReport::success(plain_lines(&found), found)
+            .with_painted(painted)
+            .with_note(note))
     }
 
     /// Returns the pattern and the path to search. With -e, the first argument is the path.
@@ -134,12 +139,12 @@ impl Grep {
     }
 
     /// Adds a hint to the error for a missing path, if -w was probably meant for a workspace.
-    fn explained(&self, error: Error) -> Error {
+    fn explain_error(&self, error: Error) -> Error {
         let misread = self.word_regexp && self.regexp.is_none() && self.path.is_some();
         match (misread && error.kind() == ErrorKind::NotFound, &self.pattern) {
             (true, Some(pattern)) => error.hint(format!(
                 "after `grep`, -w means whole words; for the workspace write `garret -w {} grep ...`",
-                printable(pattern)
+                escape_unprintable(pattern)
             )),
             _ => error,
         }
@@ -147,40 +152,40 @@ impl Grep {
 
     /// Whether the results are all matches, so that none has to wait for others to be found.
     fn is_streamed(&self) -> bool {
-        self.output() == GrepOutput::Content && self.limit.is_none() && self.offset == 0
+        self.output_mode() == GrepOutput::Content && self.limit.is_none() && self.offset == 0
     }
 
     /// Prints the matches of each file as soon as the file was searched.
-    async fn print_as_found(&self, workspace: &Workspace, request: GrepRequest) -> Outcome {
-        let pipe = Arc::new(Mutex::new(Some(Pipe::default())));
+    async fn print_as_found(&self, workspace: &Workspace, request: GrepRequest) -> CliOutcome {
+        let pipe = Arc::new(Mutex::new(Some(StdoutPipe::default())));
         let print = {
             let pipe = pipe.clone();
             move |found: Vec<GrepMatch>| {
                 if let Some(pipe) = pipe.lock().expect("no holder panics").as_mut() {
                     // If nobody reads the output any more, the search still goes on to its end.
                     let _ = if terminal::is_colored() {
-                        pipe.put_as_it_is(render::painted::matches(&found).as_bytes())
+                        pipe.put_escaped(render::color::paint_matches(&found).as_bytes())
                     } else {
-                        pipe.put(render::matches(&found).as_bytes())
+                        pipe.put_piece(render::format_matches(&found).as_bytes())
                     };
                 }
             }
         };
         let found = workspace.grep_with(request, GrepSink::new(print)).await;
-        let found = found.map_err(|error| self.explained(error))?;
+        let found = found.map_err(|error| self.explain_error(error))?;
         let pipe = pipe.lock().expect("no holder panics").take().unwrap_or_default();
-        Ok(pipe.done().with_note(self.note(&found)))
+        Ok(pipe.into_report().with_note(self.search_note(&found)))
     }
 
-    fn note(&self, found: &GrepFound) -> String {
+    fn search_note(&self, found: &GrepResult) -> String {
         let count = found.skipped_count.unwrap_or(found.skipped.len() as u64);
-        let skipped = render::skipped(&found.skipped, count);
-        let left_out = render::left_out(found.left_out.as_ref());
-        let incomplete = render::incomplete(found.incomplete);
-        format!("{skipped}{left_out}{incomplete}{}", self.rest(found))
+        let skipped = render::list_skipped(&found.skipped, count);
+        let left_out = render::describe_left_out(found.left_out.as_ref());
+        let incomplete = render::incomplete_note(found.incomplete);
+        format!("{skipped}{left_out}{incomplete}{}", self.rest_note(found))
     }
 
-    fn request(&self, pattern: &str, path: &str) -> GrepRequest {
+    fn grep_request(&self, pattern: &str, path: &str) -> GrepRequest {
         let (exclude, include) = self
             .glob
             .iter()
@@ -200,11 +205,11 @@ impl Grep {
             before: self.before_context.unwrap_or(self.context),
             after: self.after_context.unwrap_or(self.context),
             include,
-            exclude: unmarked(exclude),
+            exclude: strip_marks(exclude),
             max_matches_per_file: self.max_count,
             limit: self.limit.unwrap_or(usize::MAX),
             offset: self.offset,
-            output: self.output(),
+            output: self.output_mode(),
             hidden: !self.coverage.no_hidden,
             include_ignored: self.coverage.no_ignore,
             include_git: self.coverage.git,
@@ -212,7 +217,7 @@ impl Grep {
         }
     }
 
-    fn output(&self) -> GrepOutput {
+    fn output_mode(&self) -> GrepOutput {
         match (self.files_with_matches, self.count) {
             (true, _) => GrepOutput::Files,
             (_, true) => GrepOutput::Counts,
@@ -221,7 +226,7 @@ impl Grep {
     }
 
     /// Returns the note about results beyond the limit.
-    fn rest(&self, found: &GrepFound) -> String {
+    fn rest_note(&self, found: &GrepResult) -> String {
         let Some(limit) = self.limit.filter(|_| found.truncated) else {
             return String::new();
         };
@@ -232,7 +237,7 @@ impl Grep {
     }
 }
 
-fn unmarked(globs: Vec<String>) -> Vec<String> {
+fn strip_marks(globs: Vec<String>) -> Vec<String> {
     globs
         .into_iter()
         .map(|glob| glob.trim_start_matches('!').to_owned())
@@ -240,25 +245,28 @@ fn unmarked(globs: Vec<String>) -> Vec<String> {
 }
 
 /// Formats the results with colour.
-fn painted_lines(found: &GrepFound) -> String {
+fn painted_lines(found: &GrepResult) -> String {
     match (&found.files, &found.counts) {
-        (Some(files), _) => files.iter().map(|path| render::painted::path(path) + "\n").collect(),
+        (Some(files), _) => files
+            .iter()
+            .map(|path| render::color::paint_path(path) + "\n")
+            .collect(),
         (_, Some(counts)) => counts
             .iter()
-            .map(|file| format!("{}:{}\n", render::painted::path(&file.path), file.count))
+            .map(|file| format!("{}:{}\n", render::color::paint_path(&file.path), file.count))
             .collect(),
-        _ => render::painted::matches(&found.matches),
+        _ => render::color::paint_matches(&found.matches),
     }
 }
 
 /// Formats the results as `rg` prints them into a pipe.
-fn lines(found: &GrepFound) -> String {
+fn plain_lines(found: &GrepResult) -> String {
     match (&found.files, &found.counts) {
-        (Some(files), _) => files.iter().map(|path| render::shown(path) + "\n").collect(),
+        (Some(files), _) => files.iter().map(|path| render::display_path(path) + "\n").collect(),
         (_, Some(counts)) => counts
             .iter()
-            .map(|file| format!("{}:{}\n", render::shown(&file.path), file.count))
+            .map(|file| format!("{}:{}\n", render::display_path(&file.path), file.count))
             .collect(),
-        _ => render::matches(&found.matches),
+        _ => render::format_matches(&found.matches),
     }
 }

@@ -2,17 +2,17 @@
 
 use clap::Args;
 use garret::depot::{Compression, Depot, NewWorkspace, TreeSource};
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use garret::{Actor, Error, Origin, StorageConfig};
 use serde_json::json;
 
-use crate::commands::export::{amount, left_out};
+use crate::commands::export::{left_out_files, moved_amount};
 use crate::commands::{capabilities, create};
-use crate::files;
-use crate::output::{Failure, Outcome, Report};
-use crate::progress::Progress;
+use crate::output::{CliFailure, CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::render;
 use crate::session::Session;
+use crate::transfer_files;
 
 pub(crate) const USAGE: &str = "\
 garret import [OPTIONS] <FILE> [--name <NAME>]
@@ -30,7 +30,7 @@ is imported. Plain files become one change; links stay links, devices and socket
 With --storage, the files are stored there, and their history is kept; the storage must be empty.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportArgs {
     /// A portable file that `garret export` wrote
     #[arg(required_unless_present = "from")]
     file: Option<String>,
@@ -48,23 +48,23 @@ pub(crate) struct Import {
     capability: Vec<String>,
 }
 
-impl Import {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl ImportArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         // The arguments are checked before anything is imported.
-        let capabilities = capabilities::parsed(&self.capability).map_err(Failure::usage)?;
-        let storage = create::storage_config(&self.storage).map_err(Failure::usage)?;
-        let depot = session.depot().await?;
+        let capabilities = capabilities::parse_capabilities(&self.capability).map_err(CliFailure::wrong_usage)?;
+        let storage = create::parse_storage_config(&self.storage).map_err(CliFailure::wrong_usage)?;
+        let depot = session.open_depot().await?;
         let (name, report) = match (&self.from, &self.file, &self.name) {
-            (Some(place), _, Some(name)) => (name.clone(), take_in(&depot, place, name).await?),
+            (Some(place), _, Some(name)) => (name.clone(), import_plain_files(&depot, place, name).await?),
             (_, Some(file), _) => {
-                let name = self.name_for(file)?;
-                let report = unpack(&depot, file, &name).await?;
+                let name = self.workspace_name(file)?;
+                let report = import_portable(&depot, file, &name).await?;
                 (name, report)
             }
             _ => unreachable!("a FILE, or --from and --name, is required"),
         };
         if storage.kind() != "filestore" {
-            move_to(session, &depot, &name, &storage).await?;
+            move_to_storage(session, &depot, &name, &storage).await?;
         }
         if !self.capability.is_empty() {
             session.garret().set_capabilities(&name, &capabilities).await?;
@@ -73,36 +73,40 @@ impl Import {
     }
 
     /// Returns the name for the workspace of a portable file.
-    fn name_for(&self, file: &str) -> Result<String, Failure> {
+    fn workspace_name(&self, file: &str) -> Result<String, CliFailure> {
         match &self.name {
             Some(name) => Ok(name.clone()),
-            None => Depot::manifest(files::open(file)?)?.name.ok_or_else(nameless),
+            None => Depot::manifest(transfer_files::open_for_reading(file)?)?
+                .name
+                .ok_or_else(nameless_failure),
         }
     }
 }
 
 /// Imports a portable file as the workspace `name`.
-async fn unpack(depot: &Depot, file: &str, name: &str) -> Outcome {
-    let source = files::open(file)?;
-    let progress = Progress::bar("importing");
+async fn import_portable(depot: &Depot, file: &str, name: &str) -> CliOutcome {
+    let source = transfer_files::open_for_reading(file)?;
+    let progress = ProgressLine::bar("importing");
     let new = NewWorkspace::named(name);
-    let (_, imported) = depot.import(new, source, &mut |done| progress.set(done)).await?;
+    let (_, imported) = depot
+        .import(new, source, &mut |done| progress.set_reached(done))
+        .await?;
     drop(progress);
     let text = format!(
         "imported {}: {}, {}",
-        printable(name),
-        render::counted(imported.changes, "change"),
-        render::size(imported.bytes)
+        escape_unprintable(name),
+        render::format_count(imported.changes, "change"),
+        render::format_size(imported.bytes)
     );
     let data = json!({"name": name, "imported": imported});
-    Ok(Report::done(text, data))
+    Ok(CliReport::success(text, data))
 }
 
 /// Imports plain files as the workspace `name`; if they cannot be read, no workspace is made.
-async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
+async fn import_plain_files(depot: &Depot, place: &str, name: &str) -> CliOutcome {
     let source = match Compression::of_name(place) {
-        Some(compression) => TreeSource::Archive(Box::new(files::open(place)?), compression),
-        None => TreeSource::Directory(files::directory(place)?),
+        Some(compression) => TreeSource::Archive(Box::new(transfer_files::open_for_reading(place)?), compression),
+        None => TreeSource::Directory(transfer_files::existing_directory(place)?),
     };
     let origin = Origin {
         operation: "import".into(),
@@ -113,20 +117,25 @@ async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
         },
         ..Origin::default()
     };
-    let progress = Progress::bar("importing");
+    let progress = ProgressLine::bar("importing");
     let new = NewWorkspace::named(name);
     let (workspace, moved) = depot
-        .import_files(new, source, origin, &mut |done| progress.set(done))
+        .import_files(new, source, origin, &mut |done| progress.set_reached(done))
         .await?;
     drop(progress);
-    let text = format!("imported {}: {}", printable(name), amount(&moved));
-    let note = left_out(&moved);
-    Ok(Report::done(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))
+    let text = format!("imported {}: {}", escape_unprintable(name), moved_amount(&moved));
+    let note = left_out_files(&moved);
+    Ok(CliReport::success(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))
 }
 
 /// Moves the files of the new workspace `name` to `storage`; if that fails, the workspace is deleted again.
-async fn move_to(session: &Session, depot: &Depot, name: &str, storage: &StorageConfig) -> Result<(), Failure> {
-    let _progress = Progress::spinner("moving the files");
+async fn move_to_storage(
+    session: &Session,
+    depot: &Depot,
+    name: &str,
+    storage: &StorageConfig,
+) -> Result<(), CliFailure> {
+    let _progress = ProgressLine::spinner("moving the files");
     let Err(error) = session.garret().check_out(name, storage).await else {
         return Ok(());
     };
@@ -138,6 +147,6 @@ async fn move_to(session: &Session, depot: &Depot, name: &str, storage: &Storage
     Err(error.hint(hint).into())
 }
 
-fn nameless() -> Failure {
-    Failure::usage(Error::invalid("this file does not name its workspace").hint("give a name with --name"))
+fn nameless_failure() -> CliFailure {
+    CliFailure::wrong_usage(Error::invalid("this file does not name its workspace").hint("give a name with --name"))
 }

@@ -1,11 +1,11 @@
 //! `garret keep`
 
 use clap::Args;
-use garret::Keep as Limits;
-use garret::path::printable;
+use garret::RetentionLimits;
+use garret::path::escape_unprintable;
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -18,30 +18,30 @@ Examples:
 Nothing is deleted before the next `garret gc`. The newest state, snapshots and branches stay.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Keep {
+pub(crate) struct KeepArgs {
     /// The workspace; may be given with -w instead
     name: Option<String>,
     /// An age, a number of changes, a size, or several of them with commas; `everything` for no limit [default: show the current limit]
     limits: Option<String>,
 }
 
-impl Keep {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl KeepArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, limits) = session.name_and_rest(self.name.as_deref(), self.limits.as_deref())?;
-        let limits = limits.map(parsed).transpose()?;
-        let workspace = session.depot().await?.workspace(name).await?;
+        let limits = limits.map(parse_limits).transpose()?;
+        let workspace = session.open_depot().await?.workspace(name).await?;
         if let Some(limits) = &limits {
             workspace.set_keep(limits).await?;
         }
         let kept = workspace.keep().await?;
-        let text = format!("{} keeps {kept}", printable(name));
-        Ok(Report::done(text, json!({"id": workspace.id(), "keep": kept})))
+        let text = format!("{} keeps {kept}", escape_unprintable(name));
+        Ok(CliReport::success(text, json!({"id": workspace.id(), "keep": kept})))
     }
 }
 
-fn parsed(text: &str) -> Result<Limits, Failure> {
+fn parse_limits(text: &str) -> Result<RetentionLimits, CliFailure> {
     match text {
-        "everything" => Ok(Limits::default()),
-        text => text.parse().map_err(Failure::usage),
+        "everything" => Ok(RetentionLimits::default()),
+        text => text.parse().map_err(CliFailure::wrong_usage),
     }
 }

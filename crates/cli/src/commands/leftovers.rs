@@ -1,11 +1,11 @@
 //! `garret leftovers`
 
 use clap::Args;
-use garret::path::{printable, quote};
-use garret::{Changed, Leftover};
+use garret::path::{escape_unprintable, quote};
+use garret::{CommandChanges, Leftover};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
@@ -18,7 +18,7 @@ Examples:
   garret -w box leftovers --discard ID";
 
 #[derive(Debug, Args)]
-pub(crate) struct Leftovers {
+pub(crate) struct LeftoversArgs {
     /// Record the leftover as a change, or as a branch if the same files were changed since
     #[arg(long, value_name = "ID", conflicts_with = "discard")]
     keep: Option<String>,
@@ -27,17 +27,23 @@ pub(crate) struct Leftovers {
     discard: Option<String>,
 }
 
-impl Leftovers {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace_for_any(&["shell", "code"]).await?;
+impl LeftoversArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace_for_any(&["shell", "code"]).await?;
         let report = match (&self.keep, &self.discard) {
-            (Some(id), _) => workspace.commit_leftover(id).await.map(|changed| kept(id, changed)),
+            (Some(id), _) => workspace
+                .commit_leftover(id)
+                .await
+                .map(|changed| kept_report(id, changed)),
             (_, Some(id)) => {
-                let text = format!("discarded {}", printable(id));
+                let text = format!("discarded {}", escape_unprintable(id));
                 let data = json!({"id": id});
-                workspace.discard_leftover(id).await.map(|()| Report::done(text, data))
+                workspace
+                    .discard_leftover(id)
+                    .await
+                    .map(|()| CliReport::success(text, data))
             }
-            (None, None) => workspace.leftovers().await.map(listed),
+            (None, None) => workspace.leftovers().await.map(list_report),
         };
         // Closed in every case, before an error returns.
         workspace.close().await?;
@@ -45,34 +51,38 @@ impl Leftovers {
     }
 }
 
-fn kept(id: &str, changed: Changed) -> Report {
-    let id = printable(id);
+fn kept_report(id: &str, changed: CommandChanges) -> CliReport {
+    let id = escape_unprintable(id);
     let text = match (&changed.branch, &changed.refused, &changed.change) {
         (Some(branch), _, _) => format!("kept {id} on the branch {}", quote(branch)),
-        (_, Some(refused), _) => format!("{id} was not kept: {}", printable(&refused.message)),
-        (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.counts()),
+        (_, Some(refused), _) => format!("{id} was not kept: {}", escape_unprintable(&refused.message)),
+        (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.describe_counts()),
         _ => format!("{id} has no changes to keep"),
     };
     if changed.refused.is_some() {
-        Report::wanting(text, changed)
+        CliReport::with_problems(text, changed)
     } else {
-        Report::done(text, changed)
+        CliReport::success(text, changed)
     }
 }
 
-fn listed(leftovers: Vec<Leftover>) -> Report {
+fn list_report(leftovers: Vec<Leftover>) -> CliReport {
     let line = |one: &Leftover| {
-        let command = one.command.as_deref().map_or("unknown".into(), printable).into_owned();
+        let command = one
+            .command
+            .as_deref()
+            .map_or("unknown".into(), escape_unprintable)
+            .into_owned();
         let what = match &one.changed.refused {
-            Some(refused) => format!("cannot be kept: {}", printable(&refused.message)),
-            None => one.changed.counts(),
+            Some(refused) => format!("cannot be kept: {}", escape_unprintable(&refused.message)),
+            None => one.changed.describe_counts(),
         };
-        format!("{}  {what}  {command}", printable(&one.id))
+        format!("{}  {what}  {command}", escape_unprintable(&one.id))
     };
     let text = if leftovers.is_empty() {
         "no leftovers in this workspace".to_owned()
     } else {
         leftovers.iter().map(line).collect::<Vec<_>>().join("\n")
     };
-    Report::done(text, json!({"leftovers": leftovers}))
+    CliReport::success(text, json!({"leftovers": leftovers}))
 }

@@ -1,15 +1,15 @@
 //! `garret ls`
 
 use clap::Args;
-use garret::{ErrorKind, ListRequest, Listed, ListedEntry, Workspace};
+use garret::{DirectoryListing, ErrorKind, ListRequest, ListedEntry, Workspace};
 
-use crate::output::{Outcome, Report};
-use crate::point::At;
+use crate::output::{CliOutcome, CliReport};
+use crate::point::PointArgs;
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Ls {
+pub(crate) struct LsArgs {
     /// The directory [default: the root of the workspace]
     path: Option<String>,
     /// Show kind, size and time of each entry
@@ -28,11 +28,11 @@ pub(crate) struct Ls {
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
 /// Lists one file alone, as other programs do; `None` if the path cannot be described.
-async fn list_file(workspace: &Workspace, path: &str) -> Option<Listed> {
+async fn list_file(workspace: &Workspace, path: &str) -> Option<DirectoryListing> {
     let stat = workspace.stat(path).await.ok()?;
     let entry = ListedEntry {
         name: stat.path.clone(),
@@ -42,7 +42,7 @@ async fn list_file(workspace: &Workspace, path: &str) -> Option<Listed> {
         modified_at: stat.modified_at,
         escaped: false,
     };
-    Some(Listed {
+    Some(DirectoryListing {
         entries: vec![entry],
         next_cursor: None,
         incomplete: false,
@@ -50,8 +50,8 @@ async fn list_file(workspace: &Workspace, path: &str) -> Option<Listed> {
     })
 }
 
-impl Ls {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl LsArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = ListRequest {
             depth: self.depth,
             limit: self.limit.unwrap_or(usize::MAX),
@@ -59,21 +59,21 @@ impl Ls {
             ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");
-        let workspace = session.workspace_at(self.at.point()).await?;
+        let workspace = session.open_workspace_at(self.at.point()).await?;
         let listed = match workspace.list(path, request).await {
             Err(error) if error.kind() == ErrorKind::NotADirectory => list_file(&workspace, path).await.ok_or(error)?,
             listed => listed?,
         };
-        let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.line(entry)).collect();
-        lines.extend(listed.next_cursor.as_deref().map(render::more));
-        let note = render::incomplete(listed.incomplete);
-        Ok(Report::done(lines.join("\n"), listed).with_note(note))
+        let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.entry_line(entry)).collect();
+        lines.extend(listed.next_cursor.as_deref().map(render::next_page_line));
+        let note = render::incomplete_note(listed.incomplete);
+        Ok(CliReport::success(lines.join("\n"), listed).with_note(note))
     }
 
-    fn line(&self, entry: &ListedEntry) -> String {
-        let name = render::name_of(entry, self.depth > 1);
+    fn entry_line(&self, entry: &ListedEntry) -> String {
+        let name = render::entry_name(entry, self.depth > 1);
         if self.long {
-            format!("{} {name}", render::details(entry))
+            format!("{} {name}", render::entry_details(entry))
         } else {
             name
         }

@@ -6,10 +6,10 @@ use clap::Args;
 use garret::{Actor, Error, ErrorKind, Toolbox};
 use garret_server::mcp::ServeOptions;
 
-use crate::choice;
 use crate::commands::tools::NamingChoice;
-use crate::output::{Failure, Outcome, Report, print_note};
+use crate::output::{CliFailure, CliOutcome, CliReport, print_note};
 use crate::session::Session;
+use crate::workspace_choice;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
 In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
 
 #[derive(Debug, Args)]
-pub(crate) struct Mcp {
+pub(crate) struct McpArgs {
     /// The workspace, as for -w: a directory, a URL or a name [default: the current directory]
     path: Option<String>,
     /// How the tools are named [default: as the workspace is configured, or bare]
@@ -43,13 +43,13 @@ pub(crate) struct Mcp {
     structured: bool,
 }
 
-impl Mcp {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl McpArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let flag = session.global().workspace.as_deref();
-        let text = choice::one_of(flag, self.path.as_deref()).map_err(Failure::usage)?;
-        let mut chosen = session.chosen(text.as_deref()).await?;
-        let mut notes = vec![chosen.withhold(self.shell, self.code)];
-        chosen.declare(self.shell, self.code);
+        let text = workspace_choice::flag_or_argument(flag, self.path.as_deref()).map_err(CliFailure::wrong_usage)?;
+        let mut chosen = session.choose_workspace(text.as_deref()).await?;
+        let mut notes = vec![chosen.withhold_untrusted(self.shell, self.code)];
+        chosen.declare_capabilities(self.shell, self.code);
         if self.read_only {
             notes.push(chosen.make_read_only());
         }
@@ -68,27 +68,29 @@ impl Mcp {
         if std::io::stdin().is_terminal() {
             print_note("waiting for an MCP client on standard input; `garret mcp --help` shows how a client starts it");
         }
-        let served = self.serve(toolbox).await;
+        let served = self.serve_tools(toolbox).await;
         // Processes that still run are ended here, and their changes are kept.
         workspace.close().await?;
         served?;
-        Ok(Report::silent())
+        Ok(CliReport::silent())
     }
 
-    async fn serve(&self, toolbox: Toolbox) -> Result<(), Failure> {
+    async fn serve_tools(&self, toolbox: Toolbox) -> Result<(), CliFailure> {
         let toolbox = if self.read_only { toolbox.for_reading() } else { toolbox };
         let toolbox = match &self.tools {
-            Some(names) => toolbox.only(names).map_err(Failure::usage)?,
+            Some(names) => toolbox.only(names).map_err(CliFailure::wrong_usage)?,
             None => toolbox,
         };
         let options = ServeOptions {
             structured: self.structured,
         };
-        garret_server::mcp::serve_stdio(toolbox, options).await.map_err(closed)
+        garret_server::mcp::serve_stdio(toolbox, options)
+            .await
+            .map_err(serve_failure)
     }
 }
 
-fn closed(error: garret_server::mcp::ServeError) -> Failure {
+fn serve_failure(error: garret_server::mcp::ServeError) -> CliFailure {
     Error::new(ErrorKind::Unavailable, error.to_string())
         .hint("start this program from an MCP client, which sends the first message")
         .into()

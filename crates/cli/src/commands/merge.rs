@@ -1,10 +1,10 @@
 //! `garret merge`
 
 use clap::Args;
-use garret::path::{printable, quote};
-use garret::{Conflict, Error, ErrorKind, MergeOptions, Merged, OnConflict};
+use garret::path::{escape_unprintable, quote};
+use garret::{Conflict, Error, ErrorKind, MergeOptions, MergeReport, OnConflict};
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render;
 use crate::session::Session;
 
@@ -20,7 +20,7 @@ A merge is one change, and `garret undo` takes it back. On a conflict without --
 const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
-pub(crate) struct Merge {
+pub(crate) struct MergeArgs {
     /// The workspace to merge: a branch of this one, the one that it was branched from, or another that shares its history
     branch: String,
     /// Show what would change, and change nothing
@@ -46,7 +46,7 @@ struct OnConflictChoice {
 }
 
 impl OnConflictChoice {
-    fn chosen(&self) -> OnConflict {
+    fn on_conflict(&self) -> OnConflict {
         match (self.markers, self.ours, self.theirs) {
             (true, ..) => OnConflict::Markers,
             (_, true, _) => OnConflict::Ours,
@@ -56,16 +56,16 @@ impl OnConflictChoice {
     }
 }
 
-impl Merge {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl MergeArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         // Commands make branches without `snapshot`, so a user who may run commands may also merge these branches.
         let workspace = if garret::is_branch_of_command(&self.branch) {
-            session.with_history_of(&["snapshot", "shell", "code"]).await?
+            session.open_history_for_any(&["snapshot", "shell", "code"]).await?
         } else {
-            session.with_history("snapshot").await?
+            session.open_history("snapshot").await?
         };
         let options = MergeOptions {
-            on_conflict: self.conflicts.chosen(),
+            on_conflict: self.conflicts.on_conflict(),
             dry_run: self.dry_run,
         };
         let merged = match workspace.merge(&self.branch, options).await {
@@ -74,16 +74,16 @@ impl Merge {
             }
             merged => merged?,
         };
-        let text = text(&self.branch, &merged, options.on_conflict);
-        match self.refusal(&merged, options.on_conflict) {
-            Some(error) => Ok(Report::refused(text, merged, error)),
-            None => Ok(Report::done(text, merged)),
+        let text = merge_text(&self.branch, &merged, options.on_conflict);
+        match self.conflict_error(&merged, options.on_conflict) {
+            Some(error) => Ok(CliReport::refusal(text, merged, error)),
+            None => Ok(CliReport::success(text, merged)),
         }
     }
 
     /// Adds the workspace of the home that the branch belongs to, if there is one, to the error.
     async fn name_owner(&self, session: &Session, error: Error) -> Error {
-        let all = match session.depot().await {
+        let all = match session.open_depot().await {
             Ok(depot) => depot.workspaces().await.unwrap_or_default(),
             Err(_) => Vec::new(),
         };
@@ -104,9 +104,9 @@ impl Merge {
         }
     }
 
-    fn refusal(&self, merged: &Merged, on_conflict: OnConflict) -> Option<Error> {
+    fn conflict_error(&self, merged: &MergeReport, on_conflict: OnConflict) -> Option<Error> {
         let is_refused = on_conflict == OnConflict::Report && !merged.conflicts.is_empty();
-        let count = render::counted(merged.conflicts.len() as u64, "conflict");
+        let count = render::format_count(merged.conflicts.len() as u64, "conflict");
         is_refused.then(|| {
             let message = format!("{count} with {}, and nothing was written", quote(&self.branch));
             Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
@@ -115,20 +115,23 @@ impl Merge {
 }
 
 /// Describes the result of a merge of `branch`, or of its dry run.
-pub(crate) fn text(branch: &str, merged: &Merged, on_conflict: OnConflict) -> String {
+pub(crate) fn merge_text(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> String {
     let conflicts = merged.conflicts.iter().map(conflict_line);
-    let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
+    let paths = merged
+        .merged
+        .iter()
+        .map(|path| format!("  {}", render::display_path(path)));
     let all: Vec<_> = conflicts.chain(paths).collect();
     let left = all.len().saturating_sub(MAX_NAMED);
     let more = (left > 0).then(|| format!("  and {left} more"));
     let named = all.into_iter().take(MAX_NAMED).chain(more);
-    let lines = headline(branch, merged, on_conflict).into_iter().chain(named);
+    let lines = merge_headline(branch, merged, on_conflict).into_iter().chain(named);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<String> {
-    let branch = printable(branch);
-    let paths = render::counted(merged.merged.len() as u64, "path");
+fn merge_headline(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> Option<String> {
+    let branch = escape_unprintable(branch);
+    let paths = render::format_count(merged.merged.len() as u64, "path");
     match &merged.change {
         Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
         None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
@@ -138,7 +141,7 @@ fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<St
         None if on_conflict == OnConflict::Report => None,
         None => {
             let settled = if merged.dry_run { "would resolve" } else { "resolved" };
-            let conflicts = render::counted(merged.conflicts.len() as u64, "conflict");
+            let conflicts = render::format_count(merged.conflicts.len() as u64, "conflict");
             Some(format!(
                 "{settled} {conflicts} with {branch}: all files of this workspace stay unchanged"
             ))
@@ -149,7 +152,7 @@ fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<St
 fn conflict_line(conflict: &Conflict) -> String {
     format!(
         "  conflict  {}: {}",
-        render::shown(&conflict.path),
-        conflict.kind.words()
+        render::display_path(&conflict.path),
+        conflict.kind.description()
     )
 }

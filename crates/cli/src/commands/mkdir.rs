@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Mkdir {
+pub(crate) struct MkdirArgs {
     /// The directory
     path: String,
     /// Create missing parent directories, and accept a directory that exists
@@ -15,10 +15,17 @@ pub(crate) struct Mkdir {
     parents: bool,
 }
 
-impl Mkdir {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let made = session.workspace().await?.make_dir(&self.path, self.parents).await?;
+impl MkdirArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let made = session
+            .open_workspace()
+            .await?
+            .make_dir(&self.path, self.parents)
+            .await?;
         let what = if made.created { "made" } else { "exists already:" };
-        Ok(Report::done(format!("{what} {}", render::shown(&made.path)), made))
+        Ok(CliReport::success(
+            format!("{what} {}", render::display_path(&made.path)),
+            made,
+        ))
     }
 }

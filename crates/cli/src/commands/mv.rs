@@ -3,13 +3,13 @@
 use clap::Args;
 use garret::TransferOptions;
 
-use crate::commands::cp::with_new_path;
-use crate::output::{Outcome, Report};
+use crate::commands::cp::hint_new_path;
+use crate::output::{CliOutcome, CliReport};
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Mv {
+pub(crate) struct MvArgs {
     /// The file or directory
     src: String,
     /// The new path, including the new name; missing parent directories are created
@@ -19,17 +19,20 @@ pub(crate) struct Mv {
     overwrite: bool,
 }
 
-impl Mv {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl MvArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let options = TransferOptions {
             overwrite: self.overwrite,
         };
-        let workspace = session.workspace().await?;
+        let workspace = session.open_workspace().await?;
         let moved = workspace.rename(&self.src, &self.dest, options).await;
         let transferred = match moved {
             Ok(transferred) => transferred,
-            Err(error) => return Err(with_new_path(&workspace, &self.src, &self.dest, error).await.into()),
+            Err(error) => return Err(hint_new_path(&workspace, &self.src, &self.dest, error).await.into()),
         };
-        Ok(Report::done(render::transfer("moved", &transferred), transferred))
+        Ok(CliReport::success(
+            render::describe_transfer("moved", &transferred),
+            transferred,
+        ))
     }
 }

@@ -1,9 +1,9 @@
 //! `garret patch`
 
 use clap::Args;
-use garret::{Error, PatchOptions, Patched, PatchedFile};
+use garret::{Error, PatchOptions, PatchResult, PatchedFile};
 
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 use crate::{input, render};
 
@@ -13,7 +13,7 @@ Examples:
   garret patch change.diff --dry-run";
 
 #[derive(Debug, Args)]
-pub(crate) struct Patch {
+pub(crate) struct PatchArgs {
     /// The file with the unified diff, on this machine [default, or `-`: standard input]
     file: Option<String>,
     /// Show what would change, and change nothing
@@ -21,37 +21,37 @@ pub(crate) struct Patch {
     dry_run: bool,
 }
 
-impl Patch {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
-        let diff = input::file(self.file.as_deref()).map_err(Failure::of_input)?;
+impl PatchArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace().await?;
+        let diff = input::read_file(self.file.as_deref()).map_err(CliFailure::wrong_input)?;
         let diff = String::from_utf8(diff).map_err(|_| Error::invalid("the patch is not UTF-8 text"))?;
         let patched = workspace
             .apply_patch(&diff, PatchOptions { dry_run: self.dry_run })
             .await?;
-        Ok(Report::done(summary(&patched), patched))
+        Ok(CliReport::success(patch_summary(&patched), patched))
     }
 }
 
-fn summary(patched: &Patched) -> String {
+fn patch_summary(patched: &PatchResult) -> String {
     let would = if patched.dry_run { "would " } else { "" };
     let lines: Vec<_> = patched
         .files
         .iter()
-        .map(|file| format!("{would}{}", line(file)))
+        .map(|file| format!("{would}{}", file_line(file)))
         .collect();
     lines.join("\n")
 }
 
-fn line(file: &PatchedFile) -> String {
+fn file_line(file: &PatchedFile) -> String {
     let from = file
         .old_path
         .as_deref()
-        .map_or_else(String::new, |old| format!("{} -> ", render::shown(old)));
+        .map_or_else(String::new, |old| format!("{} -> ", render::display_path(old)));
     format!(
         "{} {from}{} (+{} -{})",
         file.action,
-        render::shown(&file.path),
+        render::display_path(&file.path),
         file.added,
         file.removed
     )

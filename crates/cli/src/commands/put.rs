@@ -6,9 +6,9 @@ use clap::Args;
 use garret::path::quote;
 use garret::{EntryKind, Error, PutEntry, PutItem, PutResult, Result, Workspace};
 
-use crate::host_files::{HostTree, joined, last_name};
-use crate::output::{Failure, Outcome, Report};
-use crate::progress::Progress;
+use crate::host_files::{HostTree, join_path, last_name};
+use crate::output::{CliFailure, CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::session::Session;
 use crate::{input, render};
 
@@ -23,7 +23,7 @@ without set-user-id. All of it is one change, and `garret undo` takes it back. A
 file is replaced.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Put {
+pub(crate) struct PutArgs {
     /// Files and directories of this machine; `-` for standard input
     #[arg(required = true, value_name = "LOCAL")]
     sources: Vec<String>,
@@ -32,43 +32,43 @@ pub(crate) struct Put {
     path: String,
 }
 
-impl Put {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
-        let into = is_directory(&workspace, &self.path).await?;
-        let progress = Progress::bar("copying");
+impl PutArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace().await?;
+        let into = is_target_directory(&workspace, &self.path).await?;
+        let progress = ProgressLine::bar("copying");
         let counter = progress.counter();
         let mut tree = HostTree::default();
         for source in &self.sources {
-            let path = self.place_of(source, into).map_err(Failure::usage)?;
+            let path = self.destination_of(source, into).map_err(CliFailure::wrong_usage)?;
             match source.as_str() {
                 "-" => tree.entries.push(PutEntry {
                     path,
                     item: PutItem::File {
-                        content: input::stream(None)?,
+                        content: input::stream_content(None)?,
                         mode: None,
                     },
                 }),
-                source => tree.add(Path::new(source), &path, &counter)?,
+                source => tree.add_source(Path::new(source), &path, &counter)?,
             }
         }
         progress.set_total(tree.bytes);
         // All entries in one call, so that they are one change.
         let put = workspace.put_entries(tree.entries).await?;
         drop(progress);
-        let text = format!("put {} into {}", amount(&put), render::shown(&self.path));
-        Ok(Report::done(text, put).with_note(tree.left_out))
+        let text = format!("put {} into {}", put_amount(&put), render::display_path(&self.path));
+        Ok(CliReport::success(text, put).with_note(tree.left_out))
     }
 
     /// Returns the destination of a source: below the path if that is a directory, else the path itself.
-    fn place_of(&self, source: &str, into: bool) -> Result<String> {
+    fn destination_of(&self, source: &str, into: bool) -> Result<String> {
         match (into, last_name(source), source) {
             (true, _, "-") => {
                 Err(Error::invalid("standard input has no name").hint("give the path of the file to write"))
             }
             // A source without a name, such as `.`, is copied entry by entry into the directory.
             (true, "", _) => Ok(self.path.clone()),
-            (true, name, _) => Ok(joined(&self.path, name)),
+            (true, name, _) => Ok(join_path(&self.path, name)),
             (false, ..) if self.sources.len() > 1 => Err(Error::invalid(format!(
                 "several files cannot be copied to {}, which is not a directory",
                 quote(&self.path)
@@ -80,7 +80,7 @@ impl Put {
 }
 
 /// Whether the sources go below `path`.
-async fn is_directory(workspace: &Workspace, path: &str) -> Result<bool> {
+async fn is_target_directory(workspace: &Workspace, path: &str) -> Result<bool> {
     if path.ends_with('/') || last_name(path).is_empty() {
         return Ok(true);
     }
@@ -88,6 +88,6 @@ async fn is_directory(workspace: &Workspace, path: &str) -> Result<bool> {
     Ok(there.r#type == Some(EntryKind::Directory))
 }
 
-fn amount(put: &PutResult) -> String {
-    render::amount(put.files, put.directories, put.links, put.bytes)
+fn put_amount(put: &PutResult) -> String {
+    render::format_amount(put.files, put.directories, put.links, put.bytes)
 }

@@ -2,22 +2,22 @@
 
 use clap::Args;
 use garret::ErrorKind;
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Recover {
+pub(crate) struct RecoverArgs {
     /// The deleted workspace (see `garret list --all`); may be given with -w instead
     name: Option<String>,
 }
 
-impl Recover {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let name = session.name(self.name.as_deref())?;
-        let depot = session.depot().await?;
+impl RecoverArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let name = session.workspace_name(self.name.as_deref())?;
+        let depot = session.open_depot().await?;
         let is_there = depot.workspace(&name).await.is_ok();
         if !is_there {
             let recovered = session.garret().recover(&name).await;
@@ -27,13 +27,13 @@ impl Recover {
             })?;
         }
         let workspace = depot.workspace(&name).await?;
-        let shown = printable(&name);
+        let shown = escape_unprintable(&name);
         let text = if is_there {
             format!("{shown} is not deleted")
         } else {
             format!("recovered {shown}")
         };
         let data = json!({"id": workspace.id(), "name": name, "recovered": !is_there});
-        Ok(Report::done(text, data))
+        Ok(CliReport::success(text, data))
     }
 }

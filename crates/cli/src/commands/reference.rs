@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -11,12 +11,12 @@ Example:
 A program reopens the workspace with `Garret::resolve`.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Ref {}
+pub(crate) struct RefArgs {}
 
-impl Ref {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let toolbox = session.toolbox().await?;
+impl RefArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let toolbox = session.open_toolbox().await?;
         let reference = toolbox.workspace().reference()?;
-        Ok(Report::done(reference.to_text(), reference))
+        Ok(CliReport::success(reference.to_text(), reference))
     }
 }

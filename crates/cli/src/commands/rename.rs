@@ -2,14 +2,14 @@
 
 use clap::Args;
 use garret::Error;
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use serde_json::json;
 
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Rename {
+pub(crate) struct RenameArgs {
     /// The workspace; may be given with -w instead
     #[arg(value_name = "NAME")]
     name: Option<String>,
@@ -18,19 +18,26 @@ pub(crate) struct Rename {
     new_name: Option<String>,
 }
 
-impl Rename {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl RenameArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, new_name) = session.name_and_rest(self.name.as_deref(), self.new_name.as_deref())?;
-        let new_name = new_name.ok_or_else(nameless)?;
+        let new_name = new_name.ok_or_else(missing_name_failure)?;
         session.check_unconfigured(new_name)?;
-        let depot = session.depot().await?;
+        let depot = session.open_depot().await?;
         let workspace = depot.workspace(name).await?;
         depot.rename(workspace.id(), new_name).await?;
-        let text = format!("renamed {} to {}", printable(name), printable(new_name));
-        Ok(Report::done(text, json!({"id": workspace.id(), "name": new_name})))
+        let text = format!(
+            "renamed {} to {}",
+            escape_unprintable(name),
+            escape_unprintable(new_name)
+        );
+        Ok(CliReport::success(
+            text,
+            json!({"id": workspace.id(), "name": new_name}),
+        ))
     }
 }
 
-fn nameless() -> Failure {
-    Failure::usage(Error::invalid("the new name is missing").hint("write `garret rename NAME NEW_NAME`"))
+fn missing_name_failure() -> CliFailure {
+    CliFailure::wrong_usage(Error::invalid("the new name is missing").hint("write `garret rename NAME NEW_NAME`"))
 }

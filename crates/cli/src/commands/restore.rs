@@ -1,11 +1,11 @@
 //! `garret restore`
 
 use clap::Args;
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use garret::{Error, Point, RestoreRequest, Result, Workspace};
 
 use crate::home;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::render::history;
 use crate::session::Session;
 
@@ -22,7 +22,7 @@ Examples:
 A restore is one change, and `garret undo` takes it back.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Restore {
+pub(crate) struct RestoreArgs {
     /// A snapshot, a change (its number or id) or a time; with --version, the path
     #[arg(value_name = "POINT")]
     first: Option<String>,
@@ -36,23 +36,23 @@ pub(crate) struct Restore {
     into: Option<String>,
 }
 
-impl Restore {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let first = self.first().map_err(Failure::usage)?;
+impl RestoreArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let first = self.first_argument().map_err(CliFailure::wrong_usage)?;
         if let Some(version) = &self.version {
-            let workspace = session.with_history("fs").await?;
+            let workspace = session.open_history("fs").await?;
             let change = workspace.restore_version(first, version).await?;
-            return Ok(Report::done(history::restored(change.as_ref()), change));
+            return Ok(CliReport::success(history::describe_restore(change.as_ref()), change));
         }
-        let workspace = session.with_history("snapshot").await?;
+        let workspace = session.open_history("snapshot").await?;
         match &self.into {
-            Some(name) => make_new(session, &workspace, first, name).await,
-            None => self.in_place(&workspace, first).await,
+            Some(name) => restore_into_new(session, &workspace, first, name).await,
+            None => self.restore_in_place(&workspace, first).await,
         }
     }
 
     /// Returns the point, or with --version the path.
-    fn first(&self) -> Result<&str> {
+    fn first_argument(&self) -> Result<&str> {
         let missing = || match self.version {
             Some(_) => {
                 Error::invalid("the path of the file is missing").hint("write `garret restore --version VERSION PATH`")
@@ -62,28 +62,28 @@ impl Restore {
         self.first.as_deref().ok_or_else(missing)
     }
 
-    async fn in_place(&self, workspace: &Workspace, point: &str) -> Outcome {
+    async fn restore_in_place(&self, workspace: &Workspace, point: &str) -> CliOutcome {
         let request = RestoreRequest {
-            point: Point::or_now(Some(point)),
+            point: Point::parse_or_now(Some(point)),
             path: self.path.clone(),
         };
         let change = workspace.restore(request).await?;
-        Ok(Report::done(history::restored(change.as_ref()), change))
+        Ok(CliReport::success(history::describe_restore(change.as_ref()), change))
     }
 }
 
-async fn make_new(session: &Session, workspace: &Workspace, point: &str, name: &str) -> Outcome {
-    check_home(session)?;
-    let branch = workspace.branch(name, &Point::or_now(Some(point))).await?;
-    let text = format!("created {} at {}", printable(name), printable(point));
-    Ok(Report::done(text, branch))
+async fn restore_into_new(session: &Session, workspace: &Workspace, point: &str, name: &str) -> CliOutcome {
+    check_can_branch(session)?;
+    let branch = workspace.branch(name, &Point::parse_or_now(Some(point))).await?;
+    let text = format!("created {} at {}", escape_unprintable(name), escape_unprintable(point));
+    Ok(CliReport::success(text, branch))
 }
 
 /// Refuses to make a workspace that nobody could open again.
-pub(crate) fn check_home(session: &Session) -> Result<(), Failure> {
+pub(crate) fn check_can_branch(session: &Session) -> Result<(), CliFailure> {
     let is_memory = session.global().workspace.as_deref() == Some("memory:");
     if session.home().is_none() {
-        return Err(Failure::usage(home::missing()));
+        return Err(CliFailure::wrong_usage(home::missing_home_error()));
     }
     if is_memory {
         Err(

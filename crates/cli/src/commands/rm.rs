@@ -4,12 +4,12 @@ use clap::Args;
 use garret::{ErrorKind, Precondition, RemoveOptions};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Rm {
+pub(crate) struct RmArgs {
     /// The files, links or directories; each is a change of its own
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
@@ -24,9 +24,9 @@ pub(crate) struct Rm {
     if_version: Option<String>,
 }
 
-impl Rm {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
+impl RmArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace().await?;
         let mut removed = Vec::new();
         for path in &self.paths {
             let options = RemoveOptions {
@@ -41,13 +41,13 @@ impl Rm {
         }
         let lines = removed
             .iter()
-            .map(|one| format!("removed {}\n", render::shown(&one.path)));
+            .map(|one| format!("removed {}\n", render::display_path(&one.path)));
         let text: String = lines.collect();
         Ok(match (self.paths.len(), removed.pop()) {
-            (1, Some(one)) => Report::done(text, one),
+            (1, Some(one)) => CliReport::success(text, one),
             (_, last) => {
                 removed.extend(last);
-                Report::done(text, json!({"removed": removed}))
+                CliReport::success(text, json!({"removed": removed}))
             }
         })
     }

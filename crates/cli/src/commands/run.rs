@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use garret::path::{printable, quote};
+use garret::path::{escape_unprintable, quote};
 use garret::{
-    Changed, Chunk, EffectsMode, Error, ErrorKind, InputStream, Limit, OutputSink, Program, Result, RunRequest, Stream,
-    TurnWaiting,
+    Chunk, CommandChanges, CommandProgram, EffectsMode, Error, ErrorKind, InputStream, OutputSink, OutputStream,
+    ResourceLimit, Result, RunRequest, TurnWaiting,
 };
 
 use crate::input::StandardInput;
-use crate::interruption::{ReaderGone, unless_interrupted};
-use crate::output::{Failure, Format, Outcome, Report, lost, write_all};
+use crate::interruption::{ReaderGoneSignal, run_until_interrupted};
+use crate::output::{CliFailure, CliOutcome, CliReport, Format, lost_reason, write_all};
 use crate::session::Session;
 use crate::{progress, time};
 
@@ -32,7 +32,7 @@ With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends
 discards its changes.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// A program and its arguments; options of garret come before it
     #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "text")]
     command: Vec<String>,
@@ -55,12 +55,12 @@ pub(crate) struct Run {
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
-    parallel: Parallel,
+    parallel: ParallelArgs,
 }
 
 /// The behaviour beside commands of other processes and other changes to the same files.
 #[derive(Debug, Args)]
-pub(crate) struct Parallel {
+pub(crate) struct ParallelArgs {
     /// Fail at once while another process runs a command in the workspace, instead of waiting up to 60 seconds
     #[arg(long)]
     no_wait: bool,
@@ -69,7 +69,7 @@ pub(crate) struct Parallel {
     accept_branch: bool,
 }
 
-impl Parallel {
+impl ParallelArgs {
     /// The exit code for a command that ended with 0, but whose effects are not in the files: EX_TEMPFAIL of
     /// sysexits.h.
     const DIVERTED: u8 = 75;
@@ -80,30 +80,30 @@ impl Parallel {
     }
 
     /// Returns the exit code of the program, for a command that ended with `code` and made the changes `changed`.
-    pub(crate) fn exit_code(&self, code: u8, changed: &Changed) -> u8 {
+    pub(crate) fn exit_code(&self, code: u8, changed: &CommandChanges) -> u8 {
         let is_diverted = changed.leftover.is_some() || changed.branch.is_some() && !self.accept_branch;
         if code == 0 && is_diverted { Self::DIVERTED } else { code }
     }
 }
 
-impl Run {
+impl RunArgs {
     pub(crate) fn reads_stdin(&self) -> bool {
         self.stdin
     }
 
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let input = self.stdin.then(StandardInput::default);
-        let request = self.request(input.as_ref()).map_err(Failure::usage)?;
-        let workspace = session.workspace_for("shell").await?;
-        let mut terminal = Terminal::of(session.global().format());
+        let request = self.run_request(input.as_ref()).map_err(CliFailure::wrong_usage)?;
+        let workspace = session.open_workspace_for("shell").await?;
+        let mut terminal = RunOutputPrinter::for_format(session.global().format());
         let reader = terminal.reader.clone();
         let running = workspace.run_with(request, &mut terminal);
-        let result = unless_interrupted(&reader, running).await;
+        let result = run_until_interrupted(&reader, running).await;
         // Closed in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
         let result = match result {
             Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
-            Err(stopped) => return stopped.report("command"),
+            Err(stopped) => return stopped.to_report("command"),
         };
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
@@ -112,7 +112,7 @@ impl Run {
         if let Some(error) = input.and_then(|input| input.failure()) {
             return Err(error.into());
         }
-        let ran = Ran {
+        let ran = RunSummary {
             what: "command",
             program: session.typed_program(),
             timed_out: result.timed_out,
@@ -124,26 +124,26 @@ impl Run {
             corrupt: &result.corrupt,
         };
         let report = match session.global().format() {
-            Format::Json => Report::done(text_for_json(&ran, &result.output), result),
+            Format::Json => CliReport::success(text_for_json(&ran, &result.output), result),
             // The output was printed while the command ran.
-            Format::Text => Report::silent().with_lost(terminal.lost).with_note(notes(&ran)),
+            Format::Text => CliReport::silent().with_lost(terminal.lost).with_note(run_notes(&ran)),
         };
         Ok(report.with_code(code))
     }
 
-    fn request(&self, input: Option<&StandardInput>) -> Result<RunRequest> {
+    fn run_request(&self, input: Option<&StandardInput>) -> Result<RunRequest> {
         let program = match &self.text {
-            Some(text) => Program::Shell(text.clone()),
-            None => Program::Arguments(self.command.clone()),
+            Some(text) => CommandProgram::Shell(text.clone()),
+            None => CommandProgram::Arguments(self.command.clone()),
         };
         Ok(RunRequest {
             cwd: self.cwd.clone().unwrap_or_default(),
-            env: self.env.iter().map(|one| variable(one)).collect::<Result<_>>()?,
+            env: self.env.iter().map(|one| parse_variable(one)).collect::<Result<_>>()?,
             stdin_stream: input.map(|input| InputStream::new(input.clone())),
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
             turn_wait: self.parallel.turn_wait(),
-            ..RunRequest::of(program)
+            ..RunRequest::for_program(program)
         })
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn name_directory(error: Error, cwd: Option<&str>) -> Error {
     }
 }
 
-pub(crate) fn variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn parse_variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         // The text is not quoted: it may be a secret without its name.
         Error::invalid("a variable must have the form NAME=VALUE").hint("write `--env NAME=VALUE`")
@@ -169,27 +169,27 @@ pub(crate) fn variable(text: &str) -> Result<(String, String)> {
 
 /// Prints the output of a command as it comes, each stream to its own. With `--json` the result has the output instead.
 #[derive(Debug)]
-pub(crate) struct Terminal {
+pub(crate) struct RunOutputPrinter {
     format: Format,
-    pub(crate) reader: ReaderGone,
+    pub(crate) reader: ReaderGoneSignal,
     /// The reason why some output did not arrive.
     pub(crate) lost: Option<std::io::ErrorKind>,
 }
 
-impl Terminal {
-    pub(crate) fn of(format: Format) -> Self {
+impl RunOutputPrinter {
+    pub(crate) fn for_format(format: Format) -> Self {
         Self {
             format,
-            reader: ReaderGone::default(),
+            reader: ReaderGoneSignal::default(),
             lost: None,
         }
     }
 }
 
 #[async_trait]
-impl OutputSink for Terminal {
+impl OutputSink for RunOutputPrinter {
     async fn wait_for_turn(&mut self, waiting: &TurnWaiting) {
-        progress::stop();
+        progress::stop_general_line();
         let line = format!("garret: waiting for {}…\n", waiting.describe());
         // The wait goes on even if nobody can read this line.
         let _ = write_all(std::io::stderr().lock(), &[line.as_bytes()]);
@@ -199,12 +199,12 @@ impl OutputSink for Terminal {
         if self.format == Format::Json {
             return;
         }
-        progress::stop();
+        progress::stop_general_line();
         let put = match chunk.stream {
-            Stream::Stdout => write_all(std::io::stdout().lock(), &[&chunk.bytes]),
-            Stream::Stderr => write_all(std::io::stderr().lock(), &[&chunk.bytes]),
+            OutputStream::Stdout => write_all(std::io::stdout().lock(), &[&chunk.bytes]),
+            OutputStream::Stderr => write_all(std::io::stderr().lock(), &[&chunk.bytes]),
         };
-        match put.map_err(lost) {
+        match put.map_err(lost_reason) {
             Ok(()) => {}
             // The reader is gone: the command is interrupted, as SIGPIPE would end it.
             Err(None) => self.reader.notify_one(),
@@ -215,15 +215,15 @@ impl OutputSink for Terminal {
 }
 
 /// The facts about a finished command or piece of code, for the notes to a person.
-pub(crate) struct Ran<'a> {
+pub(crate) struct RunSummary<'a> {
     /// The word for the thing that ran: `command` or `code`.
     pub(crate) what: &'static str,
     /// The program with the options that choose the workspace.
     pub(crate) program: String,
     pub(crate) timed_out: bool,
-    pub(crate) limit: Option<Limit>,
+    pub(crate) limit: Option<ResourceLimit>,
     pub(crate) lowered_timeout_ms: Option<u64>,
-    pub(crate) changed: &'a Changed,
+    pub(crate) changed: &'a CommandChanges,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
     /// Files that were missing because their stored content is damaged.
@@ -231,38 +231,38 @@ pub(crate) struct Ran<'a> {
 }
 
 /// Returns the sentence for effects that are not in the files: they are on a branch or in a leftover.
-fn not_applied(ran: &Ran<'_>) -> Option<String> {
-    let Ran {
+fn not_applied_note(ran: &RunSummary<'_>) -> Option<String> {
+    let RunSummary {
         what, program, changed, ..
     } = ran;
     if let Some(branch) = &changed.branch {
         return Some(format!(
             "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with `{program} merge {}`.",
             quote(branch),
-            printable(branch)
+            escape_unprintable(branch)
         ));
     }
     let (_, refused) = changed.leftover.as_ref().zip(changed.refused.as_ref())?;
     Some(format!(
         "Not applied: {}. The effects of the {what} are kept as a leftover; see `{program} leftovers`.",
-        printable(&refused.message)
+        escape_unprintable(&refused.message)
     ))
 }
 
 /// Returns the text of a JSON report: the output, below the sentence that says that the effects were not applied.
-pub(crate) fn text_for_json(ran: &Ran<'_>, output: &str) -> String {
-    match not_applied(ran) {
+pub(crate) fn text_for_json(ran: &RunSummary<'_>, output: &str) -> String {
+    match not_applied_note(ran) {
         Some(sentence) => format!("{sentence}\n{output}"),
         None => output.to_owned(),
     }
 }
 
 /// Returns the notes for a person, beside the output; empty if everything went as asked.
-pub(crate) fn notes(ran: &Ran<'_>) -> String {
-    let Ran { what, changed, .. } = ran;
+pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
+    let RunSummary { what, changed, .. } = ran;
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
-    if let Some(sentence) = not_applied(ran) {
+    if let Some(sentence) = not_applied_note(ran) {
         note(sentence);
     }
     if let Some(milliseconds) = ran.lowered_timeout_ms {
@@ -276,14 +276,17 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     } else if let Some(limit) = ran.limit {
         note(format!(
             "the {what} reached its limit of {} and was ended",
-            limit.words()
+            limit.as_words()
         ));
     }
     if changed.discarded && !changed.is_nothing() {
-        note(format!("discarded: {}", changed.counts()));
+        note(format!("discarded: {}", changed.describe_counts()));
     }
     if let Some(refused) = changed.refused.as_ref().filter(|_| changed.leftover.is_none()) {
-        note(format!("its changes were not kept: {}", printable(&refused.message)));
+        note(format!(
+            "its changes were not kept: {}",
+            escape_unprintable(&refused.message)
+        ));
     }
     for dropped in &changed.dropped {
         note(format!("left out: {} ({})", quote(&dropped.path), dropped.what));

@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 use garret::depot::SnapshotUsage;
-use garret::path::printable;
-use garret::{Point, Snapshot as Taken, SnapshotOptions, Workspace};
+use garret::path::escape_unprintable;
+use garret::{Point, Snapshot, SnapshotOptions, Workspace};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::usage;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 use crate::{home, render, time};
 
@@ -19,13 +19,13 @@ Examples:
   garret -w notes restore before";
 
 #[derive(Debug, Args)]
-pub(crate) struct Snapshot {
+pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SnapshotAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SnapshotAction {
     /// Give a point a label; the label never moves, and the content of the point is always kept
     Create {
         /// The label, unique in the workspace
@@ -50,75 +50,82 @@ enum Action {
     },
 }
 
-impl Snapshot {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.with_history("snapshot").await?;
+impl SnapshotArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_history("snapshot").await?;
         match &self.action {
-            Action::Create { label, lazy, at } => {
+            SnapshotAction::Create { label, lazy, at } => {
                 if session.home().is_none() {
-                    return Err(Failure::usage(home::missing_for_snapshot()));
+                    return Err(CliFailure::wrong_usage(home::missing_for_snapshot()));
                 }
                 let options = SnapshotOptions {
-                    point: Point::or_now(at.as_deref()),
+                    point: Point::parse_or_now(at.as_deref()),
                     is_lazy: *lazy,
                 };
                 let taken = workspace.snapshot(label, options).await?;
-                let text = format!("snapshot {} of change {}", printable(&taken.label), taken.change);
-                Ok(Report::done(text, taken))
+                let text = format!(
+                    "snapshot {} of change {}",
+                    escape_unprintable(&taken.label),
+                    taken.change
+                );
+                Ok(CliReport::success(text, taken))
             }
-            Action::List { long } => {
+            SnapshotAction::List { long } => {
                 let taken = workspace.snapshots().await?;
                 let sizes = if *long {
-                    sizes(session, &workspace).await?
+                    load_snapshot_usage(session, &workspace).await?
                 } else {
                     Vec::new()
                 };
-                let rows: Vec<_> = taken.into_iter().map(|one| Row::of(one, &sizes)).collect();
-                Ok(Report::done(
-                    render::table(rows.iter().map(Row::cells)),
+                let rows: Vec<_> = taken
+                    .into_iter()
+                    .map(|one| SnapshotListRow::from_snapshot(one, &sizes))
+                    .collect();
+                Ok(CliReport::success(
+                    render::format_table(rows.iter().map(SnapshotListRow::table_cells)),
                     json!({"snapshots": rows}),
                 ))
             }
-            Action::Delete { label } => {
+            SnapshotAction::Delete { label } => {
                 workspace.delete_snapshot(label).await?;
-                let text = format!("deleted snapshot {}", printable(label));
-                Ok(Report::done(text, json!({"label": label})))
+                let text = format!("deleted snapshot {}", escape_unprintable(label));
+                Ok(CliReport::success(text, json!({"label": label})))
             }
         }
     }
 }
 
 /// Returns the amount of data in each snapshot of the workspace.
-async fn sizes(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, Failure> {
+async fn load_snapshot_usage(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, CliFailure> {
     let id = workspace.id()?;
-    let mut all = usage::by_id(&session.depot().await?).await?;
+    let mut all = usage::usage_by_id(&session.open_depot().await?).await?;
     Ok(all.remove(id).map(|one| one.snapshots).unwrap_or_default())
 }
 
 /// A snapshot in the list.
 #[derive(Debug, Serialize)]
-struct Row {
+struct SnapshotListRow {
     #[serde(flatten)]
-    snapshot: Taken,
+    snapshot: Snapshot,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<SnapshotUsage>,
 }
 
-impl Row {
-    fn of(snapshot: Taken, sizes: &[SnapshotUsage]) -> Self {
+impl SnapshotListRow {
+    fn from_snapshot(snapshot: Snapshot, sizes: &[SnapshotUsage]) -> Self {
         let usage = sizes.iter().find(|one| one.label == snapshot.label).cloned();
         Self { snapshot, usage }
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn table_cells(&self) -> Vec<String> {
         let snapshot = &self.snapshot;
         let mut cells = vec![
-            printable(&snapshot.label).into_owned(),
-            time::shown(&snapshot.at.to_string()),
+            escape_unprintable(&snapshot.label).into_owned(),
+            time::format_time(&snapshot.at.to_string()),
             format!("change {}", snapshot.change),
             if snapshot.lazy { "lazy" } else { "" }.to_owned(),
         ];
-        cells.extend(self.usage.iter().flat_map(render::usage::snapshot_sizes));
+        cells.extend(self.usage.iter().flat_map(render::usage::snapshot_cells));
         cells
     }
 }

@@ -1,10 +1,10 @@
 //! `garret tools`
 
 use clap::{Args, ValueEnum};
-use garret::{Definition, ExportFormat, Naming, Toolbox};
+use garret::{Definition, ExportFormat, ToolNaming, Toolbox};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -13,10 +13,10 @@ Examples:
   garret tools --format openai > tools.json";
 
 #[derive(Debug, Args)]
-pub(crate) struct Tools {
+pub(crate) struct ToolsArgs {
     /// Print the definitions in the format of another program, with or without --json, instead of a list for people
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ToolFormatChoice>,
     /// How the tools are named [default: as the workspace is configured, or bare]
     #[arg(long, value_enum)]
     naming: Option<NamingChoice>,
@@ -24,7 +24,7 @@ pub(crate) struct Tools {
 
 /// The formats of exported definitions.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum ToolFormatChoice {
     /// The `tools` of an MCP server, as `garret mcp --structured` lists them
     Mcp,
     /// The `tools` of an OpenAI request
@@ -48,7 +48,7 @@ pub(crate) enum NamingChoice {
     Short,
 }
 
-impl From<NamingChoice> for Naming {
+impl From<NamingChoice> for ToolNaming {
     fn from(choice: NamingChoice) -> Self {
         match choice {
             NamingChoice::Prefixed => Self::Prefixed,
@@ -59,33 +59,33 @@ impl From<NamingChoice> for Naming {
     }
 }
 
-impl Tools {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let mut chosen = session.chosen(session.global().workspace.as_deref()).await?;
+impl ToolsArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let mut chosen = session.choose_workspace(session.global().workspace.as_deref()).await?;
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
             chosen.take_directory_name();
         }
         let toolbox = chosen.open(session).await?;
         Ok(match self.format {
-            Some(format) => Report::document(&toolbox.export(format.into())),
-            None => listing(&toolbox),
+            Some(format) => CliReport::document(&toolbox.export(format.into())),
+            None => tool_list_report(&toolbox),
         })
     }
 }
 
-impl From<Format> for ExportFormat {
-    fn from(format: Format) -> Self {
+impl From<ToolFormatChoice> for ExportFormat {
+    fn from(format: ToolFormatChoice) -> Self {
         match format {
-            Format::Mcp => Self::Mcp,
-            Format::Openai => Self::OpenAi,
-            Format::Anthropic => Self::Anthropic,
-            Format::JsonSchema => Self::JsonSchema,
+            ToolFormatChoice::Mcp => Self::Mcp,
+            ToolFormatChoice::Openai => Self::OpenAi,
+            ToolFormatChoice::Anthropic => Self::Anthropic,
+            ToolFormatChoice::JsonSchema => Self::JsonSchema,
         }
     }
 }
 
-fn listing(toolbox: &Toolbox) -> Report {
+fn tool_list_report(toolbox: &Toolbox) -> CliReport {
     let definitions = toolbox.definitions();
     let width = definitions
         .iter()
@@ -101,10 +101,10 @@ fn listing(toolbox: &Toolbox) -> Report {
     } else {
         lines.join("\n")
     };
-    let tools: Vec<_> = definitions.iter().map(entry).collect();
-    Report::done(text, json!({"tools": tools}))
+    let tools: Vec<_> = definitions.iter().map(definition_entry).collect();
+    CliReport::success(text, json!({"tools": tools}))
 }
 
-fn entry(definition: &Definition) -> serde_json::Value {
+fn definition_entry(definition: &Definition) -> serde_json::Value {
     json!({"name": definition.name, "canonical": definition.canonical, "title": definition.title})
 }

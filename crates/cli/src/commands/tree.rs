@@ -3,13 +3,13 @@
 use clap::Args;
 use garret::ListRequest;
 
-use crate::output::{Outcome, Report};
-use crate::point::At;
+use crate::output::{CliOutcome, CliReport};
+use crate::point::PointArgs;
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
-pub(crate) struct Tree {
+pub(crate) struct TreeArgs {
     /// The directory [default: the root of the workspace]
     path: Option<String>,
     /// How many levels to draw
@@ -22,11 +22,11 @@ pub(crate) struct Tree {
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
-    at: At,
+    at: PointArgs,
 }
 
-impl Tree {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl TreeArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = ListRequest {
             depth: self.depth,
             limit: self.limit,
@@ -34,12 +34,16 @@ impl Tree {
             ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");
-        let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;
-        let mut text = render::tree(path, &listed.entries);
+        let listed = session
+            .open_workspace_at(self.at.point())
+            .await?
+            .list(path, request)
+            .await?;
+        let mut text = render::draw_tree(path, &listed.entries);
         if let Some(cursor) = &listed.next_cursor {
-            text.push_str(&render::more(cursor));
+            text.push_str(&render::next_page_line(cursor));
         }
-        let note = render::incomplete(listed.incomplete);
-        Ok(Report::done(text, listed).with_note(note))
+        let note = render::incomplete_note(listed.incomplete);
+        Ok(CliReport::success(text, listed).with_note(note))
     }
 }

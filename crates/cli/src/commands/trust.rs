@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use garret::{Error, ErrorKind, WideningSetting};
 use serde_json::{Value, json};
 
 use crate::config_file::{self, ConfigFile};
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 use crate::trust::{TrustRecord, TrustStore};
 use crate::{approval, home};
@@ -26,7 +26,7 @@ Examples:
   garret trust --remove garret.toml";
 
 #[derive(Debug, Args)]
-pub(crate) struct Trust {
+pub(crate) struct TrustArgs {
     /// The garret.toml [default: the nearest one, in the current directory or above it]
     file: Option<PathBuf>,
     /// Trust it without asking
@@ -40,71 +40,77 @@ pub(crate) struct Trust {
     remove: bool,
 }
 
-impl Trust {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl TrustArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let Some(store) = session.trust_store() else {
-            return Err(Failure::usage(home::missing_for_trust()));
+            return Err(CliFailure::wrong_usage(home::missing_for_trust()));
         };
         match &self.file {
-            _ if self.list => list(&store),
-            Some(file) if self.remove => remove(&store, file),
-            _ => self.trust(session, &store).await,
+            _ if self.list => list_trusted(&store),
+            Some(file) if self.remove => remove_trust(&store, file),
+            _ => self.trust_file(session, &store).await,
         }
     }
 
-    async fn trust(&self, session: &Session, store: &TrustStore) -> Outcome {
+    async fn trust_file(&self, session: &Session, store: &TrustStore) -> CliOutcome {
         let given = self.file.as_deref().or(session.global().config.as_deref());
         let file = match given {
             Some(path) => Some(config_file::load_as_found(path)),
             None => config_file::load_found().transpose(),
         };
-        let file = file.unwrap_or_else(|| Err(none_found())).map_err(Failure::usage)?;
+        let file = file
+            .unwrap_or_else(|| Err(no_file_error()))
+            .map_err(CliFailure::wrong_usage)?;
         // Made before the question, so that the record has the content that the person reviews.
-        let (record, before) = (TrustRecord::of(&file)?, store.record_of(&file.path)?);
-        let review = Review::new(&file, before.as_ref());
+        let (record, before) = (TrustRecord::of_file(&file)?, store.record_of(&file.path)?);
+        let review = TrustReview::new(&file, before.as_ref());
         let was_trusted = before.is_some();
-        if before.is_some_and(|before| before.matches(&file)) {
-            return Ok(Report::done(
-                format!("{} is trusted already", printable(&record.path)),
+        if before.is_some_and(|before| before.matches_file(&file)) {
+            return Ok(CliReport::success(
+                format!("{} is trusted already", escape_unprintable(&record.path)),
                 review.data,
             ));
         }
         let is_meant = self.yes || {
-            let question = format!("{}trust {}? [y]es, [N]o: ", review.text, printable(&record.path));
+            let question = format!(
+                "{}trust {}? [y]es, [N]o: ",
+                review.text,
+                escape_unprintable(&record.path)
+            );
             let Some(answer) = approval::confirm(&question) else {
-                return Ok(Report::refused(review.text, review.data, nobody_to_ask()));
+                return Ok(CliReport::refusal(review.text, review.data, no_terminal_error()));
             };
             answer
         };
         if !is_meant {
-            return Ok(Report::refused("", review.data, not_trusted(was_trusted)));
+            return Ok(CliReport::refusal("", review.data, not_trusted_error(was_trusted)));
         }
         // Opening the depot makes a missing home with its own modes, before the store of trust makes its folder there.
-        session.depot().await?;
-        store.remember(&record)?;
+        session.open_depot().await?;
+        store.save_record(&record)?;
         let shown = if self.yes { review.text } else { String::new() };
-        let text = format!("{shown}trusted {}", printable(&record.path));
-        Ok(Report::done(text, review.data))
+        let text = format!("{shown}trusted {}", escape_unprintable(&record.path));
+        Ok(CliReport::success(text, review.data))
     }
 }
 
 /// The text and the data that a person reviews before trusting a file.
-struct Review {
+struct TrustReview {
     text: String,
     data: Value,
 }
 
-impl Review {
+impl TrustReview {
     fn new(file: &ConfigFile, before: Option<&TrustRecord>) -> Self {
         let mut settings = file.config.widening_settings(&file.directory);
         settings.extend(directories_outside(file, &settings));
-        let difference = before.map(|before| difference(&before.content, &file.text));
+        let difference = before.map(|before| diff_text(&before.content, &file.text));
         let mut text = settings_text(&settings);
         if let Some(difference) = &difference {
             text += "It changed since it was trusted:\n";
             difference
                 .lines()
-                .for_each(|line| text += &format!("  {}\n", printable(line)));
+                .for_each(|line| text += &format!("  {}\n", escape_unprintable(line)));
         }
         let data = json!({"file": file.path, "widening": settings, "difference": difference});
         Self { text, data }
@@ -115,7 +121,7 @@ impl Review {
 /// text are in `settings` already.
 fn directories_outside(file: &ConfigFile, settings: &[WideningSetting]) -> Vec<WideningSetting> {
     let workspaces = file.config.workspaces.iter();
-    let outside = workspaces.filter(|(_, config)| config_file::leads_outside(config, &file.directory));
+    let outside = workspaces.filter(|(_, config)| config_file::is_outside(config, &file.directory));
     let settings_of = outside.map(|(name, config)| WideningSetting {
         key: format!("workspaces.{name}.storage"),
         value: json!(config.storage).to_string(),
@@ -135,37 +141,37 @@ fn settings_text(settings: &[WideningSetting]) -> String {
         );
     }
     let line = |setting: &WideningSetting| {
-        let (key, value) = (printable(&setting.key), printable(&setting.value));
+        let (key, value) = (escape_unprintable(&setting.key), escape_unprintable(&setting.value));
         format!("  {key} = {value}  ({})\n", setting.reason)
     };
     let lines: String = settings.iter().map(line).collect();
     format!("It sets beyond the defaults:\n{lines}")
 }
 
-fn difference(before: &str, after: &str) -> String {
-    let unified = garret::text::diff::unified(config_file::FILE_NAME, before.as_bytes(), after.as_bytes());
+fn diff_text(before: &str, after: &str) -> String {
+    let unified = garret::text::diff::unified_diff(config_file::FILE_NAME, before.as_bytes(), after.as_bytes());
     unified.unwrap_or_else(|| "the change is too large to show line by line".to_owned())
 }
 
-fn list(store: &TrustStore) -> Outcome {
+fn list_trusted(store: &TrustStore) -> CliOutcome {
     let records = store.records()?;
     let row = |record: &TrustRecord| {
         let state = state_of(record);
         let line = format!(
             "{}{}",
-            printable(&record.path),
+            escape_unprintable(&record.path),
             if state == "same" { "" } else { state_note(state) }
         );
         (line, json!({"file": record.path, "hash": record.hash, "state": state}))
     };
     let (lines, rows): (Vec<_>, Vec<_>) = records.iter().map(row).unzip();
-    Ok(Report::done(lines.join("\n"), json!({"files": rows})))
+    Ok(CliReport::success(lines.join("\n"), json!({"files": rows})))
 }
 
 /// Returns the state of a trusted file: `same`, `gone` or `changed`.
 fn state_of(record: &TrustRecord) -> &'static str {
     match config_file::load_as_found(Path::new(&record.path)) {
-        Ok(file) if record.matches(&file) => "same",
+        Ok(file) if record.matches_file(&file) => "same",
         Err(error) if error.kind() == ErrorKind::NotFound => "gone",
         // A file that cannot be read is not the one that was trusted.
         _ => "changed",
@@ -179,13 +185,13 @@ fn state_note(state: &str) -> &'static str {
     }
 }
 
-fn remove(store: &TrustStore, file: &Path) -> Outcome {
+fn remove_trust(store: &TrustStore, file: &Path) -> CliOutcome {
     // The file may be gone, and its directory with it; then its path cannot be resolved.
     let path = config_file::real_path(file).unwrap_or_else(|_| file.to_owned());
     let shown = path.display().to_string();
-    if store.forget(&path)? {
-        Ok(Report::done(
-            format!("{} is no longer trusted", printable(&shown)),
+    if store.remove_record(&path)? {
+        Ok(CliReport::success(
+            format!("{} is no longer trusted", escape_unprintable(&shown)),
             json!({"file": shown}),
         ))
     } else {
@@ -198,7 +204,7 @@ fn remove(store: &TrustStore, file: &Path) -> Outcome {
     }
 }
 
-fn none_found() -> Error {
+fn no_file_error() -> Error {
     Error::new(
         ErrorKind::NotFound,
         "there is no garret.toml in this directory or above it",
@@ -206,11 +212,11 @@ fn none_found() -> Error {
     .hint("name the file: `garret trust FILE`")
 }
 
-fn nobody_to_ask() -> Error {
+fn no_terminal_error() -> Error {
     Error::new(ErrorKind::Denied, "there is no terminal to ask on").hint("read the file, then use `garret trust --yes`")
 }
 
-fn not_trusted(was_trusted: bool) -> Error {
+fn not_trusted_error(was_trusted: bool) -> Error {
     Error::new(ErrorKind::Denied, "the file is not trusted").hint(if was_trusted {
         "until you trust it again, its workspaces cannot be opened"
     } else {

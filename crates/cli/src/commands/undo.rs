@@ -3,7 +3,7 @@
 use clap::Args;
 use garret::UndoRequest;
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render::history;
 use crate::session::Session;
 
@@ -18,7 +18,7 @@ An undo is a change itself, and `garret redo` takes it back. If a path was chang
 command names the path and changes nothing.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Undo {
+pub(crate) struct UndoArgs {
     /// One change, by its number or id (see `garret log`); it need not be the newest
     change: Option<String>,
     /// The N most recent changes not yet undone
@@ -36,18 +36,18 @@ fn count(text: &str) -> Result<usize, &'static str> {
     text.parse().map_err(|_| "use a number")
 }
 
-impl Undo {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.with_history("fs").await?;
-        let change = workspace.undo(self.request()).await?;
-        let mut text = history::made(&change);
+impl UndoArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_history("fs").await?;
+        let change = workspace.undo(self.undo_request()).await?;
+        let mut text = history::describe_change(&change);
         if let Some(shortfall) = change.undo_shortfall(self.last.unwrap_or(0)) {
             text.push_str(&format!("\n{shortfall}"));
         }
-        Ok(Report::done(text, change))
+        Ok(CliReport::success(text, change))
     }
 
-    fn request(&self) -> UndoRequest {
+    fn undo_request(&self) -> UndoRequest {
         match (&self.change, &self.session, &self.tool_call) {
             (Some(change), ..) => UndoRequest::Change(change.clone()),
             (None, session, Some(call)) => UndoRequest::ToolCall {

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use garret::depot::{SnapshotUsage, Usage as Held, WorkspaceUsage};
-use garret::path::{printable, quote};
+use garret::depot::{DepotUsage, SnapshotUsage, WorkspaceUsage};
+use garret::path::{escape_unprintable, quote};
 use garret::{Depot, Error, ErrorKind, Result};
 use serde_json::json;
 
-use crate::choice;
-use crate::output::{Failure, Outcome, Report};
-use crate::progress::Progress;
+use crate::output::{CliFailure, CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::render;
 use crate::session::Session;
+use crate::workspace_choice;
 
 pub(crate) const DETAILS: &str = "\
 `history` is the size of the earlier versions. `alone` is the space that deleting the workspace
@@ -20,42 +20,46 @@ would free: content is stored once, however many workspaces, snapshots and versi
 File sizes are those before compression.";
 
 #[derive(Debug, Args)]
-pub(crate) struct Usage {
+pub(crate) struct UsageArgs {
     /// Only this workspace, with its snapshots; may be given with -w instead
     name: Option<String>,
 }
 
-impl Usage {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+impl UsageArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let flag = session.global().workspace.as_deref();
-        let name = choice::one_of(flag, self.name.as_deref()).map_err(Failure::usage)?;
-        let depot = session.depot().await?;
-        let progress = Progress::spinner("counting");
+        let name = workspace_choice::flag_or_argument(flag, self.name.as_deref()).map_err(CliFailure::wrong_usage)?;
+        let depot = session.open_depot().await?;
+        let progress = ProgressLine::spinner("counting");
         let held = depot.usage().await?;
         drop(progress);
         match &name {
-            None => Ok(Report::done(all(&held), held)),
+            None => Ok(CliReport::success(home_text(&held), held)),
             Some(name) => {
                 let is_meant = |one: &&WorkspaceUsage| one.name.as_ref() == Some(name) || one.id == *name;
-                let one = held.workspaces.iter().find(is_meant).ok_or_else(|| missing(name))?;
-                Ok(Report::done(details(one), json!(one)))
+                let one = held
+                    .workspaces
+                    .iter()
+                    .find(is_meant)
+                    .ok_or_else(|| unknown_workspace_error(name))?;
+                Ok(CliReport::success(workspace_details(one), json!(one)))
             }
         }
     }
 }
 
-fn missing(name: &str) -> Error {
+fn unknown_workspace_error(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
         .hint("`garret list --all` shows all workspaces")
 }
 
-fn all(held: &Held) -> String {
-    let rows = render::table(held.workspaces.iter().map(cells));
+fn home_text(held: &DepotUsage) -> String {
+    let rows = render::format_table(held.workspaces.iter().map(workspace_cells));
     let total = format!(
         "the home: {} in the database, {} in {}",
-        render::size(held.database_bytes),
-        render::size(held.blob_bytes),
-        render::counted(held.blobs, "blob"),
+        render::format_size(held.database_bytes),
+        render::format_size(held.blob_bytes),
+        render::format_count(held.blobs, "blob"),
     );
     if rows.is_empty() {
         total
@@ -65,27 +69,27 @@ fn all(held: &Held) -> String {
 }
 
 /// Returns the amount of data in each workspace of the home, by its id.
-pub(crate) async fn by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
-    let _progress = Progress::spinner("counting");
+pub(crate) async fn usage_by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
+    let _progress = ProgressLine::spinner("counting");
     let held = depot.usage().await?;
     Ok(held.workspaces.into_iter().map(|one| (one.id.clone(), one)).collect())
 }
 
-fn cells(one: &WorkspaceUsage) -> Vec<String> {
-    let name = printable(one.name.as_deref().unwrap_or(&one.id)).into_owned();
-    let mut cells = vec![name, render::counted(one.changes, "change")];
-    cells.extend(render::usage::sizes(one));
+fn workspace_cells(one: &WorkspaceUsage) -> Vec<String> {
+    let name = escape_unprintable(one.name.as_deref().unwrap_or(&one.id)).into_owned();
+    let mut cells = vec![name, render::format_count(one.changes, "change")];
+    cells.extend(render::usage::usage_cells(one));
     cells.push(if one.is_deleted { "deleted" } else { "" }.to_owned());
     cells
 }
 
-fn details(one: &WorkspaceUsage) -> String {
-    let own = cells(one).join("  ").trim_end().to_owned();
-    let label = |snapshot: &SnapshotUsage| format!("  snapshot {}", printable(&snapshot.label));
+fn workspace_details(one: &WorkspaceUsage) -> String {
+    let own = workspace_cells(one).join("  ").trim_end().to_owned();
+    let label = |snapshot: &SnapshotUsage| format!("  snapshot {}", escape_unprintable(&snapshot.label));
     let rows = one.snapshots.iter().map(|snapshot| {
-        let sizes = render::usage::snapshot_sizes(snapshot);
+        let sizes = render::usage::snapshot_cells(snapshot);
         [label(snapshot)].into_iter().chain(sizes).collect()
     });
-    let table = Some(render::table(rows)).filter(|table| !table.is_empty());
+    let table = Some(render::format_table(rows)).filter(|table| !table.is_empty());
     [own].into_iter().chain(table).collect::<Vec<_>>().join("\n")
 }

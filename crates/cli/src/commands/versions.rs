@@ -3,7 +3,7 @@
 use clap::Args;
 use garret::{VersionShown, VersionsRequest};
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::render::{self, history};
 use crate::session::Session;
 use crate::time;
@@ -14,7 +14,7 @@ Example:
   garret -w notes restore --version VERSION a.txt";
 
 #[derive(Debug, Args)]
-pub(crate) struct Versions {
+pub(crate) struct VersionsArgs {
     /// The file; a deleted file still has its versions
     path: String,
     /// The maximum number of versions; --cursor shows the rest
@@ -25,33 +25,33 @@ pub(crate) struct Versions {
     cursor: Option<String>,
 }
 
-impl Versions {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.with_history("fs").await?;
+impl VersionsArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_history("fs").await?;
         let request = VersionsRequest {
             limit: self.limit,
             cursor: self.cursor.clone(),
         };
         let page = workspace.versions_page(&self.path, request).await?;
         let mut text = if page.versions.is_empty() {
-            format!("{} has no versions", render::shown(&self.path))
+            format!("{} has no versions", render::display_path(&self.path))
         } else {
-            render::table(page.versions.iter().map(cells))
+            render::format_table(page.versions.iter().map(version_cells))
         };
         if let Some(cursor) = &page.next_cursor {
-            text.push_str(&format!("\n{}", render::more(cursor)));
+            text.push_str(&format!("\n{}", render::next_page_line(cursor)));
         }
-        Ok(Report::done(text, page))
+        Ok(CliReport::success(text, page))
     }
 }
 
-fn cells(version: &VersionShown) -> Vec<String> {
+fn version_cells(version: &VersionShown) -> Vec<String> {
     vec![
         version.version.clone(),
-        time::shown(&version.timestamp),
-        render::size(version.size),
-        history::who(&version.actor),
+        time::format_time(&version.timestamp),
+        render::format_size(version.size),
+        history::actor_name(&version.actor),
         version.tool_name.clone(),
-        render::shown(&version.path),
+        render::display_path(&version.path),
     ]
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use garret::{Precondition, WriteOptions};
 
-use crate::output::{Outcome, Report};
+use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
 use crate::{input, render};
 
@@ -16,7 +16,7 @@ Examples:
   garret write once.txt first --if-version absent";
 
 #[derive(Debug, Args)]
-pub(crate) struct Write {
+pub(crate) struct WriteArgs {
     /// The file; missing parent directories are created
     path: String,
     /// The content, exactly as given; after `--` if it begins with a dash [default, or `-`: standard input]
@@ -29,21 +29,21 @@ pub(crate) struct Write {
     mode: Option<u32>,
 }
 
-impl Write {
-    pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
-        let content = input::stream(self.content.as_deref())?;
+impl WriteArgs {
+    pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
+        let workspace = session.open_workspace().await?;
+        let content = input::stream_content(self.content.as_deref())?;
         let options = WriteOptions {
             precondition: Precondition::from_argument(self.if_version.as_deref()),
             mode: self.mode,
         };
         let written = workspace.write(&self.path, content, options).await?;
         let what = if written.created { "created" } else { "wrote" };
-        Ok(Report::done(
+        Ok(CliReport::success(
             format!(
                 "{what} {} ({})",
-                render::shown(&written.path),
-                render::counted(written.size, "byte")
+                render::display_path(&written.path),
+                render::format_count(written.size, "byte")
             ),
             written,
         ))

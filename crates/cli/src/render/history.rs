@@ -1,11 +1,11 @@
 //! Changes as text for a person.
 
-use garret::path::printable;
+use garret::path::escape_unprintable;
 use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown};
 
 use crate::time;
 
-use super::{counted, shown as path_shown, size, table};
+use super::{display_path, format_count, format_size, format_table};
 
 /// The most paths of a change that are named to a person.
 const MAX_NAMED: usize = 20;
@@ -15,112 +15,129 @@ pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
     let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
     vec![
         change.number.to_string(),
-        time::shown(&change.at),
-        who(&change.actor),
-        format!("{}{}", printable(&change.summary), undone.unwrap_or_default()),
+        time::format_time(&change.at),
+        actor_name(&change.actor),
+        format!("{}{}", escape_unprintable(&change.summary), undone.unwrap_or_default()),
     ]
 }
 
 /// Names the actor of a change in a word or two.
-pub(crate) fn who(actor: &ActorShown) -> String {
+pub(crate) fn actor_name(actor: &ActorShown) -> String {
     let parts = [&actor.agent, &actor.session].into_iter().flatten();
-    let named: Vec<_> = parts.map(|part| printable(part).into_owned()).collect();
+    let named: Vec<_> = parts.map(|part| escape_unprintable(part).into_owned()).collect();
     if named.is_empty() {
-        printable(&actor.door).into_owned()
+        escape_unprintable(&actor.door).into_owned()
     } else {
-        format!("{} ({})", named.join("/"), printable(&actor.door))
+        format!("{} ({})", named.join("/"), escape_unprintable(&actor.door))
     }
 }
 
 /// Describes the change that a command made.
-pub(crate) fn made(change: &ChangeShown) -> String {
-    let mut lines = vec![format!("change {}: {}", change.number, printable(&change.summary))];
+pub(crate) fn describe_change(change: &ChangeShown) -> String {
+    let mut lines = vec![format!(
+        "change {}: {}",
+        change.number,
+        escape_unprintable(&change.summary)
+    )];
     lines.extend(
         change
             .paths
             .iter()
             .take(MAX_NAMED)
-            .map(|path| format!("  {}", path_shown(path))),
+            .map(|path| format!("  {}", display_path(path))),
     );
     let named = change.paths.len().min(MAX_NAMED) as u64;
     lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
     if let Some(left) = &change.left_alone {
-        lines.extend(left_alone("left unchanged", &left.paths, left.more));
-        lines.extend(left_alone("deleted permanently", &left.deleted, left.more_deleted));
+        lines.extend(list_excluded("left unchanged", &left.paths, left.more));
+        lines.extend(list_excluded("deleted permanently", &left.deleted, left.more_deleted));
     }
     lines.join("\n")
 }
 
 /// Lists paths that are excluded from history, below a line that says how they were treated.
-fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
+fn list_excluded(words: &str, paths: &[String], more: u64) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();
     }
     let head = format!("{words} (excluded from history):");
-    let named = paths.iter().map(|path| format!("  {}", path_shown(path)));
+    let named = paths.iter().map(|path| format!("  {}", display_path(path)));
     let more = (more > 0).then(|| format!("  and {more} more"));
     [head].into_iter().chain(named).chain(more).collect()
 }
 
 /// Describes the change of a restore; `None` if there was nothing to restore.
-pub(crate) fn restored(change: Option<&ChangeShown>) -> String {
-    change.map_or_else(|| "no differences".to_owned(), made)
+pub(crate) fn describe_restore(change: Option<&ChangeShown>) -> String {
+    change.map_or_else(|| "no differences".to_owned(), describe_change)
 }
 
 /// Describes a change with its effect on each path.
-pub(crate) fn shown(shown: &ChangeDetails) -> String {
+pub(crate) fn describe_details(shown: &ChangeDetails) -> String {
     let change = &shown.change;
     let actor = &change.actor;
     let fields = [
         ("change", Some(format!("{} ({})", change.number, change.id))),
-        ("at", Some(time::shown(&change.at))),
+        ("at", Some(time::format_time(&change.at))),
         ("kind", Some(change.kind.clone())),
-        ("by", Some(who(actor))),
+        ("by", Some(actor_name(actor))),
         (
             "call",
-            actor.tool_call.as_deref().map(|call| printable(call).into_owned()),
+            actor
+                .tool_call
+                .as_deref()
+                .map(|call| escape_unprintable(call).into_owned()),
         ),
         (
             "command",
-            actor.command.as_deref().map(|command| printable(command).into_owned()),
+            actor
+                .command
+                .as_deref()
+                .map(|command| escape_unprintable(command).into_owned()),
         ),
         ("tool", Some(change.operation.clone()).filter(|tool| !tool.is_empty())),
-        ("did", Some(printable(&change.summary).into_owned())),
-        ("reverses", numbers(&change.reverses)),
+        ("did", Some(escape_unprintable(&change.summary).into_owned())),
+        ("reverses", join_numbers(&change.reverses)),
         ("undone by", change.undone_by.map(|by| by.to_string())),
     ];
     let known = fields
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name:10}{}", value?)));
-    let head: Vec<_> = known.chain([counted(change.path_count, "path")]).collect();
-    format!("{}\n{}", head.join("\n"), table(shown.paths.iter().map(path_cells)))
+    let head: Vec<_> = known.chain([format_count(change.path_count, "path")]).collect();
+    format!(
+        "{}\n{}",
+        head.join("\n"),
+        format_table(shown.paths.iter().map(path_cells))
+    )
 }
 
-fn numbers(numbers: &[u64]) -> Option<String> {
+fn join_numbers(numbers: &[u64]) -> Option<String> {
     let words: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn path_cells(path: &PathShown) -> Vec<String> {
     let (what, detail) = match (&path.before, &path.after) {
-        (None, Some(after)) => ("added", content(after.kind, after.size)),
-        (Some(before), None) => ("removed", content(before.kind, before.size)),
+        (None, Some(after)) => ("added", describe_entry(after.kind, after.size)),
+        (Some(before), None) => ("removed", describe_entry(before.kind, before.size)),
         (Some(before), Some(after)) if before.kind != after.kind => (
             "replaced",
-            format!("{} -> {}", super::kind(before.kind), super::kind(after.kind)),
+            format!("{} -> {}", super::kind_word(before.kind), super::kind_word(after.kind)),
         ),
         (Some(before), Some(after)) if before.mode != after.mode && before.version == after.version => {
             ("mode", format!("{} -> {}", before.mode, after.mode))
         }
-        (Some(before), Some(after)) => ("changed", format!("{} -> {}", size(before.size), size(after.size))),
+        (Some(before), Some(after)) => (
+            "changed",
+            format!("{} -> {}", format_size(before.size), format_size(after.size)),
+        ),
         (None, None) => ("", String::new()),
     };
-    vec![format!("  {what}"), path_shown(&path.path), detail]
+    vec![format!("  {what}"), display_path(&path.path), detail]
 }
 
-fn content(kind: EntryKind, bytes: u64) -> String {
+fn describe_entry(kind: EntryKind, bytes: u64) -> String {
     match kind {
-        EntryKind::File => size(bytes),
-        other => super::kind(other).to_owned(),
+        EntryKind::File => format_size(bytes),
+        other => super::kind_word(other).to_owned(),
     }
 }

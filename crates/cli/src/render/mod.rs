@@ -1,13 +1,13 @@
 //! Results as text for a person. Pure functions; nothing here prints.
 
+pub(crate) mod color;
 pub(crate) mod history;
-pub(crate) mod painted;
 pub(crate) mod usage;
 
 use std::ops::Range;
 
-use garret::path::printable;
-use garret::{EntryKind, GrepMatch, LeftOut, ListedEntry, Skipped, Transferred};
+use garret::path::escape_unprintable;
+use garret::{EntryKind, GrepMatch, ListedEntry, SearchCutoff, SkippedPath, TransferResult};
 
 use crate::time;
 
@@ -15,16 +15,16 @@ use crate::time;
 const MAX_NAMED: usize = 10;
 
 /// Formats a path or a name: control characters escaped, the root as `/`.
-pub(crate) fn shown(path: &str) -> String {
+pub(crate) fn display_path(path: &str) -> String {
     if path.is_empty() {
         "/".into()
     } else {
-        printable(path).into_owned()
+        escape_unprintable(path).into_owned()
     }
 }
 
 /// Formats a number of bytes for a person.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1_024 {
         return format!("{bytes} B");
@@ -39,13 +39,13 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Formats a number with its word, in the singular for one.
-pub(crate) fn counted(count: u64, word: &str) -> String {
+pub(crate) fn format_count(count: u64, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {word}{plural}")
 }
 
 /// Formats the amount that was copied, without the kinds of which there is none.
-pub(crate) fn amount(files: u64, directories: u64, links: u64, bytes: u64) -> String {
+pub(crate) fn format_amount(files: u64, directories: u64, links: u64, bytes: u64) -> String {
     let parts = [
         (files, "file", "files"),
         (directories, "directory", "directories"),
@@ -53,19 +53,22 @@ pub(crate) fn amount(files: u64, directories: u64, links: u64, bytes: u64) -> St
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let words = parts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
-    words.chain([size(bytes)]).collect::<Vec<_>>().join(", ")
+    words.chain([format_size(bytes)]).collect::<Vec<_>>().join(", ")
 }
 
 /// The most characters to which a column is padded, so that one long name does not widen every line.
 const WIDEST: usize = 200;
 
 /// Formats rows in columns as wide as their widest cell; the end of a line is not padded.
-pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
-    table_with(rows, |_, cell| cell.to_owned())
+pub(crate) fn format_table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    format_table_with(rows, |_, cell| cell.to_owned())
 }
 
 /// Formats rows in columns; `paint` makes each cell from the number of its column and its padded text.
-pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn(usize, &str) -> String) -> String {
+pub(crate) fn format_table_with(
+    rows: impl Iterator<Item = Vec<String>>,
+    paint: impl Fn(usize, &str) -> String,
+) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -98,7 +101,7 @@ pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn
 }
 
 /// Returns the word for a kind.
-pub(crate) fn kind(kind: EntryKind) -> &'static str {
+pub(crate) fn kind_word(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::File => "file",
         EntryKind::Directory => "directory",
@@ -108,25 +111,31 @@ pub(crate) fn kind(kind: EntryKind) -> &'static str {
 }
 
 /// Formats the name or the path of an entry, with a mark for its kind: `/` directory, `@` link, `?` special file.
-pub(crate) fn name_of(entry: &ListedEntry, as_path: bool) -> String {
+pub(crate) fn entry_name(entry: &ListedEntry, as_path: bool) -> String {
     let mark = match entry.r#type {
         EntryKind::File => "",
         EntryKind::Directory => "/",
         EntryKind::Symlink => "@",
         EntryKind::Other => "?",
     };
-    format!("{}{mark}", shown(if as_path { &entry.path } else { &entry.name }))
+    format!(
+        "{}{mark}",
+        display_path(if as_path { &entry.path } else { &entry.name })
+    )
 }
 
 /// Formats kind, size and time of an entry in columns.
-pub(crate) fn details(entry: &ListedEntry) -> String {
-    let modified = entry.modified_at.as_deref().map_or_else(|| "-".to_owned(), time::shown);
-    format!("{:9} {:>10} {modified:27}", kind(entry.r#type), entry.size)
+pub(crate) fn entry_details(entry: &ListedEntry) -> String {
+    let modified = entry
+        .modified_at
+        .as_deref()
+        .map_or_else(|| "-".to_owned(), time::format_time);
+    format!("{:9} {:>10} {modified:27}", kind_word(entry.r#type), entry.size)
 }
 
 /// Formats the line that says how to get the next page.
-pub(crate) fn more(cursor: &str) -> String {
-    format!("(more: repeat with --cursor {})", quoted_for_shell(cursor))
+pub(crate) fn next_page_line(cursor: &str) -> String {
+    format!("(more: repeat with --cursor {})", quote_for_shell(cursor))
 }
 
 /// Formats the text as one word for a shell, in quotes if it needs them.
@@ -135,16 +144,16 @@ pub(crate) fn shell_word(text: &str) -> String {
     if !text.is_empty() && text.bytes().all(is_plain) {
         text.to_owned()
     } else {
-        quoted_for_shell(text)
+        quote_for_shell(text)
     }
 }
 
-fn quoted_for_shell(text: &str) -> String {
-    format!("'{}'", printable(text).replace('\'', "'\\''"))
+fn quote_for_shell(text: &str) -> String {
+    format!("'{}'", escape_unprintable(text).replace('\'', "'\\''"))
 }
 
 /// Describes a copy or a move.
-pub(crate) fn transfer(did: &str, transferred: &Transferred) -> String {
+pub(crate) fn describe_transfer(did: &str, transferred: &TransferResult) -> String {
     let files = if transferred.files == 1 {
         String::new()
     } else {
@@ -152,59 +161,66 @@ pub(crate) fn transfer(did: &str, transferred: &Transferred) -> String {
     };
     format!(
         "{did} {} -> {}{files}",
-        shown(&transferred.src),
-        shown(&transferred.dest)
+        display_path(&transferred.src),
+        display_path(&transferred.dest)
     )
 }
 
 /// Draws entries as a tree; each directory must come before its own entries.
-pub(crate) fn tree(root: &str, entries: &[ListedEntry]) -> String {
+pub(crate) fn draw_tree(root: &str, entries: &[ListedEntry]) -> String {
     let top = root.trim_matches('/');
     let base = if top.is_empty() {
         0
     } else {
-        depth(&entries.first().map_or(String::new(), |first| first.path.clone()))
+        path_depth(&entries.first().map_or(String::new(), |first| first.path.clone()))
     };
-    let mut text = format!("{}\n", if top.is_empty() { ".".into() } else { printable(top) });
+    let mut text = format!(
+        "{}\n",
+        if top.is_empty() {
+            ".".into()
+        } else {
+            escape_unprintable(top)
+        }
+    );
     for (index, entry) in entries.iter().enumerate() {
-        let level = depth(&entry.path) - base;
+        let level = path_depth(&entry.path) - base;
         let bars: String = (0..level)
             .map(|above| {
-                if goes_on(&entries[index..], base + above) {
+                if has_next_at_level(&entries[index..], base + above) {
                     "│   "
                 } else {
                     "    "
                 }
             })
             .collect();
-        let branch = if goes_on(&entries[index..], base + level) {
+        let branch = if has_next_at_level(&entries[index..], base + level) {
             "├── "
         } else {
             "└── "
         };
-        text.push_str(&format!("{bars}{branch}{}\n", name_of(entry, false)));
+        text.push_str(&format!("{bars}{branch}{}\n", entry_name(entry, false)));
     }
     text
 }
 
-fn depth(path: &str) -> usize {
+fn path_depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
 /// Whether another entry at `level` follows the first of `entries`, before any entry above that level.
-fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
+fn has_next_at_level(entries: &[ListedEntry], level: usize) -> bool {
     entries
         .iter()
         .skip(1)
-        .map(|entry| depth(&entry.path))
+        .map(|entry| path_depth(&entry.path))
         .find(|found| *found <= level)
         == Some(level)
 }
 
 /// Formats matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--`
 /// between lines that are not adjacent.
-pub(crate) fn matches(matches: &[GrepMatch]) -> String {
-    matches_with(matches, shown, |line| {
+pub(crate) fn format_matches(matches: &[GrepMatch]) -> String {
+    format_matches_with(matches, display_path, |line| {
         let ShownLine {
             name,
             mark,
@@ -227,8 +243,8 @@ pub(crate) struct ShownLine<'a> {
     pub(crate) spans: Vec<Range<usize>>,
 }
 
-/// Formats matching lines in order: `show` formats each line, `name_of` the path of its file.
-pub(crate) fn matches_with(
+/// Formats matching lines in order: `show` formats each line, `entry_name` the path of its file.
+pub(crate) fn format_matches_with(
     matches: &[GrepMatch],
     name_of: impl Fn(&str) -> String,
     show: impl Fn(ShownLine<'_>) -> String,
@@ -248,7 +264,7 @@ pub(crate) fn matches_with(
             .get(index + 1)
             .filter(|next| next.path == found.path)
             .map_or(u64::MAX, |next| next.line_number);
-        for (number, mark, line, start) in numbered(found).filter(|(number, ..)| *number < next) {
+        for (number, mark, line, start) in numbered_lines(found).filter(|(number, ..)| *number < next) {
             match last {
                 // The contexts of neighbouring matches overlap; each line is shown once.
                 Some((path, shown)) if path == found.path && number <= shown => continue,
@@ -272,7 +288,7 @@ pub(crate) fn matches_with(
 
 /// Returns the lines of a match and those around it, with their numbers and marks; a line of the match itself also has
 /// its offset in the match.
-fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<usize>)> {
+fn numbered_lines(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<usize>)> {
     let first = found.line_number - found.before.len() as u64;
     let before = found.before.iter().map(|line| ('-', line.as_str(), None));
     let own = found.line.split('\n').scan(0, |start, line| {
@@ -297,11 +313,11 @@ fn spans_within(spans: &[Range<usize>], start: usize, length: usize) -> Vec<Rang
 }
 
 /// Lists the files that a search skipped, for standard error; empty if there are none.
-pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
+pub(crate) fn list_skipped(skipped: &[SkippedPath], count: u64) -> String {
     let named = skipped
         .iter()
         .take(MAX_NAMED)
-        .map(|file| format!("skipped: {} ({})\n", shown(&file.path), file.reason));
+        .map(|file| format!("skipped: {} ({})\n", display_path(&file.path), file.reason));
     let mut text: String = named.collect();
     if count > MAX_NAMED as u64 {
         text.push_str(&format!(
@@ -313,9 +329,9 @@ pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
 }
 
 /// Describes the files that a search did not reach because of a limit of the storage.
-pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
+pub(crate) fn describe_left_out(left_out: Option<&SearchCutoff>) -> String {
     left_out.map_or_else(String::new, |left_out| {
-        let after = shown(&left_out.after);
+        let after = display_path(&left_out.after);
         format!(
             "not searched because of {}: everything after {after}\n",
             left_out.reason
@@ -324,7 +340,7 @@ pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
 }
 
 /// Returns the note for a list or a search of an earlier point that may lack files.
-pub(crate) fn incomplete(incomplete: bool) -> &'static str {
+pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
     if incomplete {
         "incomplete: files that the history had not captured by then are missing\n"
     } else {
@@ -374,8 +390,8 @@ mod tests {
             entry("z", EntryKind::Symlink),
         ];
         let drawing = ".\n├── a/\n│   ├── b/\n│   │   └── x\n│   └── c\n└── z@\n";
-        assert_eq!(tree("", &entries), drawing);
-        assert_eq!(tree("a", &entries[1..4]), "a\n├── b/\n│   └── x\n└── c\n");
+        assert_eq!(draw_tree("", &entries), drawing);
+        assert_eq!(draw_tree("a", &entries[1..4]), "a\n├── b/\n│   └── x\n└── c\n");
     }
 
     #[test]
@@ -384,14 +400,14 @@ mod tests {
             vec!["a".to_owned(), "b".to_owned()],
             vec!["x".repeat(70_000), "y".to_owned()],
         ];
-        let drawn = table(rows.into_iter());
+        let drawn = format_table(rows.into_iter());
         let lines: Vec<_> = drawn.lines().map(str::len).collect();
         assert_eq!(lines, [WIDEST + 3, 70_003]);
     }
 
     #[test]
     fn a_name_cannot_forge_a_line() {
-        assert_eq!(name_of(&entry("a\nb", EntryKind::File), false), "a\\nb");
+        assert_eq!(entry_name(&entry("a\nb", EntryKind::File), false), "a\\nb");
     }
 
     fn found(path: &str, line_number: u64, line: &str, before: &[&str], after: &[&str]) -> GrepMatch {
@@ -411,7 +427,7 @@ mod tests {
     #[test]
     fn matches_print_as_rg_prints_them() {
         assert_eq!(
-            matches(&[found("a", 1, "x", &[], &[]), found("b", 7, "x", &[], &[])]),
+            format_matches(&[found("a", 1, "x", &[], &[]), found("b", 7, "x", &[], &[])]),
             "a:1:x\nb:7:x\n"
         );
     }
@@ -423,12 +439,12 @@ mod tests {
             found("a", 3, "3", &["x"], &["4"]),
             found("a", 9, "x", &["8"], &[]),
         ];
-        assert_eq!(matches(&all), "a-1-1\na:2:x\na:3:3\na-4-4\n--\na-8-8\na:9:x\n");
+        assert_eq!(format_matches(&all), "a-1-1\na:2:x\na:3:3\na-4-4\n--\na-8-8\na:9:x\n");
     }
 
     #[test]
     fn a_match_over_several_lines_numbers_each() {
-        assert_eq!(matches(&[found("a", 2, "x\ny", &[], &[])]), "a:2:x\na:3:y\n");
+        assert_eq!(format_matches(&[found("a", 2, "x\ny", &[], &[])]), "a:2:x\na:3:y\n");
     }
 
     #[test]
@@ -442,7 +458,7 @@ mod tests {
             (5 << 30, "5.0 GiB"),
             (u64::MAX, "1638.3 PiB"),
         ] {
-            assert_eq!(size(bytes), shown);
+            assert_eq!(format_size(bytes), shown);
         }
     }
 
@@ -450,7 +466,7 @@ mod tests {
     fn columns_are_as_wide_as_they_must_be() {
         let rows = [vec!["a", "", "bb", ""], vec!["ccc", "", "d", "e"]];
         let rows = rows.map(|row| row.into_iter().map(str::to_owned).collect());
-        assert_eq!(table(rows.into_iter()), "a    bb\nccc  d   e");
+        assert_eq!(format_table(rows.into_iter()), "a    bb\nccc  d   e");
     }
 
     #[test]

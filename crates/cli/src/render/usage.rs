@@ -2,23 +2,23 @@
 
 use garret::depot::{SnapshotUsage, WorkspaceUsage};
 
-use super::{counted, size};
+use super::{format_count, format_size};
 
 /// Returns the columns for the amount of data in a workspace.
-pub(crate) fn sizes(one: &WorkspaceUsage) -> Vec<String> {
+pub(crate) fn usage_cells(one: &WorkspaceUsage) -> Vec<String> {
     vec![
-        counted(one.files, "file"),
-        size(one.bytes),
-        format!("history {}", size(one.history_bytes)),
-        format!("freed if deleted {}", size(one.alone_bytes)),
+        format_count(one.files, "file"),
+        format_size(one.bytes),
+        format!("history {}", format_size(one.history_bytes)),
+        format!("freed if deleted {}", format_size(one.alone_bytes)),
     ]
 }
 
 /// Returns the columns for the amount of data in a snapshot.
-pub(crate) fn snapshot_sizes(one: &SnapshotUsage) -> Vec<String> {
+pub(crate) fn snapshot_cells(one: &SnapshotUsage) -> Vec<String> {
     vec![
-        counted(one.files, "file"),
-        size(one.bytes),
-        format!("freed if deleted {}", size(one.alone_bytes)),
+        format_count(one.files, "file"),
+        format_size(one.bytes),
+        format!("freed if deleted {}", format_size(one.alone_bytes)),
     ]
 }

@@ -2,15 +2,15 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::tree::{File, Last, Node, Tree};
+use super::tree::{FinalLink, MemoryFile, MemoryNode, MemoryTree};
 use crate::path::check_target;
-use crate::storage::{Applied, Batch, EntryKind, Follow, Mutation};
+use crate::storage::{Batch, EntryKind, Follow, Mutation, MutationOutcome};
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind, Precondition, Result, WsPath};
 
 /// Applies the batch; if it fails, leaves the tree as it was.
-pub(super) fn apply(tree: &mut Tree, batch: Batch, now: Timestamp) -> Result<Vec<Applied>> {
-    let mut work = Work {
+pub(super) fn apply_batch(tree: &mut MemoryTree, batch: Batch, now: Timestamp) -> Result<Vec<MutationOutcome>> {
+    let mut work = MemoryBatch {
         tree,
         follow: batch.follow,
         now,
@@ -19,48 +19,48 @@ pub(super) fn apply(tree: &mut Tree, batch: Batch, now: Timestamp) -> Result<Vec
     let outcome: Result<Vec<_>> = batch
         .mutations
         .into_iter()
-        .map(|mutation| work.step(mutation))
+        .map(|mutation| work.apply_mutation(mutation))
         .collect();
     if outcome.is_err() {
-        work.take_back();
+        work.roll_back();
     }
     outcome
 }
 
 /// A batch that is being applied.
-struct Work<'a> {
-    tree: &'a mut Tree,
+struct MemoryBatch<'a> {
+    tree: &'a mut MemoryTree,
     follow: Follow,
     now: Timestamp,
     /// The node of each path before the batch touched it, so that a failed batch can be reversed.
-    undo: Vec<(WsPath, Option<Node>)>,
+    undo: Vec<(WsPath, Option<MemoryNode>)>,
 }
 
-impl Work<'_> {
-    fn take_back(self) {
+impl MemoryBatch<'_> {
+    fn roll_back(self) {
         // Newest first: a path may have been touched twice, and its oldest node is the one to end with.
         for (path, before) in self.undo.into_iter().rev() {
-            self.tree.replace(path, before);
+            self.tree.replace_node(path, before);
         }
     }
 
-    fn set(&mut self, path: WsPath, node: Option<Node>) {
-        let before = self.tree.replace(path.clone(), node);
+    fn set_node(&mut self, path: WsPath, node: Option<MemoryNode>) {
+        let before = self.tree.replace_node(path.clone(), node);
         self.undo.push((path, before));
     }
 
-    fn new_directory(&self) -> Node {
-        Node::Directory {
+    fn new_directory(&self) -> MemoryNode {
+        MemoryNode::Directory {
             mode: 0o755,
             created: self.now,
         }
     }
 
-    fn locate(&self, path: &WsPath, last: Last) -> Result<WsPath> {
-        self.tree.locate(path, last, self.follow)
+    fn resolve_links(&self, path: &WsPath, last: FinalLink) -> Result<WsPath> {
+        self.tree.resolve_links(path, last, self.follow)
     }
 
-    fn step(&mut self, mutation: Mutation) -> Result<Applied> {
+    fn apply_mutation(&mut self, mutation: Mutation) -> Result<MutationOutcome> {
         match mutation {
             Mutation::Write {
                 path,
@@ -69,9 +69,9 @@ impl Work<'_> {
                 mode,
                 parents,
             } => {
-                let path = self.locate(&path, Last::Followed)?;
-                let content = content.to_bytes().map_err(|error| error.at(&path))?;
-                self.write(path, content, &precondition, mode, parents)
+                let path = self.resolve_links(&path, FinalLink::Followed)?;
+                let content = content.to_bytes().map_err(|error| error.at_path(&path))?;
+                self.write_file(path, content, &precondition, mode, parents)
             }
             Mutation::Append {
                 path,
@@ -79,16 +79,16 @@ impl Work<'_> {
                 precondition,
                 create,
             } => {
-                let path = self.locate(&path, Last::Followed)?;
-                self.append(path, &content, &precondition, create)
+                let path = self.resolve_links(&path, FinalLink::Followed)?;
+                self.append_file(path, &content, &precondition, create)
             }
             Mutation::Remove {
                 path,
                 recursive,
                 precondition,
             } => {
-                let path = self.locate(&path, Last::Kept)?;
-                self.remove(&path, recursive, &precondition)
+                let path = self.resolve_links(&path, FinalLink::NotFollowed)?;
+                self.remove_entry(&path, recursive, &precondition)
             }
             Mutation::Rename {
                 from,
@@ -96,8 +96,11 @@ impl Work<'_> {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (self.locate(&from, Last::Kept)?, self.locate(&to, Last::Kept)?);
-                self.rename(&from, to, overwrite, parents)
+                let (from, to) = (
+                    self.resolve_links(&from, FinalLink::NotFollowed)?,
+                    self.resolve_links(&to, FinalLink::NotFollowed)?,
+                );
+                self.rename_entry(&from, to, overwrite, parents)
             }
             Mutation::Copy {
                 from,
@@ -105,33 +108,36 @@ impl Work<'_> {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (self.locate(&from, Last::Followed)?, self.locate(&to, Last::Kept)?);
-                self.copy(&from, to, overwrite, parents)
+                let (from, to) = (
+                    self.resolve_links(&from, FinalLink::Followed)?,
+                    self.resolve_links(&to, FinalLink::NotFollowed)?,
+                );
+                self.copy_file(&from, to, overwrite, parents)
             }
             Mutation::MakeDir { path, parents } => {
-                let path = self.locate(&path, Last::Followed)?;
+                let path = self.resolve_links(&path, FinalLink::Followed)?;
                 self.make_dir(&path, parents)
             }
             Mutation::Symlink { path, target } => {
-                let path = self.locate(&path, Last::Kept)?;
+                let path = self.resolve_links(&path, FinalLink::NotFollowed)?;
                 self.make_link(path, target)
             }
             Mutation::SetMode { path, mode } => {
-                let path = self.locate(&path, Last::Followed)?;
+                let path = self.resolve_links(&path, FinalLink::Followed)?;
                 self.set_mode(path, mode)
             }
         }
     }
 
-    fn write(
+    fn write_file(
         &mut self,
         path: WsPath,
         content: Bytes,
         precondition: &Precondition,
         mode: Option<u32>,
         parents: bool,
-    ) -> Result<Applied> {
-        let before = self.file_before(&path, precondition)?;
+    ) -> Result<MutationOutcome> {
+        let before = self.existing_file(&path, precondition)?;
         if before.is_none() {
             self.make_parents(&path, parents)?;
         }
@@ -140,12 +146,18 @@ impl Work<'_> {
         Ok(self.put_file(path, content, mode, created))
     }
 
-    fn append(&mut self, path: WsPath, content: &Bytes, precondition: &Precondition, create: bool) -> Result<Applied> {
-        let Some(before) = self.file_before(&path, precondition)? else {
+    fn append_file(
+        &mut self,
+        path: WsPath,
+        content: &Bytes,
+        precondition: &Precondition,
+        create: bool,
+    ) -> Result<MutationOutcome> {
+        let Some(before) = self.existing_file(&path, precondition)? else {
             if !create {
-                return Err(self.tree.why_missing(&path).hint("set `create` to make the file"));
+                return Err(self.tree.missing_error(&path).hint("set `create` to make the file"));
             }
-            return self.write(path, content.clone(), precondition, None, true);
+            return self.write_file(path, content.clone(), precondition, None, true);
         };
         let mut joined = BytesMut::with_capacity(before.content.len() + content.len());
         joined.extend_from_slice(&before.content);
@@ -154,75 +166,75 @@ impl Work<'_> {
     }
 
     /// Returns the file at `path`, if any, once the precondition holds; a directory there is `is_a_directory`.
-    fn file_before(&self, path: &WsPath, precondition: &Precondition) -> Result<Option<File>> {
-        let before = match self.tree.file(path) {
+    fn existing_file(&self, path: &WsPath, precondition: &Precondition) -> Result<Option<MemoryFile>> {
+        let before = match self.tree.find_file(path) {
             Ok(file) => Some(file.clone()),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        precondition.check(path, before.as_ref().map(File::version).as_ref())?;
+        precondition.check_version(path, before.as_ref().map(MemoryFile::version).as_ref())?;
         Ok(before)
     }
 
-    fn remove(&mut self, path: &WsPath, recursive: bool, precondition: &Precondition) -> Result<Applied> {
+    fn remove_entry(&mut self, path: &WsPath, recursive: bool, precondition: &Precondition) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_is_kept("removed"));
+            return Err(root_denied_error("removed"));
         }
-        if let Node::File(file) = self.tree.node(path)? {
-            precondition.check(path, Some(&file.version()))?;
+        if let MemoryNode::File(file) = self.tree.find_node(path)? {
+            precondition.check_version(path, Some(&file.version()))?;
         } else if *precondition != Precondition::Any {
             return Err(Error::conflict(path, None));
         }
-        let below: Vec<_> = self.tree.below(path).map(|(path, _)| path.clone()).collect();
+        let below: Vec<_> = self.tree.nodes_below(path).map(|(path, _)| path.clone()).collect();
         if !recursive && !below.is_empty() {
             return Err(Error::not_empty(path).hint("set `recursive` to remove it with everything in it"));
         }
         below
             .into_iter()
             .chain([path.clone()])
-            .for_each(|path| self.set(path, None));
-        Ok(Applied {
+            .for_each(|path| self.set_node(path, None));
+        Ok(MutationOutcome {
             version: None,
             size: 0,
             created: false,
         })
     }
 
-    fn rename(&mut self, from: &WsPath, to: WsPath, overwrite: bool, parents: bool) -> Result<Applied> {
+    fn rename_entry(&mut self, from: &WsPath, to: WsPath, overwrite: bool, parents: bool) -> Result<MutationOutcome> {
         if from.is_root() {
-            return Err(root_is_kept("moved"));
+            return Err(root_denied_error("moved"));
         }
-        let node = self.tree.node(from)?.clone();
+        let node = self.tree.find_node(from)?.clone();
         if *from == to {
-            return Ok(applied(&node, false));
+            return Ok(mutation_outcome(&node, false));
         }
         // A directory inside itself would be cut off from the root.
         if to.is_within(from) {
-            return Err(Error::invalid(format!("{} cannot be moved into itself", from.quoted())).at(from));
+            return Err(Error::invalid(format!("{} cannot be moved into itself", from.to_quoted())).at_path(from));
         }
-        let existed = self.make_room(&to, node.kind(), overwrite)?;
+        let existed = self.check_replacement(&to, node.kind(), overwrite)?;
         self.make_parents(&to, parents)?;
         let moved: Vec<_> = self
             .tree
-            .below(from)
+            .nodes_below(from)
             .map(|(path, node)| (path.clone(), node.clone()))
             .collect();
-        let done = applied(&node, !existed);
+        let done = mutation_outcome(&node, !existed);
         for (path, node) in moved.into_iter().chain([(from.clone(), node)]) {
             let rest = path.relative_to(from).expect("it lies within the moved directory");
-            let new = rest.below(&to)?;
-            self.set(path, None);
-            self.set(new, Some(node));
+            let new = rest.rebase_below(&to)?;
+            self.set_node(path, None);
+            self.set_node(new, Some(node));
         }
         Ok(done)
     }
 
     /// Checks that an entry of `kind` may be put at `to`; returns whether an entry is there now.
-    fn make_room(&self, to: &WsPath, kind: EntryKind, overwrite: bool) -> Result<bool> {
+    fn check_replacement(&self, to: &WsPath, kind: EntryKind, overwrite: bool) -> Result<bool> {
         if to.is_root() {
             return Err(Error::already_exists(to));
         }
-        let Some(there) = self.tree.nodes.get(to).map(Node::kind) else {
+        let Some(there) = self.tree.nodes.get(to).map(MemoryNode::kind) else {
             return Ok(false);
         };
         if !overwrite {
@@ -231,7 +243,7 @@ impl Work<'_> {
         // The rules of rename(2): a directory replaces only an empty directory, and any other entry only a
         // non-directory.
         match (kind, there) {
-            (EntryKind::Directory, EntryKind::Directory) if self.tree.below(to).next().is_some() => {
+            (EntryKind::Directory, EntryKind::Directory) if self.tree.nodes_below(to).next().is_some() => {
                 Err(Error::not_empty(to))
             }
             (EntryKind::Directory, EntryKind::Directory) => Ok(true),
@@ -241,63 +253,63 @@ impl Work<'_> {
         }
     }
 
-    fn copy(&mut self, from: &WsPath, to: WsPath, overwrite: bool, parents: bool) -> Result<Applied> {
-        let file = self.tree.file(from)?.clone();
+    fn copy_file(&mut self, from: &WsPath, to: WsPath, overwrite: bool, parents: bool) -> Result<MutationOutcome> {
+        let file = self.tree.find_file(from)?.clone();
         if *from == to {
-            return Ok(applied(&Node::File(file), false));
+            return Ok(mutation_outcome(&MemoryNode::File(file), false));
         }
-        let existed = self.make_room(&to, EntryKind::File, overwrite)?;
+        let existed = self.check_replacement(&to, EntryKind::File, overwrite)?;
         self.make_parents(&to, parents)?;
         let done = self.put_file(to, file.content, file.mode, self.now);
-        Ok(Applied {
+        Ok(MutationOutcome {
             created: !existed,
             ..done
         })
     }
 
-    fn make_dir(&mut self, path: &WsPath, parents: bool) -> Result<Applied> {
-        let made = Applied {
+    fn make_dir(&mut self, path: &WsPath, parents: bool) -> Result<MutationOutcome> {
+        let made = MutationOutcome {
             version: None,
             size: 0,
             created: true,
         };
         if self.tree.is_directory(path) && parents {
-            return Ok(Applied { created: false, ..made });
+            return Ok(MutationOutcome { created: false, ..made });
         }
         if path.is_root() || self.tree.nodes.contains_key(path) {
             return Err(Error::already_exists(path));
         }
         self.make_parents(path, parents)?;
-        self.set(path.clone(), Some(self.new_directory()));
+        self.set_node(path.clone(), Some(self.new_directory()));
         Ok(made)
     }
 
-    fn make_link(&mut self, path: WsPath, target: String) -> Result<Applied> {
-        check_target(&target).map_err(|error| error.at(&path))?;
+    fn make_link(&mut self, path: WsPath, target: String) -> Result<MutationOutcome> {
+        check_target(&target).map_err(|error| error.at_path(&path))?;
         if path.is_root() || self.tree.nodes.contains_key(&path) {
             return Err(Error::already_exists(&path));
         }
         self.make_parents(&path, true)?;
-        let node = Node::Symlink {
+        let node = MemoryNode::Symlink {
             target,
             created: self.now,
         };
-        let done = applied(&node, true);
-        self.set(path, Some(node));
+        let done = mutation_outcome(&node, true);
+        self.set_node(path, Some(node));
         Ok(done)
     }
 
-    fn set_mode(&mut self, path: WsPath, new: u32) -> Result<Applied> {
+    fn set_mode(&mut self, path: WsPath, new: u32) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_is_kept("changed"));
+            return Err(root_denied_error("changed"));
         }
-        let mut node = self.tree.node(&path)?.clone();
+        let mut node = self.tree.find_node(&path)?.clone();
         match &mut node {
-            Node::File(File { mode, .. }) | Node::Directory { mode, .. } => *mode = new & 0o7777,
-            Node::Symlink { .. } => return Err(Error::path_escape(&path)),
+            MemoryNode::File(MemoryFile { mode, .. }) | MemoryNode::Directory { mode, .. } => *mode = new & 0o7777,
+            MemoryNode::Symlink { .. } => return Err(Error::path_escape(&path)),
         }
-        let done = applied(&node, false);
-        self.set(path, Some(node));
+        let done = mutation_outcome(&node, false);
+        self.set_node(path, Some(node));
         Ok(done)
     }
 
@@ -308,43 +320,43 @@ impl Work<'_> {
             match self.tree.nodes.get(&above) {
                 Some(node) if node.kind() == EntryKind::Directory => {}
                 Some(_) => return Err(Error::not_a_directory(path)),
-                None if parents => self.set(above, Some(self.new_directory())),
+                None if parents => self.set_node(above, Some(self.new_directory())),
                 None => return Err(Error::not_found(&above)),
             }
         }
         Ok(())
     }
 
-    fn put_file(&mut self, path: WsPath, content: Bytes, mode: u32, created: Timestamp) -> Applied {
+    fn put_file(&mut self, path: WsPath, content: Bytes, mode: u32, created: Timestamp) -> MutationOutcome {
         // Not taken back with a failed batch: a version number is never given out twice.
         self.tree.revision += 1;
-        let node = Node::File(File {
+        let node = MemoryNode::File(MemoryFile {
             content,
             mode: mode & 0o7777,
             revision: self.tree.revision,
             created,
             modified: self.now,
         });
-        let done = applied(&node, !self.tree.nodes.contains_key(&path));
-        self.set(path, Some(node));
+        let done = mutation_outcome(&node, !self.tree.nodes.contains_key(&path));
+        self.set_node(path, Some(node));
         done
     }
 }
 
-fn applied(node: &Node, created: bool) -> Applied {
+fn mutation_outcome(node: &MemoryNode, created: bool) -> MutationOutcome {
     let version = match node {
-        Node::File(file) => Some(file.version()),
+        MemoryNode::File(file) => Some(file.version()),
         _ => None,
     };
-    Applied {
+    MutationOutcome {
         version,
         size: node.size(),
         created,
     }
 }
 
-fn root_is_kept(what: &str) -> Error {
+fn root_denied_error(what: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at(&WsPath::root())
+        .at_path(&WsPath::root())
         .hint("name an entry inside the workspace")
 }

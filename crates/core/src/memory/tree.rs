@@ -13,13 +13,13 @@ const MAX_LINKS: usize = 40;
 
 /// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum FinalLink {
     Followed,
-    Kept,
+    NotFollowed,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct File {
+pub(super) struct MemoryFile {
     pub(super) content: Bytes,
     pub(super) mode: u32,
     pub(super) revision: u64,
@@ -27,20 +27,20 @@ pub(super) struct File {
     pub(super) modified: Timestamp,
 }
 
-impl File {
+impl MemoryFile {
     pub(super) fn version(&self) -> Version {
         Version::new(format!("m{}", self.revision))
     }
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Node {
-    File(File),
+pub(super) enum MemoryNode {
+    File(MemoryFile),
     Directory { mode: u32, created: Timestamp },
     Symlink { target: String, created: Timestamp },
 }
 
-impl Node {
+impl MemoryNode {
     pub(super) fn kind(&self) -> EntryKind {
         match self {
             Self::File(_) => EntryKind::File,
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    fn modified(&self) -> Timestamp {
+    fn modified_at(&self) -> Timestamp {
         match self {
             Self::File(file) => file.modified,
             Self::Directory { created, .. } | Self::Symlink { created, .. } => *created,
@@ -66,16 +66,16 @@ impl Node {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tree {
-    pub(super) nodes: BTreeMap<WsPath, Node>,
+pub(super) struct MemoryTree {
+    pub(super) nodes: BTreeMap<WsPath, MemoryNode>,
     links: usize,
     /// The number of the last version given out.
     pub(super) revision: u64,
 }
 
-impl Tree {
+impl MemoryTree {
     /// Returns the path with its links followed; a component that does not exist is kept as written.
-    pub(super) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<WsPath> {
+    pub(super) fn resolve_links(&self, path: &WsPath, last: FinalLink, follow: Follow) -> Result<WsPath> {
         // In a tree without links, no component needs a look-up.
         if self.links == 0 {
             return Ok(path.clone());
@@ -92,7 +92,7 @@ impl Tree {
             }
             let next = real.child(&name)?;
             let target = match self.nodes.get(&next) {
-                Some(Node::Symlink { target, .. }) if last == Last::Followed || !todo.is_empty() => target,
+                Some(MemoryNode::Symlink { target, .. }) if last == FinalLink::Followed || !todo.is_empty() => target,
                 _ => {
                     real = next;
                     continue;
@@ -104,7 +104,9 @@ impl Tree {
                 return Err(Error::path_escape(path));
             }
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
+                return Err(
+                    Error::invalid(format!("{} goes through too many symbolic links", path.to_quoted())).at_path(path),
+                );
             }
             todo.extend(
                 target
@@ -117,10 +119,10 @@ impl Tree {
         Ok(real)
     }
 
-    pub(super) fn stat(&self, path: &WsPath) -> Result<Stat> {
+    pub(super) fn stat_node(&self, path: &WsPath) -> Result<Stat> {
         // The root has no node in the map, and so no times.
         if path.is_root() {
-            return Ok(describe(&Node::Directory {
+            return Ok(describe_node(&MemoryNode::Directory {
                 mode: 0o755,
                 created: Timestamp::UNIX_EPOCH,
             }))
@@ -130,26 +132,26 @@ impl Tree {
                 ..stat
             });
         }
-        self.node(path).map(describe)
+        self.find_node(path).map(describe_node)
     }
 
-    pub(super) fn file(&self, path: &WsPath) -> Result<&File> {
+    pub(super) fn find_file(&self, path: &WsPath) -> Result<&MemoryFile> {
         if path.is_root() {
             return Err(Error::is_a_directory(path));
         }
-        match self.node(path)? {
-            Node::File(file) => Ok(file),
-            Node::Directory { .. } => Err(Error::is_a_directory(path)),
-            Node::Symlink { .. } => Err(Error::path_escape(path)),
+        match self.find_node(path)? {
+            MemoryNode::File(file) => Ok(file),
+            MemoryNode::Directory { .. } => Err(Error::is_a_directory(path)),
+            MemoryNode::Symlink { .. } => Err(Error::path_escape(path)),
         }
     }
 
-    pub(super) fn node(&self, path: &WsPath) -> Result<&Node> {
-        self.nodes.get(path).ok_or_else(|| self.why_missing(path))
+    pub(super) fn find_node(&self, path: &WsPath) -> Result<&MemoryNode> {
+        self.nodes.get(path).ok_or_else(|| self.missing_error(path))
     }
 
     /// Returns `not_a_directory` if a file is in the place of a directory above `path`, `not_found` otherwise.
-    pub(super) fn why_missing(&self, path: &WsPath) -> Error {
+    pub(super) fn missing_error(&self, path: &WsPath) -> Error {
         let blocked = path
             .ancestry()
             .any(|above| above != *path && !self.is_directory_or_missing(&above));
@@ -179,19 +181,19 @@ impl Tree {
             return Ok(());
         }
         Err(self
-            .node(path)
+            .find_node(path)
             .map_or_else(|error| error, |_| Error::not_a_directory(path)))
     }
 
-    pub(super) fn below(&self, directory: &WsPath) -> impl Iterator<Item = (&WsPath, &Node)> {
-        let (start, end) = span_below(directory);
+    pub(super) fn nodes_below(&self, directory: &WsPath) -> impl Iterator<Item = (&WsPath, &MemoryNode)> {
+        let (start, end) = key_range_below(directory);
         self.nodes
-            .range::<str, _>((Bound::Included(start.as_str()), bound(&end)))
+            .range::<str, _>((Bound::Included(start.as_str()), as_str_bound(&end)))
     }
 
-    pub(super) fn list(&self, directory: &WsPath, options: &ListOptions) -> Result<ListPage> {
+    pub(super) fn list_directory(&self, directory: &WsPath, options: &ListOptions) -> Result<ListPage> {
         self.check_directory(directory)?;
-        let (start, end) = span_below(directory);
+        let (start, end) = key_range_below(directory);
         let mut from = Bound::Included(start.clone());
         // A cursor before the directory is ignored; the page then begins with the first entry.
         if let Some(after) = options
@@ -203,7 +205,7 @@ impl Tree {
             from = Bound::Excluded(after);
         }
         let mut page = ListPage::default();
-        while let Some((path, node)) = self.next_in(&from, &end) {
+        while let Some((path, node)) = self.next_node_in(&from, &end) {
             if !options.is_deep
                 && let Some(slash) = path.as_str()[start.len()..].find('/')
             {
@@ -215,38 +217,40 @@ impl Tree {
                 page.has_more = true;
                 break;
             }
-            page.entries.push(entry(path, node));
+            page.entries.push(list_entry(path, node));
             from = Bound::Excluded(path.as_str().to_owned());
         }
         Ok(page)
     }
 
-    fn next_in(&self, from: &Bound<String>, end: &Bound<String>) -> Option<(&WsPath, &Node)> {
+    fn next_node_in(&self, from: &Bound<String>, end: &Bound<String>) -> Option<(&WsPath, &MemoryNode)> {
         // `BTreeMap::range` panics if the start lies after the end.
         if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = (from, end)
             && start >= end
         {
             return None;
         }
-        self.nodes.range::<str, _>((bound(from), bound(end))).next()
+        self.nodes
+            .range::<str, _>((as_str_bound(from), as_str_bound(end)))
+            .next()
     }
 
     /// Puts a node at a path, or removes the node there; returns the earlier node.
-    pub(super) fn replace(&mut self, path: WsPath, node: Option<Node>) -> Option<Node> {
-        let is_link = |node: &Option<Node>| node.as_ref().is_some_and(|node| node.kind() == EntryKind::Symlink);
+    pub(super) fn replace_node(&mut self, path: WsPath, node: Option<MemoryNode>) -> Option<MemoryNode> {
+        let is_link = |node: &Option<MemoryNode>| node.as_ref().is_some_and(|node| node.kind() == EntryKind::Symlink);
         let added = is_link(&node);
         let before = match node {
             Some(node) => self.nodes.insert(path, node),
             None => self.nodes.remove(&path),
         };
-        // The count lets `locate` skip its work in a tree without links.
+        // The count lets `resolve_links` skip its work in a tree without links.
         self.links = self.links + usize::from(added) - usize::from(is_link(&before));
         before
     }
 }
 
 /// Returns the first key that could lie below `directory`, and the first key after all of those.
-fn span_below(directory: &WsPath) -> (String, Bound<String>) {
+fn key_range_below(directory: &WsPath) -> (String, Bound<String>) {
     if directory.is_root() {
         return (String::new(), Bound::Unbounded);
     }
@@ -254,22 +258,22 @@ fn span_below(directory: &WsPath) -> (String, Bound<String>) {
     (format!("{directory}/"), Bound::Excluded(format!("{directory}0")))
 }
 
-fn bound(bound: &Bound<String>) -> Bound<&str> {
+fn as_str_bound(bound: &Bound<String>) -> Bound<&str> {
     bound.as_ref().map(String::as_str)
 }
 
-fn describe(node: &Node) -> Stat {
+fn describe_node(node: &MemoryNode) -> Stat {
     let (mode, created, version, target) = match node {
-        Node::File(file) => (Some(file.mode), file.created, Some(file.version()), None),
-        Node::Directory { mode, created } => (Some(*mode), *created, None, None),
-        Node::Symlink { target, created } => (None, *created, None, Some(target.clone())),
+        MemoryNode::File(file) => (Some(file.mode), file.created, Some(file.version()), None),
+        MemoryNode::Directory { mode, created } => (Some(*mode), *created, None, None),
+        MemoryNode::Symlink { target, created } => (None, *created, None, Some(target.clone())),
     };
     Stat {
         kind: node.kind(),
         size: node.size(),
         mode,
         created: Some(created),
-        modified: Some(node.modified()),
+        modified: Some(node.modified_at()),
         changed: None,
         version,
         target,
@@ -277,15 +281,15 @@ fn describe(node: &Node) -> Stat {
     }
 }
 
-fn entry(path: &WsPath, node: &Node) -> Entry {
+fn list_entry(path: &WsPath, node: &MemoryNode) -> Entry {
     Entry {
         path: EntryPath::Valid(path.clone()),
         kind: node.kind(),
         size: node.size(),
-        modified: Some(node.modified()),
+        modified: Some(node.modified_at()),
         version: match node {
-            Node::File(file) => Some(file.version()),
-            Node::Directory { .. } | Node::Symlink { .. } => None,
+            MemoryNode::File(file) => Some(file.version()),
+            MemoryNode::Directory { .. } | MemoryNode::Symlink { .. } => None,
         },
         hard_linked: None,
     }

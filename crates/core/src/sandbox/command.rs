@@ -9,26 +9,26 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::{Limit, Limits, Result, WsPath};
+use crate::{Limits, ResourceLimit, Result, WsPath};
 
 /// A command to run.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct SandboxCommand {
     /// The program or shell text to run.
-    pub program: Program,
+    pub program: CommandProgram,
     /// The directory to run it in. Links in its path are followed as long as they stay inside; one that leads out is
     /// `path_escape`.
     pub cwd: WsPath,
     /// The whole environment of the command.
     pub env: BTreeMap<String, String>,
     /// Its standard input.
-    pub stdin: Stdin,
+    pub stdin: CommandStdin,
     /// The resources that it may use.
     pub limits: Limits,
 }
 
 /// Without the values of the environment and without the input: either may be a secret.
-impl fmt::Debug for Command {
+impl fmt::Debug for SandboxCommand {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Command")
@@ -42,14 +42,14 @@ impl fmt::Debug for Command {
 
 /// The program or shell text to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub enum CommandProgram {
     /// A program, searched on the `PATH` of its environment, and its arguments.
     Arguments(Vec<String>),
     /// A text for the shell.
     Shell(String),
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for CommandProgram {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(arguments) => formatter.write_str(&arguments.join(" ")),
@@ -60,13 +60,13 @@ impl fmt::Display for Program {
 
 /// The standard input of a command.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum Stdin {
+pub enum CommandStdin {
     /// Nothing: the first read meets the end.
     #[default]
     Closed,
     /// These bytes, and then the end.
     Bytes(Bytes),
-    /// The bytes that [`Process::write`] is given.
+    /// The bytes that [`Process::write_stdin`] is given.
     Piped,
     /// The pieces that a source gives, and then the end. No piece is requested before the command has room for it.
     Stream(InputStream),
@@ -116,19 +116,19 @@ pub trait Process: Send + Sync + fmt::Debug {
     /// Returns the next output, in the order in which it was read; `None` after the last. Nothing is read ahead without
     /// bound: a caller that does not ask for output blocks the command. The output ends with the process that was
     /// started, even if a process that it left behind holds its streams open.
-    async fn output(&mut self) -> Option<Chunk>;
+    async fn next_output(&mut self) -> Option<Chunk>;
 
     /// Waits for the end of the process and returns its exit. Output that was not asked for is dropped.
-    async fn wait(&mut self) -> Result<Exit>;
+    async fn wait(&mut self) -> Result<CommandExit>;
 
-    /// Writes to its standard input; `invalid` unless its [`Stdin`] is piped.
-    async fn write(&mut self, bytes: Bytes) -> Result<()>;
+    /// Writes to its standard input; `invalid` unless its [`CommandStdin`] is piped.
+    async fn write_stdin(&mut self, bytes: Bytes) -> Result<()>;
 
     /// Closes its standard input.
     async fn close_stdin(&mut self) -> Result<()>;
 
     /// Signals the process that was started; [`Signal::Kill`] ends the whole tree.
-    async fn signal(&mut self, signal: Signal) -> Result<()>;
+    async fn send_signal(&mut self, signal: Signal) -> Result<()>;
 }
 
 /// A signal for a process.
@@ -146,7 +146,7 @@ pub enum Signal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The stream that it was written to.
-    pub stream: Stream,
+    pub stream: OutputStream,
     /// The bytes, exactly.
     pub bytes: Bytes,
 }
@@ -154,7 +154,7 @@ pub struct Chunk {
 /// An output stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum OutputStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -163,30 +163,30 @@ pub enum Stream {
 
 /// The end of a command, with its duration and usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct CommandExit {
     /// Whether it ended by itself or by a signal.
-    pub ended: Ended,
+    pub ended: ExitCause,
     /// The limit that ended it, if one did.
-    pub limit: Option<Limit>,
+    pub limit: Option<ResourceLimit>,
     /// How long it ran.
     pub duration: Duration,
     /// The resources that it used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
 }
 
 /// Whether a command ended by itself or by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum ExitCause {
     /// With this code.
     Exited(i32),
     /// By the signal of this number.
     Signalled(i32),
 }
 
-impl Ended {
+impl ExitCause {
     /// Returns the code as a shell would give it: 128 plus the number of the signal, if one ended it.
-    pub const fn code(self) -> i32 {
+    pub const fn exit_code(self) -> i32 {
         match self {
             Self::Exited(code) => code,
             Self::Signalled(number) => 128 + number,
@@ -196,7 +196,7 @@ impl Ended {
 
 /// The resources that a command used, with all the processes that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Time on processors in its own code, in milliseconds.
     pub user_ms: u64,
     /// Time on processors in the kernel, in milliseconds.
@@ -207,9 +207,9 @@ pub struct Usage {
 
 /// The exit and output of a command, for a caller that does not follow it while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedCommand {
     /// How it ended.
-    pub exit: Exit,
+    pub exit: CommandExit,
     /// All its output, in the order in which it was read.
     pub output: Vec<Chunk>,
 }

@@ -1,7 +1,7 @@
 //! The effects of commands on the files, as data.
 
 use crate::time::Timestamp;
-use crate::{EntryPath, PathTree, Placed};
+use crate::{EntryPath, PathTree, PlacedEntry};
 
 /// The effects of the commands on a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct Effects {
     /// directory that was removed or replaced, each path that was in it is named.
     pub effects: Vec<Effect>,
     /// The entries that were left out, and why.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedEntry>,
     /// The position of this reading, so that the next one gives only later effects.
-    pub mark: Mark,
+    pub mark: EffectsMark,
 }
 
 /// The present entry of a changed path.
@@ -20,8 +20,8 @@ pub struct Effects {
 pub struct Effect {
     /// The path.
     pub path: EntryPath,
-    /// The entry. Never [`Placed::Image`]: a sandbox cannot read content from history.
-    pub placed: Placed,
+    /// The entry. Never [`PlacedEntry::Image`]: a sandbox cannot read content from history.
+    pub placed: PlacedEntry,
     /// The time of its last write, so that a bench can keep the times that build tools compare.
     pub modified: Option<Timestamp>,
     /// Whether it changes an entry that is no longer below the layer, because others removed it since the layer was
@@ -32,7 +32,7 @@ pub struct Effect {
 /// An entry that a command made and that no workspace takes: a device, a fifo, a socket; or the set-user-id bit of a
 /// file that is itself taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedEntry {
     /// Its path.
     pub path: EntryPath,
     /// The kind of the dropped entry: `fifo`, `socket`, `device`, `set-user-id bit`, …
@@ -41,4 +41,4 @@ pub struct Dropped {
 
 /// The position of a reading of a layer; only the sandbox that made it can interpret it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mark(pub PathTree<u64>);
+pub struct EffectsMark(pub PathTree<u64>);

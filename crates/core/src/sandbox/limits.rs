@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Effect, Effects};
-use crate::{Error, ErrorKind, Placed, Result};
+use crate::{Error, ErrorKind, PlacedEntry, Result};
 
 /// Limits on the resources of a command; `None` for no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Limits {
 
     /// Returns the limits on reading the effects of a command.
     // Names are bounded by the number of entries, so that many long paths cannot fill the memory.
-    pub fn effects(&self) -> EffectLimits {
+    pub fn effect_limits(&self) -> EffectLimits {
         let text = |entries: u64| entries.saturating_mul(EffectLimits::TEXT_BYTES_OF_ENTRY);
         EffectLimits {
             entries: self.changed_files,
@@ -78,7 +78,7 @@ impl Default for Limits {
 /// A limit that ended a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum ResourceLimit {
     /// Time on the clock.
     Wall,
     /// Time on processors.
@@ -93,9 +93,9 @@ pub enum Limit {
     Pause,
 }
 
-impl Limit {
+impl ResourceLimit {
     /// Returns the limit in words, to follow "its limit of".
-    pub const fn words(self) -> &'static str {
+    pub const fn as_words(self) -> &'static str {
         match self {
             Self::Wall => "time",
             Self::Cpu => "processor time",
@@ -126,9 +126,9 @@ impl EffectLimits {
     pub const TEXT_BYTES_OF_ENTRY: u64 = 160;
 
     /// Returns the error for effects that take longer to read than the limit allows.
-    pub fn out_of_time(&self) -> Error {
+    pub fn timeout_error(&self) -> Error {
         let seconds = self.time.unwrap_or_default().as_secs();
-        refused(
+        effect_limit_error(
             "timeout_s",
             format!("reading the effects of the command takes longer than {seconds} s"),
         )
@@ -157,14 +157,14 @@ impl EffectTally {
     pub fn add_entry(&mut self, path_bytes: usize) -> Result<()> {
         self.entries += 1;
         match self.limits.entries {
-            Some(most) if self.entries > most => Err(Self::too_many(most)),
+            Some(most) if self.entries > most => Err(Self::too_many_entries(most)),
             _ => self.add_text(path_bytes),
         }
     }
 
     /// Returns the error for more entries than `most`.
-    pub fn too_many(most: u64) -> Error {
-        refused(
+    pub fn too_many_entries(most: u64) -> Error {
+        effect_limit_error(
             "changed_files",
             format!("the command created, changed or deleted more than {most} paths"),
         )
@@ -174,7 +174,7 @@ impl EffectTally {
     pub fn add_text(&mut self, bytes: usize) -> Result<()> {
         self.text_bytes = self.text_bytes.saturating_add(bytes as u64);
         match self.limits.text_bytes {
-            Some(most) if self.text_bytes > most => Err(refused(
+            Some(most) if self.text_bytes > most => Err(effect_limit_error(
                 "changed_files",
                 format!(
                     "the names of the paths and links that the command changed have more than {most} bytes; {} bytes are allowed for each of `changed_files`",
@@ -189,7 +189,7 @@ impl EffectTally {
     pub fn add_content(&mut self, bytes: u64) -> Result<()> {
         self.content_bytes = self.content_bytes.saturating_add(bytes);
         match self.limits.content_bytes {
-            Some(most) if self.content_bytes > most => Err(refused(
+            Some(most) if self.content_bytes > most => Err(effect_limit_error(
                 "written_mb",
                 format!(
                     "the files that the command changed have more than {most} bytes, including holes of sparse files"
@@ -200,7 +200,7 @@ impl EffectTally {
     }
 
     /// Checks effects that a sandbox read without counting them.
-    pub fn check(limits: EffectLimits, effects: &Effects) -> Result<()> {
+    pub fn check_effects(limits: EffectLimits, effects: &Effects) -> Result<()> {
         let mut tally = Self::new(limits);
         effects.effects.iter().try_for_each(|effect| tally.add_effect(effect))?;
         let mut dropped = effects.dropped.iter();
@@ -211,16 +211,16 @@ impl EffectTally {
     fn add_effect(&mut self, effect: &Effect) -> Result<()> {
         self.add_entry(effect.path.as_bytes().len())?;
         match &effect.placed {
-            Placed::File { content, .. } => self.add_content(content.len()),
-            Placed::Symlink { target } => self.add_text(target.len()),
-            Placed::Nothing | Placed::Image(_) | Placed::Directory { .. } => Ok(()),
+            PlacedEntry::File { content, .. } => self.add_content(content.len()),
+            PlacedEntry::Symlink { target } => self.add_text(target.len()),
+            PlacedEntry::Nothing | PlacedEntry::Image(_) | PlacedEntry::Directory { .. } => Ok(()),
         }
     }
 }
 
-fn refused(key: &str, message: String) -> Error {
+fn effect_limit_error(key: &str, message: String) -> Error {
     Error::new(ErrorKind::TooLarge, message)
-        .rule(format!("limits.{key}"))
+        .with_rule(format!("limits.{key}"))
         .hint(format!(
             "none of its effects were kept; let the command change less, or raise `limits.{key}` of the shell"
         ))

@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// The values that must not be shown, each with the label that is shown in its place.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    all: Arc<Vec<Secret>>,
+    all: Arc<Vec<MaskedSecret>>,
 }
 
-struct Secret {
+struct MaskedSecret {
     value: Vec<u8>,
     label: Vec<u8>,
 }
@@ -38,7 +38,7 @@ impl Secrets {
         // If one value begins with another, the longer one must be found first.
         pairs.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         let values: Vec<_> = pairs.iter().map(|(_, value)| value.clone()).collect();
-        let secret = |(label, value)| Secret {
+        let secret = |(label, value)| MaskedSecret {
             label: harmless_label(label, &values),
             value,
         };
@@ -53,7 +53,7 @@ impl Secrets {
     }
 
     /// Masks the values in a complete text.
-    pub fn mask(&self, text: &str) -> String {
+    pub fn mask_text(&self, text: &str) -> String {
         let mut masker = Masker::new(self);
         let mut masked = masker.push(text.as_bytes());
         masked.extend(masker.finish());
@@ -61,13 +61,13 @@ impl Secrets {
     }
 
     /// Returns the longest value that `bytes` begins with.
-    fn at(&self, bytes: &[u8]) -> Option<&Secret> {
+    fn find_at_start(&self, bytes: &[u8]) -> Option<&MaskedSecret> {
         self.all.iter().find(|secret| bytes.starts_with(&secret.value))
     }
 
     /// Returns whether `bytes` is the beginning of a longer value.
-    fn may_begin(&self, bytes: &[u8]) -> bool {
-        let begins = |secret: &Secret| secret.value.len() > bytes.len() && secret.value.starts_with(bytes);
+    fn is_value_prefix(&self, bytes: &[u8]) -> bool {
+        let begins = |secret: &MaskedSecret| secret.value.len() > bytes.len() && secret.value.starts_with(bytes);
         self.all.iter().any(begins)
     }
 }
@@ -111,16 +111,16 @@ impl Masker {
             return bytes.to_vec();
         }
         self.held.extend_from_slice(bytes);
-        self.release(|secrets, rest| secrets.may_begin(rest))
+        self.release_held(|secrets, rest| secrets.is_value_prefix(rest))
     }
 
     /// Returns the bytes that are left at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
-        self.release(|_, _| false)
+        self.release_held(|_, _| false)
     }
 
     /// Returns the held bytes, masked, up to the first position at which `must_wait` asks for more input.
-    fn release(&mut self, must_wait: impl Fn(&Secrets, &[u8]) -> bool) -> Vec<u8> {
+    fn release_held(&mut self, must_wait: impl Fn(&Secrets, &[u8]) -> bool) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let longest = self.secrets.all.first().map_or(0, |secret| secret.value.len());
         let mut shown = Vec::with_capacity(held.len());
@@ -131,7 +131,7 @@ impl Masker {
             if rest.len() < longest && must_wait(&self.secrets, rest) {
                 break;
             }
-            match self.secrets.at(rest) {
+            match self.secrets.find_at_start(rest) {
                 Some(secret) => {
                     shown.extend_from_slice(&secret.label);
                     at += secret.value.len();
@@ -190,13 +190,13 @@ mod tests {
     #[test]
     fn an_empty_value_hides_nothing_and_the_end_of_a_line_is_not_part_of_one() {
         assert!(Secrets::new([("EMPTY", ""), ("LINE", "\n")]).is_empty());
-        assert_eq!(Secrets::new([("KEY", "abc\n")]).mask("xabcx"), "x[KEY]x");
+        assert_eq!(Secrets::new([("KEY", "abc\n")]).mask_text("xabcx"), "x[KEY]x");
     }
 
     #[test]
     fn a_name_that_is_a_value_is_not_shown() {
-        assert_eq!(Secrets::new([("abc", "abc")]).mask("abc"), "[secret]");
-        assert_eq!(Secrets::new([("abc", "abc"), ("X", "secret")]).mask("abc"), "***");
+        assert_eq!(Secrets::new([("abc", "abc")]).mask_text("abc"), "[secret]");
+        assert_eq!(Secrets::new([("abc", "abc"), ("X", "secret")]).mask_text("abc"), "***");
     }
 
     #[test]

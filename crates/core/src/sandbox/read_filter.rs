@@ -10,7 +10,7 @@ use crate::{EntryKind, EntryPath, WsPath};
 /// name that the rules of a view cannot judge, because it is not UTF-8, must be [`Visibility::Hidden`].
 pub trait ReadFilter: Send + Sync + fmt::Debug {
     /// Decides on the entry at `path`.
-    fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility;
+    fn entry_visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility;
 }
 
 /// The part of an entry that commands see.
@@ -29,7 +29,7 @@ pub enum Visibility {
 pub struct HiddenPaths(pub Vec<WsPath>);
 
 impl ReadFilter for HiddenPaths {
-    fn visibility(&self, path: &EntryPath, _kind: EntryKind) -> Visibility {
+    fn entry_visibility(&self, path: &EntryPath, _kind: EntryKind) -> Visibility {
         let Some(path) = path.as_path() else {
             return Visibility::Hidden;
         };

@@ -3,31 +3,31 @@
 
 use bytes::Bytes;
 use garret_core::path::check_target;
-use garret_core::{Applied, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, WsPath};
+use garret_core::{EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Precondition, Result, WsPath};
 
-use super::Changing;
-use crate::content::Prepared;
-use crate::error::damaged;
-use crate::metadata::Node;
-use crate::tree::{Last, Place, bytes, version_of};
+use super::ChangeBuilder;
+use crate::content::PreparedContent;
+use crate::error::damaged_content;
+use crate::metadata::EntryNode;
+use crate::tree::{LocatedPath, TreeFinalLink, path_key, version_of};
 
 /// A mutation, with the content of a write, whose blobs are stored already.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct MutationStep {
     pub(crate) mutation: Mutation,
-    pub(crate) content: Option<Prepared>,
+    pub(crate) content: Option<PreparedContent>,
 }
 
 /// The caller's choices for a target that exists already and for parent directories that are missing.
 #[derive(Clone, Copy)]
-struct Room {
+struct DestinationOptions {
     overwrite: bool,
     parents: bool,
 }
 
-impl Changing<'_> {
+impl ChangeBuilder<'_> {
     /// Applies one mutation.
-    pub(crate) fn step(&mut self, step: Step, follow: Follow) -> Result<Applied> {
+    pub(crate) fn apply_step(&mut self, step: MutationStep, follow: Follow) -> Result<MutationOutcome> {
         let at = |path: &WsPath, last| self.tree.locate(path, last, follow);
         match step.mutation {
             Mutation::Write {
@@ -37,9 +37,9 @@ impl Changing<'_> {
                 parents,
                 ..
             } => {
-                let place = at(&path, Last::Followed)?;
+                let place = at(&path, TreeFinalLink::Followed)?;
                 let content = step.content.expect("the content of a write is in place");
-                self.write(place, &content, &precondition, mode, parents)
+                self.write_file(place, &content, &precondition, mode, parents)
             }
             Mutation::Append {
                 path,
@@ -47,16 +47,16 @@ impl Changing<'_> {
                 precondition,
                 create,
             } => {
-                let place = at(&path, Last::Followed)?;
-                self.append(place, &content, &precondition, create)
+                let place = at(&path, TreeFinalLink::Followed)?;
+                self.append_to_file(place, &content, &precondition, create)
             }
             Mutation::Remove {
                 path,
                 recursive,
                 precondition,
             } => {
-                let place = at(&path, Last::Kept)?;
-                self.remove(&place, recursive, &precondition)
+                let place = at(&path, TreeFinalLink::NotFollowed)?;
+                self.remove_entry(&place, recursive, &precondition)
             }
             Mutation::Rename {
                 from,
@@ -64,8 +64,11 @@ impl Changing<'_> {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (at(&from, Last::Kept)?, at(&to, Last::Kept)?);
-                self.rename(&from, &to, Room { overwrite, parents })
+                let (from, to) = (
+                    at(&from, TreeFinalLink::NotFollowed)?,
+                    at(&to, TreeFinalLink::NotFollowed)?,
+                );
+                self.rename_entry(&from, &to, DestinationOptions { overwrite, parents })
             }
             Mutation::Copy {
                 from,
@@ -73,32 +76,35 @@ impl Changing<'_> {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (at(&from, Last::Followed)?, at(&to, Last::Kept)?);
-                self.copy(&from, &to, Room { overwrite, parents })
+                let (from, to) = (
+                    at(&from, TreeFinalLink::Followed)?,
+                    at(&to, TreeFinalLink::NotFollowed)?,
+                );
+                self.copy_file(&from, &to, DestinationOptions { overwrite, parents })
             }
             Mutation::MakeDir { path, parents } => {
-                let place = at(&path, Last::Followed)?;
+                let place = at(&path, TreeFinalLink::Followed)?;
                 self.make_dir(&place, parents)
             }
             Mutation::Symlink { path, target } => {
-                let place = at(&path, Last::Kept)?;
+                let place = at(&path, TreeFinalLink::NotFollowed)?;
                 self.make_link(&place, target)
             }
             Mutation::SetMode { path, mode } => {
-                let place = at(&path, Last::Followed)?;
+                let place = at(&path, TreeFinalLink::Followed)?;
                 self.set_mode(&place, mode)
             }
         }
     }
 
-    fn write(
+    fn write_file(
         &mut self,
-        place: Place,
-        content: &Prepared,
+        place: LocatedPath,
+        content: &PreparedContent,
         precondition: &Precondition,
         mode: Option<u32>,
         parents: bool,
-    ) -> Result<Applied> {
+    ) -> Result<MutationOutcome> {
         let before = self.file_before(&place, precondition)?;
         if before.is_none() && !place.is_free {
             self.make_parents(&place.path, parents)?;
@@ -108,50 +114,58 @@ impl Changing<'_> {
         self.put_file(&place.path, content, mode, created, before.is_none())
     }
 
-    fn append(&mut self, place: Place, content: &Bytes, precondition: &Precondition, create: bool) -> Result<Applied> {
+    fn append_to_file(
+        &mut self,
+        place: LocatedPath,
+        content: &Bytes,
+        precondition: &Precondition,
+        create: bool,
+    ) -> Result<MutationOutcome> {
         let session = self.tree.session();
         let Some(before) = self.file_before(&place, precondition)? else {
             if !create {
                 let missing = self.tree.why_missing(&place.path)?;
                 return Err(missing.hint("set `create` to make the file"));
             }
-            let prepared = self.content.prepare_in(session, content, self.durability)?;
-            return self.write(place, &prepared, precondition, None, true);
+            let prepared = self.content.prepare_in_transaction(session, content, self.durability)?;
+            return self.write_file(place, &prepared, precondition, None, true);
         };
         let address = before
             .content
-            .ok_or_else(|| damaged("a file has no content").at(&place.path))?;
-        let joined = self.content.append(session, address, content, self.durability)?;
+            .ok_or_else(|| damaged_content("a file has no content").at_path(&place.path))?;
+        let joined = self
+            .content
+            .append_content(session, address, content, self.durability)?;
         self.put_file(&place.path, &joined, before.mode, before.created, false)
     }
 
     /// Returns the file at `place`, if there is one, after checking the precondition. A directory is `is_a_directory`.
-    fn file_before(&self, place: &Place, precondition: &Precondition) -> Result<Option<Node>> {
-        // `Tree::file` would look up each parent to say why the file is missing; a write that creates it does not need
+    fn file_before(&self, place: &LocatedPath, precondition: &Precondition) -> Result<Option<EntryNode>> {
+        // `Tree::require_file` would look up each parent to say why the file is missing; a write that creates it does not need
         // the reason.
         if place.node.is_none() && *precondition == Precondition::Any && !place.path.is_root() {
             return Ok(None);
         }
-        let before = match self.tree.file(place) {
+        let before = match self.tree.require_file(place) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        precondition.check(&place.path, before.as_ref().and_then(version_of).as_ref())?;
+        precondition.check_version(&place.path, before.as_ref().and_then(version_of).as_ref())?;
         Ok(before)
     }
 
     fn put_file(
         &mut self,
         path: &WsPath,
-        content: &Prepared,
+        content: &PreparedContent,
         mode: u32,
         created: i64,
         is_new: bool,
-    ) -> Result<Applied> {
+    ) -> Result<MutationOutcome> {
         // Before the entry, which stores the number of the content's row.
-        self.record(content)?;
-        let node = Node {
+        self.record_content(content)?;
+        let node = EntryNode {
             kind: EntryKind::File,
             mode: mode & 0o7777,
             size: content.size,
@@ -160,82 +174,92 @@ impl Changing<'_> {
             created,
             modified: self.now,
         };
-        let done = applied(&node, is_new);
+        let done = mutation_result(&node, is_new);
         if is_new {
-            self.set_new(bytes(path), node)?;
+            self.set_new_entry(path_key(path), node)?;
         } else {
-            self.set(bytes(path), Some(node))?;
+            self.set_entry(path_key(path), Some(node))?;
         }
         Ok(done)
     }
 
-    fn remove(&mut self, place: &Place, recursive: bool, precondition: &Precondition) -> Result<Applied> {
+    fn remove_entry(
+        &mut self,
+        place: &LocatedPath,
+        recursive: bool,
+        precondition: &Precondition,
+    ) -> Result<MutationOutcome> {
         if place.path.is_root() {
-            return Err(root_is_kept("removed"));
+            return Err(root_error("removed"));
         }
-        let node = self.tree.require(place)?;
+        let node = self.tree.require_node(place)?;
         match node.kind {
-            EntryKind::File => precondition.check(&place.path, version_of(&node).as_ref())?,
+            EntryKind::File => precondition.check_version(&place.path, version_of(&node).as_ref())?,
             // Only files have versions, so no precondition can hold for a directory or a link.
             _ if *precondition != Precondition::Any => return Err(Error::conflict(&place.path, None)),
             _ => {}
         }
         if node.kind == EntryKind::Directory {
-            self.remove_below(&place.path, recursive)?;
+            self.remove_entries_below(&place.path, recursive)?;
         }
-        self.set(bytes(&place.path), None)?;
-        Ok(Applied {
+        self.set_entry(path_key(&place.path), None)?;
+        Ok(MutationOutcome {
             version: None,
             size: 0,
             created: false,
         })
     }
 
-    fn remove_below(&mut self, directory: &WsPath, recursive: bool) -> Result<()> {
+    fn remove_entries_below(&mut self, directory: &WsPath, recursive: bool) -> Result<()> {
         if !recursive && self.has_entries(directory)? {
             return Err(Error::not_empty(directory).hint("set `recursive` to remove it with everything in it"));
         }
-        // Collected first: the scan reads the rows that `set` changes.
-        let below = self.tree.below(bytes(directory)).collect()?;
-        below.iter().try_for_each(|(path, _)| self.set(path, None))
+        // Collected first: the scan reads the rows that `set_entry` changes.
+        let below = self.tree.scan_below(path_key(directory)).collect()?;
+        below.iter().try_for_each(|(path, _)| self.set_entry(path, None))
     }
 
     fn has_entries(&self, directory: &WsPath) -> Result<bool> {
-        Ok(self.tree.below(bytes(directory)).next()?.is_some())
+        Ok(self.tree.scan_below(path_key(directory)).next()?.is_some())
     }
 
-    fn rename(&mut self, from: &Place, to: &Place, room: Room) -> Result<Applied> {
+    fn rename_entry(
+        &mut self,
+        from: &LocatedPath,
+        to: &LocatedPath,
+        room: DestinationOptions,
+    ) -> Result<MutationOutcome> {
         if from.path.is_root() {
-            return Err(root_is_kept("moved"));
+            return Err(root_error("moved"));
         }
-        let node = self.tree.require(from)?;
+        let node = self.tree.require_node(from)?;
         if from.path == to.path {
-            return Ok(applied(&node, false));
+            return Ok(mutation_result(&node, false));
         }
         if to.path.is_within(&from.path) {
-            let message = format!("{} cannot be moved into itself", from.path.quoted());
-            return Err(Error::invalid(message).at(&from.path));
+            let message = format!("{} cannot be moved into itself", from.path.to_quoted());
+            return Err(Error::invalid(message).at_path(&from.path));
         }
-        self.make_room(to, node.kind, room)?;
-        let done = applied(&node, to.node.is_none());
+        self.prepare_destination(to, node.kind, room)?;
+        let done = mutation_result(&node, to.node.is_none());
         let mut moved = match node.kind {
-            EntryKind::Directory => self.tree.below(bytes(&from.path)).collect()?,
+            EntryKind::Directory => self.tree.scan_below(path_key(&from.path)).collect()?,
             _ => Vec::new(),
         };
-        moved.push((bytes(&from.path).to_vec(), node));
+        moved.push((path_key(&from.path).to_vec(), node));
         // An entry is found by its whole path, so each entry below a moved directory gets a new row.
         for (path, node) in moved {
             let new = moved_path(&path, &from.path, &to.path)?;
-            self.set(&path, None)?;
-            self.set(&new, Some(node))?;
+            self.set_entry(&path, None)?;
+            self.set_entry(&new, Some(node))?;
         }
-        self.note_move(bytes(&from.path), bytes(&to.path))?;
+        self.note_move(path_key(&from.path), path_key(&to.path))?;
         Ok(done)
     }
 
     /// Checks that an entry of `kind` may be created at `to` or replace the entry there, and makes the missing parent
     /// directories.
-    fn make_room(&mut self, to: &Place, kind: EntryKind, room: Room) -> Result<()> {
+    fn prepare_destination(&mut self, to: &LocatedPath, kind: EntryKind, room: DestinationOptions) -> Result<()> {
         if to.path.is_root() {
             return Err(Error::already_exists(&to.path));
         }
@@ -256,24 +280,24 @@ impl Changing<'_> {
         }
     }
 
-    fn copy(&mut self, from: &Place, to: &Place, room: Room) -> Result<Applied> {
-        let file = self.tree.file(from)?;
+    fn copy_file(&mut self, from: &LocatedPath, to: &LocatedPath, room: DestinationOptions) -> Result<MutationOutcome> {
+        let file = self.tree.require_file(from)?;
         if from.path == to.path {
-            return Ok(applied(&file, false));
+            return Ok(mutation_result(&file, false));
         }
-        self.make_room(to, EntryKind::File, room)?;
-        let copy = Node {
+        self.prepare_destination(to, EntryKind::File, room)?;
+        let copy = EntryNode {
             created: self.now,
             modified: self.now,
             ..file
         };
-        let done = applied(&copy, to.node.is_none());
-        self.set(bytes(&to.path), Some(copy))?;
+        let done = mutation_result(&copy, to.node.is_none());
+        self.set_entry(path_key(&to.path), Some(copy))?;
         Ok(done)
     }
 
-    fn make_dir(&mut self, place: &Place, parents: bool) -> Result<Applied> {
-        let made = |created| Applied {
+    fn make_dir(&mut self, place: &LocatedPath, parents: bool) -> Result<MutationOutcome> {
+        let made = |created| MutationOutcome {
             version: None,
             size: 0,
             created,
@@ -286,17 +310,17 @@ impl Changing<'_> {
             return Err(Error::already_exists(&place.path));
         }
         self.make_parents(&place.path, parents)?;
-        self.set(bytes(&place.path), Some(directory(self.now)))?;
+        self.set_entry(path_key(&place.path), Some(directory_node(self.now)))?;
         Ok(made(true))
     }
 
-    fn make_link(&mut self, place: &Place, target: String) -> Result<Applied> {
-        check_target(&target).map_err(|error| error.at(&place.path))?;
+    fn make_link(&mut self, place: &LocatedPath, target: String) -> Result<MutationOutcome> {
+        check_target(&target).map_err(|error| error.at_path(&place.path))?;
         if place.path.is_root() || place.node.is_some() {
             return Err(Error::already_exists(&place.path));
         }
         self.make_parents(&place.path, true)?;
-        let node = Node {
+        let node = EntryNode {
             kind: EntryKind::Symlink,
             mode: 0o777,
             size: target.len() as u64,
@@ -305,22 +329,22 @@ impl Changing<'_> {
             created: self.now,
             modified: self.now,
         };
-        let done = applied(&node, true);
-        self.set(bytes(&place.path), Some(node))?;
+        let done = mutation_result(&node, true);
+        self.set_entry(path_key(&place.path), Some(node))?;
         Ok(done)
     }
 
-    fn set_mode(&mut self, place: &Place, mode: u32) -> Result<Applied> {
+    fn set_mode(&mut self, place: &LocatedPath, mode: u32) -> Result<MutationOutcome> {
         if place.path.is_root() {
-            return Err(root_is_kept("changed"));
+            return Err(root_error("changed"));
         }
-        let mut node = self.tree.require(place)?;
+        let mut node = self.tree.require_node(place)?;
         if node.kind == EntryKind::Symlink {
             return Err(Error::path_escape(&place.path));
         }
         node.mode = mode & 0o7777;
-        let done = applied(&node, false);
-        self.set(bytes(&place.path), Some(node))?;
+        let done = mutation_result(&node, false);
+        self.set_entry(path_key(&place.path), Some(node))?;
         Ok(done)
     }
 
@@ -330,7 +354,7 @@ impl Changing<'_> {
         let mut missing = Vec::new();
         let mut nearest = path.parent();
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
-            match self.tree.node(bytes(&above))? {
+            match self.tree.node(path_key(&above))? {
                 Some(node) if node.kind == EntryKind::Directory => break,
                 Some(_) => return Err(Error::not_a_directory(path)),
                 None => nearest = above.parent(),
@@ -341,23 +365,23 @@ impl Changing<'_> {
             Some(topmost) if !parents => Err(Error::not_found(topmost)),
             _ => missing
                 .iter()
-                .try_for_each(|above| self.set(bytes(above), Some(directory(self.now)))),
+                .try_for_each(|above| self.set_entry(path_key(above), Some(directory_node(self.now)))),
         }
     }
 }
 
 /// Returns the new path of the entry at `path`, which is `from` or lies below it, after `from` moves to `to`.
 fn moved_path(path: &[u8], from: &WsPath, to: &WsPath) -> Result<Vec<u8>> {
-    let new = [bytes(to), &path[from.as_str().len()..]].concat();
+    let new = [path_key(to), &path[from.as_str().len()..]].concat();
     // The new path may exceed the limit of a path's length. A name that is not UTF-8 has no `WsPath` to check.
     if let Ok(text) = std::str::from_utf8(&new) {
-        WsPath::parse(text).map_err(|error| error.at(to))?;
+        WsPath::parse(text).map_err(|error| error.at_path(to))?;
     }
     Ok(new)
 }
 
-fn directory(now: i64) -> Node {
-    Node {
+fn directory_node(now: i64) -> EntryNode {
+    EntryNode {
         kind: EntryKind::Directory,
         mode: 0o755,
         size: 0,
@@ -368,16 +392,16 @@ fn directory(now: i64) -> Node {
     }
 }
 
-fn applied(node: &Node, created: bool) -> Applied {
-    Applied {
+fn mutation_result(node: &EntryNode, created: bool) -> MutationOutcome {
+    MutationOutcome {
         version: version_of(node),
         size: node.size,
         created,
     }
 }
 
-fn root_is_kept(what: &str) -> Error {
+fn root_error(what: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at(&WsPath::root())
+        .at_path(&WsPath::root())
         .hint("name an entry inside the workspace")
 }

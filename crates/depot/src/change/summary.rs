@@ -11,13 +11,13 @@ pub(crate) fn summary_of(batch: &Batch) -> String {
         return String::new();
     };
     match batch.mutations.len() - 1 {
-        0 => words(first),
-        more => format!("{} and {more} more", words(first)),
+        0 => describe_mutation(first),
+        more => format!("{} and {more} more", describe_mutation(first)),
     }
 }
 
-fn words(mutation: &Mutation) -> String {
-    let shown = |path: &garret_core::WsPath| shortened(&path.quoted());
+fn describe_mutation(mutation: &Mutation) -> String {
+    let shown = |path: &garret_core::WsPath| shorten_text(&path.to_quoted());
     match mutation {
         Mutation::Write { path, .. } => format!("write {}", shown(path)),
         Mutation::Append { path, .. } => format!("append to {}", shown(path)),
@@ -30,7 +30,7 @@ fn words(mutation: &Mutation) -> String {
     }
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     match text
         .char_indices()
         .map(|(index, _)| index)

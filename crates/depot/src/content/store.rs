@@ -19,15 +19,15 @@ use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
-use super::Address;
-use super::apart::{apart, side_by_side};
-use super::cut::{LONGEST, SHORTEST};
-use super::encoding::{Decoded, Part, decode};
-use super::folder::Folder;
-use super::pieces::Pieces;
-use super::plan::{Piece, Plan, plan};
-use crate::error::{blob_not_read, blob_not_written, damaged};
-use crate::metadata::{ContentRow, Database, Session, StoredPiece};
+use super::PieceAddress;
+use super::blob_folder::BlobFolder;
+use super::blocking::{run_blocking, run_in_parallel};
+use super::chunking::{LONGEST, SHORTEST};
+use super::encoding::{ContentPart, DecodedPiece, decode_piece};
+use super::piece_reader::ContentPieceReader;
+use super::plan::{ContentPiece, ContentPlan, plan_pieces};
+use crate::error::{blob_not_read, blob_not_written, damaged_content};
+use crate::metadata::{ContentRow, MetadataDatabase, MetadataSession, StoredPiece};
 use garret_core::Durability;
 
 pub(crate) use transfer::PlainPiece;
@@ -44,43 +44,43 @@ pub(crate) struct ContentStore {
     pub(super) synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
     /// The directory of the blobs, if they are files.
-    pub(super) folder: Option<Arc<Folder>>,
+    pub(super) folder: Option<Arc<BlobFolder>>,
     /// The maximum length of an inline piece. At most the length of the shortest part: inline pieces wait in memory for
     /// their rows, and a large file has many parts.
     inline: usize,
-    long_list: LongList,
+    long_list: PartListCache,
     clock: Arc<dyn Clock>,
 }
 
 /// The verified list of parts that was last read from a blob. A very large file is read range by range, and its list of
 /// parts should not be read again for each range.
 #[derive(Debug, Default)]
-struct LongList(Mutex<Option<(Address, Arc<[Part]>)>>);
+struct PartListCache(Mutex<Option<(PieceAddress, Arc<[ContentPart]>)>>);
 
-impl LongList {
-    fn get(&self, address: Address) -> Option<Arc<[Part]>> {
+impl PartListCache {
+    fn get(&self, address: PieceAddress) -> Option<Arc<[ContentPart]>> {
         let kept = self.0.lock().expect("no holder panics");
         kept.as_ref()
             .filter(|(kept, _)| *kept == address)
             .map(|(_, parts)| parts.clone())
     }
 
-    fn keep(&self, address: Address, parts: &Arc<[Part]>) {
+    fn remember(&self, address: PieceAddress, parts: &Arc<[ContentPart]>) {
         *self.0.lock().expect("no holder panics") = Some((address, parts.clone()));
     }
 }
 
-/// Content whose blobs are stored; [`ContentStore::record`] writes its rows.
+/// Content whose blobs are stored; [`ContentStore::record_content`] writes its rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared {
-    pub(crate) address: Address,
+pub(crate) struct PreparedContent {
+    pub(crate) address: PieceAddress,
     pub(crate) size: u64,
-    rows: Vec<PieceRow>,
+    rows: Vec<PreparedPiece>,
 }
 
-impl Prepared {
+impl PreparedContent {
     /// Returns content that the depot has already, with its rows.
-    pub(crate) fn stored(address: Address, size: u64) -> Self {
+    pub(crate) fn already_stored(address: PieceAddress, size: u64) -> Self {
         let rows = Vec::new();
         Self { address, size, rows }
     }
@@ -92,33 +92,38 @@ impl Prepared {
 
     /// Returns the number of bytes of the content that wait in memory for their rows.
     pub(crate) fn inline_bytes(&self) -> u64 {
-        let inline = self.rows.iter().filter(|row| matches!(row.place, Place::Inline(_)));
+        let inline = self
+            .rows
+            .iter()
+            .filter(|row| matches!(row.place, PiecePlacement::Inline(_)));
         inline.map(|row| row.stored).sum()
     }
 
     /// Returns whether all of the content goes into the database, so that recording it touches no blob.
     pub(crate) fn is_inline(&self) -> bool {
-        self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
+        self.rows
+            .iter()
+            .all(|row| matches!(row.place, PiecePlacement::Inline(_)))
     }
 }
 
 #[derive(Debug, Clone)]
-struct PieceRow {
-    address: Address,
+struct PreparedPiece {
+    address: PieceAddress,
     is_list: bool,
     size: u64,
     stored: u64,
-    place: Place,
+    place: PiecePlacement,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum PiecePlacement {
     /// The bytes go into the database.
     Inline(Vec<u8>),
     /// The blob was just written.
     Written { is_synced: bool },
     /// The database has a row of the blob, and the blob was verified: it is not written again.
-    ReliedOn,
+    Reused,
 }
 
 impl ContentStore {
@@ -128,9 +133,9 @@ impl ContentStore {
         Ok(Self {
             synced: Arc::new(store.clone().with_fsync(true)),
             relaxed: Arc::new(store),
-            folder: Some(Arc::new(Folder::at(blobs))),
+            folder: Some(Arc::new(BlobFolder::new(blobs))),
             inline: inline.min(SHORTEST),
-            long_list: LongList::default(),
+            long_list: PartListCache::default(),
             clock,
         })
     }
@@ -143,84 +148,95 @@ impl ContentStore {
             relaxed: store,
             folder: None,
             inline: inline.min(SHORTEST),
-            long_list: LongList::default(),
+            long_list: PartListCache::default(),
             clock,
         }
     }
 
     /// Stores the blobs of `content`, before the transaction that will refer to it. Content from a source is cut and
     /// stored while it is read.
-    pub(crate) async fn prepare(
+    pub(crate) async fn prepare_content(
         &self,
-        database: &Database,
+        database: &MetadataDatabase,
         content: &Content,
         durability: Durability,
-    ) -> Result<Prepared> {
-        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
+    ) -> Result<PreparedContent> {
+        let is_relied_on = |address| database.read(|session| self.is_reusable(session, address));
         // Content that is in memory already gains nothing from being stored while it is read.
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
-            return self.place_source(content, &is_relied_on, durability).await;
+            return self.store_source(content, &is_relied_on, durability).await;
         }
-        let planned = plan(&[], &content.to_bytes()?, self.inline);
-        self.place(planned, &is_relied_on, durability).await
+        let planned = plan_pieces(&[], &content.to_bytes()?, self.inline);
+        self.store_plan(planned, &is_relied_on, durability).await
     }
 
     /// Returns the address of `content`, whether it is stored or not.
-    pub(crate) fn address_of(&self, content: &Content) -> Result<Address> {
+    pub(crate) fn address_of(&self, content: &Content) -> Result<PieceAddress> {
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
-            let parts = Pieces::of(content)?.map(|piece| piece.map(|piece| piece.as_part()));
-            return Ok(Piece::list(&parts.collect::<Result<Vec<_>>>()?).address);
+            let parts = ContentPieceReader::from_content(content)?.map(|piece| piece.map(|piece| piece.as_part()));
+            return Ok(ContentPiece::from_parts(&parts.collect::<Result<Vec<_>>>()?).address);
         }
-        Ok(plan(&[], &content.to_bytes()?, self.inline).address)
+        Ok(plan_pieces(&[], &content.to_bytes()?, self.inline).address)
     }
 
     /// Stores the blobs of small `content` inside the writer's transaction.
-    pub(crate) fn prepare_in(&self, session: Session<'_>, content: &Bytes, durability: Durability) -> Result<Prepared> {
-        let is_relied_on = |address| self.is_relied_on(session, address);
-        block_on(self.place(plan(&[], content, self.inline), &is_relied_on, durability))
+    pub(crate) fn prepare_in_transaction(
+        &self,
+        session: MetadataSession<'_>,
+        content: &Bytes,
+        durability: Durability,
+    ) -> Result<PreparedContent> {
+        let is_relied_on = |address| self.is_reusable(session, address);
+        block_on(self.store_plan(plan_pieces(&[], content, self.inline), &is_relied_on, durability))
     }
 
     /// Stores the content at `address` followed by `added`; of the existing content, only the last part is stored
     /// again. Called inside the writer's transaction, since only there the content at the end of the file cannot
     /// change.
-    pub(crate) fn append(
+    pub(crate) fn append_content(
         &self,
-        session: Session<'_>,
-        address: Address,
+        session: MetadataSession<'_>,
+        address: PieceAddress,
         added: &Bytes,
         durability: Durability,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedContent> {
         let row = |address| session.content(address);
-        let (before, last) = match block_on(self.decoded(&row, address))? {
-            Decoded::Whole(bytes) => (Vec::new(), bytes),
-            Decoded::List(mut parts) => {
-                let last = parts.pop().ok_or_else(|| damaged("its list of parts is empty"))?;
+        let (before, last) = match block_on(self.read_piece(&row, address))? {
+            DecodedPiece::Whole(bytes) => (Vec::new(), bytes),
+            DecodedPiece::List(mut parts) => {
+                let last = parts
+                    .pop()
+                    .ok_or_else(|| damaged_content("its list of parts is empty"))?;
                 (parts, block_on(self.read_parts(&row, &[last], 0..last.size))?)
             }
         };
-        let joined = joined([last, added.clone()]);
-        let is_relied_on = |address| self.is_relied_on(session, address);
-        block_on(self.place(plan(&before, &joined, self.inline), &is_relied_on, durability))
+        let joined = join_bytes([last, added.clone()]);
+        let is_relied_on = |address| self.is_reusable(session, address);
+        block_on(self.store_plan(plan_pieces(&before, &joined, self.inline), &is_relied_on, durability))
     }
 
     /// Writes the rows of `prepared` in the transaction that refers to it, and re-dates the rows that exist already.
-    pub(crate) fn record(&self, session: Session<'_>, prepared: &Prepared) -> Result<()> {
+    pub(crate) fn record_content(&self, session: MetadataSession<'_>, prepared: &PreparedContent) -> Result<()> {
         self.record_numbered(session, prepared).map(|_| ())
     }
 
     /// Writes the rows of `prepared` in the transaction that refers to it, and re-dates the rows that exist already.
     /// Returns the row number of the piece at the content's own address, if its row was written.
-    pub(crate) fn record_numbered(&self, session: Session<'_>, prepared: &Prepared) -> Result<Option<i64>> {
+    pub(crate) fn record_numbered(
+        &self,
+        session: MetadataSession<'_>,
+        prepared: &PreparedContent,
+    ) -> Result<Option<i64>> {
         let now = self.now();
         let mut number = None;
         for row in &prepared.rows {
             let data = match &row.place {
-                Place::Inline(data) => Some(data.as_slice()),
+                PiecePlacement::Inline(data) => Some(data.as_slice()),
                 _ => None,
             };
             // A sweep may have removed the row since, and the bytes are no longer in memory to write the blob again.
-            if row.place == Place::ReliedOn && session.content_touched(row.address)?.is_none() {
-                return Err(swept());
+            if row.place == PiecePlacement::Reused && session.content_touched(row.address)?.is_none() {
+                return Err(swept_error());
             }
             let piece = StoredPiece {
                 is_list: row.is_list,
@@ -229,10 +245,10 @@ impl ContentStore {
                 data,
             };
             number = Some(session.put_content(row.address, &piece, now)?).filter(|_| row.address == prepared.address);
-            if let Place::Written { is_synced } = row.place {
+            if let PiecePlacement::Written { is_synced } = row.place {
                 // A sweep removes blobs inside a transaction of its own, so a blob that exists now stays.
                 if !block_on(self.has_blob(row.address)) {
-                    return Err(swept());
+                    return Err(swept_error());
                 }
                 if is_synced {
                     session.remove_unsynced(row.address)?;
@@ -245,16 +261,16 @@ impl ContentStore {
     }
 
     /// Re-dates content that a change refers to again. Returns whether the depot has it.
-    pub(crate) fn refer(&self, session: Session<'_>, address: Address) -> Result<bool> {
+    pub(crate) fn refer_to_content(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
         session.touch_content(address, self.now())
     }
 
     /// Returns the verified bytes of `range` of the content at `address`. `first` is the row of that address. `size` is
     /// the size that the caller expects, and the range must be within it; content of another size is `corrupt`.
-    pub(crate) async fn read(
+    pub(crate) async fn read_range(
         &self,
-        database: &Database,
-        address: Address,
+        database: &MetadataDatabase,
+        address: PieceAddress,
         first: ContentRow,
         size: u64,
         range: Range<u64>,
@@ -263,62 +279,67 @@ impl ContentStore {
         let is_blob = first.data.is_none();
         // A list in the database came with its row, and needs no cache.
         if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
-            check_size(size_of(&parts), size)?;
+            check_size(total_size(&parts), size)?;
             return self.read_parts(&row, &parts, range).await;
         }
-        match decode(self.encoded(address, first.data).await?, address, first.size)? {
-            Decoded::Whole(bytes) => {
+        match decode_piece(self.read_encoded(address, first.data).await?, address, first.size)? {
+            DecodedPiece::Whole(bytes) => {
                 check_size(bytes.len() as u64, size)?;
                 Ok(bytes.slice(range.start as usize..range.end as usize))
             }
-            Decoded::List(parts) => {
-                check_size(size_of(&parts), size)?;
-                let parts: Arc<[Part]> = parts.into();
+            DecodedPiece::List(parts) => {
+                check_size(total_size(&parts), size)?;
+                let parts: Arc<[ContentPart]> = parts.into();
                 if is_blob {
-                    self.long_list.keep(address, &parts);
+                    self.long_list.remember(address, &parts);
                 }
                 self.read_parts(&row, &parts, range).await
             }
         }
     }
 
-    async fn read_parts<R: RowOf>(&self, row: &R, parts: &[Part], range: Range<u64>) -> Result<Bytes> {
+    async fn read_parts<R: FindContentRow>(&self, row: &R, parts: &[ContentPart], range: Range<u64>) -> Result<Bytes> {
         let length = range.end.saturating_sub(range.start);
-        let found: Vec<_> = stream::iter(overlapping(parts, range))
-            .map(|(part, wanted)| async move { Ok::<_, Error>((part, wanted, self.found(row, part.address).await?)) })
-            .buffered(AT_ONCE)
-            .try_collect()
-            .await?;
-        let unpacked = |(part, wanted, found): (Part, Range<usize>, Found)| match found.decoded(part.address)? {
-            Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes.slice(wanted)),
-            _ => Err(damaged("one of its parts has the wrong size or kind")),
+        let found: Vec<_> =
+            stream::iter(overlapping_parts(parts, range))
+                .map(|(part, wanted)| async move {
+                    Ok::<_, Error>((part, wanted, self.locate_piece(row, part.address).await?))
+                })
+                .buffered(AT_ONCE)
+                .try_collect()
+                .await?;
+        let unpacked = |(part, wanted, found): (ContentPart, Range<usize>, LocatedPiece)| match found
+            .read_decoded(part.address)?
+        {
+            DecodedPiece::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes.slice(wanted)),
+            _ => Err(damaged_content("one of its parts has the wrong size or kind")),
         };
-        let bytes = joined(side_by_side(found, unpacked).await?);
+        let bytes = join_bytes(run_in_parallel(found, unpacked).await?);
         if bytes.len() as u64 == length {
             Ok(bytes)
         } else {
-            Err(damaged("its parts do not add up to its size"))
+            Err(damaged_content("its parts do not add up to its size"))
         }
     }
 
-    async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
-        self.found(row, address).await?.decoded(address)
+    async fn read_piece<R: FindContentRow>(&self, row: &R, address: PieceAddress) -> Result<DecodedPiece> {
+        self.locate_piece(row, address).await?.read_decoded(address)
     }
 
-    async fn found<R: RowOf>(&self, row: &R, address: Address) -> Result<Found> {
-        let row = row(address)?.ok_or_else(|| damaged("the content is missing from the home"))?;
+    async fn locate_piece<R: FindContentRow>(&self, row: &R, address: PieceAddress) -> Result<LocatedPiece> {
+        let row = row(address)?.ok_or_else(|| damaged_content("the content is missing from the home"))?;
         let place = match (row.data, &self.folder) {
             // The file is read later, by the thread that unpacks it.
-            (None, Some(folder)) => FoundIn::Folder(folder.clone()),
-            (data, _) => FoundIn::Memory(self.encoded(address, data).await?),
+            (None, Some(folder)) => PieceLocation::Folder(folder.clone()),
+            (data, _) => PieceLocation::Memory(self.read_encoded(address, data).await?),
         };
-        Ok(Found { size: row.size, place })
+        Ok(LocatedPiece { size: row.size, place })
     }
 
-    pub(super) async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
+    pub(super) async fn read_encoded(&self, address: PieceAddress, inline: Option<Vec<u8>>) -> Result<Bytes> {
         match (inline, &self.folder) {
             (Some(data), _) => Ok(data.into()),
-            (None, Some(folder)) => folder.read(address),
+            (None, Some(folder)) => folder.read_blob(address),
             (None, None) => {
                 let found = self.synced.get(&blob_path(address)).await.map_err(blob_not_read)?;
                 found.bytes().await.map_err(blob_not_read)
@@ -327,14 +348,19 @@ impl ContentStore {
     }
 
     /// Writes the blobs of a plan that the depot does not have yet.
-    async fn place<I: IsReliedOn>(&self, planned: Plan, is_relied_on: &I, durability: Durability) -> Result<Prepared> {
+    async fn store_plan<I: IsBlobReusable>(
+        &self,
+        planned: ContentPlan,
+        is_relied_on: &I,
+        durability: Durability,
+    ) -> Result<PreparedContent> {
         // `buffered` keeps the order: the last row must be that of the content's own address (see `record_numbered`).
         let rows = stream::iter(planned.pieces)
-            .map(|piece| self.place_piece(piece, is_relied_on, durability))
+            .map(|piece| self.store_piece(piece, is_relied_on, durability))
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        Ok(Prepared {
+        Ok(PreparedContent {
             address: planned.address,
             size: planned.size,
             rows,
@@ -342,16 +368,16 @@ impl ContentStore {
     }
 
     /// Writes the blobs of a source while it is read. The source must be longer than one part.
-    async fn place_source<I: IsReliedOn>(
+    async fn store_source<I: IsBlobReusable>(
         &self,
         content: &Content,
         is_relied_on: &I,
         durability: Durability,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedContent> {
         let mut parts = Vec::new();
         let mut met = HashSet::new();
         // A part that occurs twice in the file is stored once.
-        let new = Pieces::of(content)?.filter_map(|piece| match piece {
+        let new = ContentPieceReader::from_content(content)?.filter_map(|piece| match piece {
             Ok(piece) => {
                 parts.push(piece.as_part());
                 met.insert(piece.address).then_some(Ok(piece))
@@ -359,24 +385,24 @@ impl ContentStore {
             Err(error) => Some(Err(error)),
         });
         let mut rows: Vec<_> = stream::iter(new)
-            .map(|piece| async { self.place_piece(piece?, is_relied_on, durability).await })
+            .map(|piece| async { self.store_piece(piece?, is_relied_on, durability).await })
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        let list = Piece::list(&parts);
+        let list = ContentPiece::from_parts(&parts);
         let (address, size) = (list.address, list.size);
-        rows.push(self.place_piece(list, is_relied_on, durability).await?);
-        Ok(Prepared { address, size, rows })
+        rows.push(self.store_piece(list, is_relied_on, durability).await?);
+        Ok(PreparedContent { address, size, rows })
     }
 
-    async fn place_piece<I: IsReliedOn>(
+    async fn store_piece<I: IsBlobReusable>(
         &self,
-        piece: Piece,
+        piece: ContentPiece,
         is_relied_on: &I,
         durability: Durability,
-    ) -> Result<PieceRow> {
+    ) -> Result<PreparedPiece> {
         let (address, size, is_list) = (piece.address, piece.size, piece.is_list);
-        let row = |stored: u64, place| PieceRow {
+        let row = |stored: u64, place| PreparedPiece {
             address,
             is_list,
             size,
@@ -384,20 +410,20 @@ impl ContentStore {
             place,
         };
         if piece.is_inline(self.inline) {
-            let encoded = piece.encoded();
-            return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
+            let encoded = piece.encoded_bytes();
+            return Ok(row(encoded.len() as u64, PiecePlacement::Inline(encoded)));
         }
-        if is_relied_on(address)? && self.has_whole_blob(address, size).await? {
-            return Ok(row(0, Place::ReliedOn));
+        if is_relied_on(address)? && self.has_sound_blob(address, size).await? {
+            return Ok(row(0, PiecePlacement::Reused));
         }
-        let encoded = apart(move || piece.encoded()).await?;
+        let encoded = run_blocking(move || piece.encoded_bytes()).await?;
         let stored = encoded.len() as u64;
-        let is_synced = self.put(address, encoded.into(), durability).await?;
-        Ok(row(stored, Place::Written { is_synced }))
+        let is_synced = self.write_blob(address, encoded.into(), durability).await?;
+        Ok(row(stored, PiecePlacement::Written { is_synced }))
     }
 
     /// Writes a blob; returns whether it is synced.
-    async fn put(&self, address: Address, encoded: PutPayload, durability: Durability) -> Result<bool> {
+    async fn write_blob(&self, address: PieceAddress, encoded: PutPayload, durability: Durability) -> Result<bool> {
         let path = blob_path(address);
         if durability == Durability::Relaxed {
             match self
@@ -416,7 +442,7 @@ impl ContentStore {
 
     /// Returns whether a blob need not be written again: no sweep is about to remove it, and it is known to have
     /// reached the disk.
-    fn is_relied_on(&self, session: Session<'_>, address: Address) -> Result<bool> {
+    fn is_reusable(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
         let touched = session.content_touched(address)?;
         let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
         // A blob that a power failure may have damaged is written again.
@@ -427,32 +453,32 @@ impl ContentStore {
         self.clock.now().as_millisecond()
     }
 
-    async fn has_blob(&self, address: Address) -> bool {
+    async fn has_blob(&self, address: PieceAddress) -> bool {
         match &self.folder {
-            Some(folder) => folder.has(address),
+            Some(folder) => folder.has_blob(address),
             None => self.synced.head(&blob_path(address)).await.is_ok(),
         }
     }
 
     /// Returns whether the blob of a piece of `size` bytes exists and is sound. A caller that has the bytes repairs a
     /// damaged blob by writing it again.
-    async fn has_whole_blob(&self, address: Address, size: u64) -> Result<bool> {
-        if self.folder.as_ref().is_some_and(|folder| folder.was_whole(address)) {
+    async fn has_sound_blob(&self, address: PieceAddress, size: u64) -> Result<bool> {
+        if self.folder.as_ref().is_some_and(|folder| folder.was_verified(address)) {
             return Ok(true);
         }
         let place = match &self.folder {
-            Some(folder) => FoundIn::Folder(folder.clone()),
-            None => match self.encoded(address, None).await {
-                Ok(encoded) => FoundIn::Memory(encoded),
+            Some(folder) => PieceLocation::Folder(folder.clone()),
+            None => match self.read_encoded(address, None).await {
+                Ok(encoded) => PieceLocation::Memory(encoded),
                 Err(_) => return Ok(false),
             },
         };
-        apart(move || Found { size, place }.decoded(address).is_ok()).await
+        run_blocking(move || LocatedPiece { size, place }.read_decoded(address).is_ok()).await
     }
 
     /// Removes the blob at `address` and returns its size. Must be called inside a transaction in which the address has
     /// no row.
-    pub(crate) fn remove_blob(&self, address: Address) -> Result<u64> {
+    pub(crate) fn remove_blob(&self, address: PieceAddress) -> Result<u64> {
         let path = blob_path(address);
         let Ok(found) = block_on(self.synced.head(&path)) else {
             return Ok(0);
@@ -462,42 +488,51 @@ impl ContentStore {
     }
 
     /// Returns the blobs written before `before`, in milliseconds, each with its size.
-    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(PieceAddress, u64)>> {
         if let Some(folder) = self.folder.clone() {
-            return apart(move || folder.old_blobs(before)).await?;
+            return run_blocking(move || folder.old_blobs(before)).await?;
         }
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
         while let Some(blob) = blobs.next().await {
             let blob = blob.map_err(blob_not_read)?;
             if blob.last_modified.timestamp_millis() < before {
-                old.extend(address_of(blob.location.as_ref()).map(|address| (address, blob.size)));
+                old.extend(blob_address(blob.location.as_ref()).map(|address| (address, blob.size)));
             }
         }
         Ok(old)
     }
 
     /// Returns the parts of the content at `address`; none if it is one piece.
-    pub(crate) async fn parts(&self, database: &Database, address: Address) -> Result<Vec<Address>> {
+    pub(crate) async fn list_parts(
+        &self,
+        database: &MetadataDatabase,
+        address: PieceAddress,
+    ) -> Result<Vec<PieceAddress>> {
         let row = |address| database.read(|session| session.content(address));
-        match self.decoded(&row, address).await? {
-            Decoded::Whole(_) => Ok(Vec::new()),
-            Decoded::List(parts) => Ok(parts.into_iter().map(|part| part.address).collect()),
+        match self.read_piece(&row, address).await? {
+            DecodedPiece::Whole(_) => Ok(Vec::new()),
+            DecodedPiece::List(parts) => Ok(parts.into_iter().map(|part| part.address).collect()),
         }
     }
 
     /// Verifies a stored piece of content, and for a list, that its parts have rows of the right size. Returns the
     /// fault, if there is one.
-    pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
+    pub(crate) async fn verify_piece(
+        &self,
+        database: &MetadataDatabase,
+        address: PieceAddress,
+    ) -> Result<Option<Error>> {
         let row = |address| database.read(|session| session.content(address));
-        match self.decoded(&row, address).await {
-            Ok(Decoded::Whole(_)) => Ok(None),
-            Ok(Decoded::List(parts)) => {
-                let is_known = |part: &Part| row(part.address).map(|row| row.is_some_and(|row| row.size == part.size));
+        match self.read_piece(&row, address).await {
+            Ok(DecodedPiece::Whole(_)) => Ok(None),
+            Ok(DecodedPiece::List(parts)) => {
+                let is_known =
+                    |part: &ContentPart| row(part.address).map(|row| row.is_some_and(|row| row.size == part.size));
                 let known = parts.iter().map(is_known).collect::<Result<Vec<_>>>()?;
                 Ok(known
                     .contains(&false)
-                    .then(|| damaged("one of its parts is missing or has another size")))
+                    .then(|| damaged_content("one of its parts is missing or has another size")))
             }
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(error)),
             Err(error) => Err(error),
@@ -505,27 +540,27 @@ impl ContentStore {
     }
 }
 
-/// A piece whose row was found; [`Found::decoded`] unpacks and verifies it.
+/// A piece whose row was found; [`LocatedPiece::decoded`] unpacks and verifies it.
 #[derive(Debug)]
-struct Found {
+struct LocatedPiece {
     size: u64,
-    place: FoundIn,
+    place: PieceLocation,
 }
 
 #[derive(Debug)]
-enum FoundIn {
+enum PieceLocation {
     Memory(Bytes),
     /// A file of this directory, which is not read yet.
-    Folder(Arc<Folder>),
+    Folder(Arc<BlobFolder>),
 }
 
-impl Found {
-    fn decoded(self, address: Address) -> Result<Decoded> {
+impl LocatedPiece {
+    fn read_decoded(self, address: PieceAddress) -> Result<DecodedPiece> {
         match self.place {
-            FoundIn::Memory(encoded) => decode(encoded, address, self.size),
-            FoundIn::Folder(folder) => {
-                let decoded = decode(folder.read(address)?, address, self.size)?;
-                folder.note_whole(address);
+            PieceLocation::Memory(encoded) => decode_piece(encoded, address, self.size),
+            PieceLocation::Folder(folder) => {
+                let decoded = decode_piece(folder.read_blob(address)?, address, self.size)?;
+                folder.note_verified(address);
                 Ok(decoded)
             }
         }
@@ -533,25 +568,25 @@ impl Found {
 }
 
 /// A function that finds the row of an address, in a read transaction of its own or inside the writer's transaction.
-trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
-impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
+trait FindContentRow: Fn(PieceAddress) -> Result<Option<ContentRow>> {}
+impl<F: Fn(PieceAddress) -> Result<Option<ContentRow>>> FindContentRow for F {}
 
 /// A function that returns whether a blob need not be written again.
-trait IsReliedOn: Fn(Address) -> Result<bool> {}
-impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
+trait IsBlobReusable: Fn(PieceAddress) -> Result<bool> {}
+impl<F: Fn(PieceAddress) -> Result<bool>> IsBlobReusable for F {}
 
-pub(super) fn blob_path(address: Address) -> object_store::path::Path {
+pub(super) fn blob_path(address: PieceAddress) -> object_store::path::Path {
     let hex = address.to_hex();
     object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
 }
 
 /// Returns the address of the blob at `path`; `None` for a file that is no blob.
-fn address_of(path: &str) -> Option<Address> {
+fn blob_address(path: &str) -> Option<PieceAddress> {
     let (folder, name) = path.split_once('/')?;
-    Address::from_hex(&format!("{folder}{name}"))
+    PieceAddress::from_hex(&format!("{folder}{name}"))
 }
 
-fn swept() -> Error {
+fn swept_error() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "stored content was collected as garbage during the operation",
@@ -559,7 +594,7 @@ fn swept() -> Error {
     .hint("nothing was changed; try again")
 }
 
-fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
+fn join_bytes(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
     let mut slices = slices.into_iter();
     let first = slices.next().unwrap_or_default();
     let mut rest = slices.peekable();
@@ -571,7 +606,7 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
     whole.freeze()
 }
 
-fn size_of(parts: &[Part]) -> u64 {
+fn total_size(parts: &[ContentPart]) -> u64 {
     // Saturating: the sizes come from a stored list, which may be damaged.
     parts.iter().map(|part| part.size).fold(0, u64::saturating_add)
 }
@@ -581,12 +616,14 @@ fn check_size(found: u64, said: u64) -> Result<()> {
     if found == said {
         Ok(())
     } else {
-        Err(damaged(&format!("it has {found} bytes, but {said} bytes are recorded")))
+        Err(damaged_content(&format!(
+            "it has {found} bytes, but {said} bytes are recorded"
+        )))
     }
 }
 
 /// Returns the parts that `range` overlaps, each with the overlapping range within the part.
-fn overlapping(parts: &[Part], range: Range<u64>) -> Vec<(Part, Range<usize>)> {
+fn overlapping_parts(parts: &[ContentPart], range: Range<u64>) -> Vec<(ContentPart, Range<usize>)> {
     let mut start = 0;
     let mut wanted = Vec::new();
     for part in parts.iter().copied() {

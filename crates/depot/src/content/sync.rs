@@ -12,15 +12,15 @@ use futures::executor::block_on;
 use garret_core::{ErrorKind, Result};
 use object_store::{ObjectStoreExt, PutPayload};
 
-use super::encoding::{Decoded, decode};
-use super::folder::Folder;
+use super::blob_folder::BlobFolder;
+use super::encoding::{DecodedPiece, decode_piece};
 use super::store::blob_path;
-use super::{Address, ContentStore};
-use crate::error::{blob_not_written, home};
-use crate::metadata::Session;
+use super::{ContentStore, PieceAddress};
+use crate::error::{blob_not_written, home_not_usable};
+use crate::metadata::MetadataSession;
 
 /// Returns the names of the folders of a blob store, one for each first byte of an address.
-pub(crate) fn folders() -> impl Iterator<Item = String> {
+pub(crate) fn blob_folder_names() -> impl Iterator<Item = String> {
     (0..=u8::MAX).map(|first| format!("{first:02x}"))
 }
 
@@ -28,8 +28,8 @@ impl ContentStore {
     /// Syncs every blob that is listed as unsynced, and removes it from the list. Called inside the transaction of a
     /// durable change, so that the content which the change builds upon is as durable as the change. A blob that is
     /// lost stays listed; reading it is `corrupt`.
-    pub(crate) fn sync_listed(&self, session: Session<'_>) -> Result<()> {
-        let listed = session.unsynced()?;
+    pub(crate) fn sync_listed(&self, session: MetadataSession<'_>) -> Result<()> {
+        let listed = session.unsynced_blobs()?;
         let Some(blobs) = self.folder.as_ref().filter(|_| !listed.is_empty()) else {
             // Blobs in memory need no sync.
             return listed
@@ -47,7 +47,7 @@ impl ContentStore {
         touched.sort();
         touched.dedup();
         for folder in touched {
-            sync(&blobs.path().join(folder)).map_err(|error| home(&error))?;
+            sync_path(&blobs.path().join(folder)).map_err(|error| home_not_usable(&error))?;
         }
         synced
             .into_iter()
@@ -55,19 +55,19 @@ impl ContentStore {
     }
 
     /// Syncs a blob; returns whether it exists and is synced.
-    fn sync_blob(&self, session: Session<'_>, blobs: &Folder, address: Address) -> Result<bool> {
-        match sync(&blobs.file(address)) {
+    fn sync_blob(&self, session: MetadataSession<'_>, blobs: &BlobFolder, address: PieceAddress) -> Result<bool> {
+        match sync_path(&blobs.blob_file(address)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             // After a failed sync, the kernel may report the next sync as a success without the data: so the blob is
             // written again.
-            Err(_) => self.write_anew(session, address),
+            Err(_) => self.rewrite_blob(session, address),
         }
     }
 
-    fn write_anew(&self, session: Session<'_>, address: Address) -> Result<bool> {
+    fn rewrite_blob(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
         let data = session.content(address)?.and_then(|row| row.data);
-        let encoded = match block_on(self.encoded(address, data)) {
+        let encoded = match block_on(self.read_encoded(address, data)) {
             Ok(encoded) => encoded,
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             Err(error) => return Err(error),
@@ -78,26 +78,31 @@ impl ContentStore {
 
     /// Returns whether the piece at `address` is sound, as the open transaction sees it. The parts of a list are not
     /// checked.
-    pub(crate) fn is_whole(&self, session: Session<'_>, address: Address) -> Result<bool> {
-        self.piece_in(session, address).map(|piece| piece.is_some())
+    pub(crate) fn is_piece_sound(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
+        self.read_piece_in(session, address).map(|piece| piece.is_some())
     }
 
     /// Returns the parts of the content at `address`, as the open transaction sees it; none if it is one piece or
     /// damaged.
-    pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
-        match self.piece_in(session, address)? {
-            Some(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
+    pub(crate) fn list_parts_in(
+        &self,
+        session: MetadataSession<'_>,
+        address: PieceAddress,
+    ) -> Result<Vec<PieceAddress>> {
+        match self.read_piece_in(session, address)? {
+            Some(DecodedPiece::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
             _ => Ok(Vec::new()),
         }
     }
 
     /// Returns the decoded piece at `address`; `None` if it is lost or damaged. A failure of the database or of the
     /// disk is an error: a disk that cannot be read must not look like lost content.
-    fn piece_in(&self, session: Session<'_>, address: Address) -> Result<Option<Decoded>> {
+    fn read_piece_in(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<Option<DecodedPiece>> {
         let Some(row) = session.content(address)? else {
             return Ok(None);
         };
-        let decoded = block_on(self.encoded(address, row.data)).and_then(|encoded| decode(encoded, address, row.size));
+        let decoded =
+            block_on(self.read_encoded(address, row.data)).and_then(|encoded| decode_piece(encoded, address, row.size));
         match decoded {
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             decoded => decoded.map(Some),
@@ -105,6 +110,6 @@ impl ContentStore {
     }
 }
 
-fn sync(path: &Path) -> std::io::Result<()> {
+fn sync_path(path: &Path) -> std::io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use futures::executor::block_on;
 use garret_core::path::quote;
-use garret_core::{Branch, Error, ErrorKind, Opened, OpenedBranch, Point, Result};
+use garret_core::{Branch, Error, ErrorKind, OpenedBranch, OpenedStorage, Point, Result};
 
-use crate::depot::{NewWorkspace, WorkspaceInfo, find_open, info};
-use crate::metadata::{Held, Session, WorkspaceRow};
-use crate::tree::Tree;
+use crate::depot::{NewWorkspace, WorkspaceInfo, find_open_workspace, workspace_info};
+use crate::metadata::{LevelEntry, MetadataSession, WorkspaceRow};
+use crate::tree::DepotTree;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
@@ -25,8 +25,11 @@ const PATIENCE: usize = 4;
 impl DepotWorkspace {
     /// Creates a workspace that begins at `point` of this one. Later changes of either never affect the other.
     pub async fn branch(&self, new: NewWorkspace, point: &Point) -> Result<DepotWorkspace> {
-        let fork = self.shared().database.read(|session| self.level_of(session, point))?;
-        let branch = self.depot().add(new, Some(fork)).await?;
+        let fork = self
+            .shared()
+            .database
+            .read(|session| self.resolve_point(session, point))?;
+        let branch = self.depot().add_workspace(new, Some(fork)).await?;
         branch.bound_depth().await?;
         Ok(branch)
     }
@@ -35,14 +38,14 @@ impl DepotWorkspace {
     /// `not_found`. A depot in memory also returns the open files of the branch, since no other handle reaches them.
     pub async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
         let (row, info) = self.shared().database.read(|session| {
-            let row = find_open(session, name).ok();
+            let row = find_open_workspace(session, name).ok();
             let is_own = |row: &WorkspaceRow| row.fork.is_some_and(|fork| fork.workspace == self.number);
-            let row = row.filter(is_own).ok_or_else(|| no_branch(name))?;
-            Ok((row.clone(), info(session, row)?))
+            let row = row.filter(is_own).ok_or_else(|| no_such_branch(name))?;
+            Ok((row.clone(), workspace_info(session, row)?))
         })?;
         let opened = || {
-            let files = Arc::new(self.depot().handle(&row).with_durability(self.durability));
-            Opened {
+            let files = Arc::new(self.depot().workspace_handle(&row).with_durability(self.durability));
+            OpenedStorage {
                 history: Some(files.clone()),
                 durability: self.durability,
                 ..files.into()
@@ -52,7 +55,7 @@ impl DepotWorkspace {
             kind: info.kind.clone(),
             config: info.config.clone(),
             opened: self.shared().home.is_none().then(opened),
-            branch: shown(info),
+            branch: branch_of_info(info),
         })
     }
 
@@ -60,7 +63,7 @@ impl DepotWorkspace {
     pub async fn depth(&self) -> Result<usize> {
         self.shared()
             .database
-            .read(|session| Ok(session.levels(self.head())?.len()))
+            .read(|session| Ok(session.levels(self.head_level())?.len()))
     }
 
     async fn bound_depth(&self) -> Result<()> {
@@ -102,7 +105,7 @@ impl DepotWorkspace {
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let number = self.number;
-            let copy = move |session: Session<'_>| copy_slice(session, number, start);
+            let copy = move |session: MetadataSession<'_>| copy_slice(session, number, start);
             // Relaxed: a power failure may take the copied rows away, which changes no result.
             from = self.shared().writer.write(Durability::Relaxed, copy).await?;
         }
@@ -110,13 +113,13 @@ impl DepotWorkspace {
     }
 }
 
-fn no_branch(name: &str) -> Error {
+fn no_such_branch(name: &str) -> Error {
     let message = format!("this workspace has no branch {}", quote(name));
     Error::new(ErrorKind::NotFound, message).hint("list its branches to see their names")
 }
 
 /// Returns a branch in the form of the history contract.
-pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
+pub(crate) fn branch_of_info(info: WorkspaceInfo) -> Branch {
     Branch {
         id: info.id,
         name: info.name,
@@ -129,7 +132,7 @@ pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
 
 /// Copies a slice of the inherited entries from `start` on; returns the path to continue from, or `None` when the
 /// branch is flat.
-fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
+fn copy_slice(session: MetadataSession<'_>, workspace: i64, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
     let row = session.workspace(workspace)?;
     let Some(fork) = row.filter(|row| !row.is_flat).and_then(|row| row.fork) else {
         return Ok(None);
@@ -138,8 +141,8 @@ fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Op
     if session.is_hidden(workspace)? {
         return Ok(None);
     }
-    let tree = Tree::at(session, fork)?;
-    let mut scan = tree.below(b"");
+    let tree = DepotTree::at_point(session, fork)?;
+    let mut scan = tree.scan_below(b"");
     scan.seek(&start);
     for _ in 0..SLICE {
         let Some((path, node)) = scan.next()? else {
@@ -150,7 +153,7 @@ fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Op
         // flattening copied it.
         let until = session.first_since(workspace, &path)?.unwrap_or(i64::MAX);
         if until > 0 {
-            session.insert_entry(workspace, &path, (0, until), &Held::Node(node))?;
+            session.insert_entry(workspace, &path, (0, until), &LevelEntry::Node(node))?;
         }
     }
     match scan.next()? {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Directory, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange,
-    PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Storage,
-    WsPath,
+    Branch, Change, ChangeRequest, ChangesOptions, DirectoryHandle, History, MergeInput, NewBranch, OpenedBranch,
+    PathChange, PathVersion, Point, PutBatch, RestoreTarget, Result, RetentionLimits, ReversalOutcome, Snapshot,
+    SnapshotOptions, SnapshotSize, Storage, UndoSelection, WsPath,
 };
 
-use super::branch::shown;
+use super::branch::branch_of_info;
 use super::point::is_complete;
 use crate::depot::NewWorkspace;
 use crate::directory::DepotDirectory;
@@ -33,18 +33,18 @@ impl History for DepotWorkspace {
         Self::change(self, point).await
     }
 
-    async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
+    async fn open_view(&self, point: &Point) -> Result<Arc<dyn Storage>> {
         Ok(Arc::new(Self::at(self, point).await?))
     }
 
-    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
+    async fn open_root_directory(&self, point: &Point) -> Result<Box<dyn DirectoryHandle>> {
         let view = Self::at(self, point).await?;
         Ok(Box::new(DepotDirectory::root(view)))
     }
 
     async fn is_complete(&self, point: &Point) -> Result<bool> {
         self.shared().database.read(|session| {
-            let level = self.level_of(session, point)?;
+            let level = self.resolve_point(session, point)?;
             is_complete(session, level)
         })
     }
@@ -57,22 +57,22 @@ impl History for DepotWorkspace {
         Self::versions(self, path, limit).await
     }
 
-    async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed> {
+    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome> {
         Self::undo(self, selection, making).await
     }
 
-    async fn redo(&self, making: Making) -> Result<Reversed> {
+    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome> {
         Self::redo(self, making).await
     }
 
-    async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
+    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>> {
         match restore {
-            Restore::Point { point, path } => Self::restore(self, point, &path, making).await,
-            Restore::Version { path, version } => self.restore_version(&path, &version, making).await,
+            RestoreTarget::Point { point, path } => Self::restore(self, point, &path, making).await,
+            RestoreTarget::Version { path, version } => self.restore_version(&path, &version, making).await,
         }
     }
 
-    async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
+    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>> {
         Self::put(self, puts, making).await
     }
 
@@ -113,7 +113,7 @@ impl History for DepotWorkspace {
             config: new.config.unwrap_or(own.config),
         };
         let branch = Self::branch(self, new, point).await?.describe().await?;
-        Ok(shown(branch))
+        Ok(branch_of_info(branch))
     }
 
     async fn branches(&self) -> Result<Vec<Branch>> {
@@ -121,10 +121,10 @@ impl History for DepotWorkspace {
         let is_own = |info: &crate::WorkspaceInfo| {
             info.deleted.is_none() && info.fork.as_ref().is_some_and(|fork| fork.workspace == self.id())
         };
-        Ok(all.into_iter().filter(is_own).map(shown).collect())
+        Ok(all.into_iter().filter(is_own).map(branch_of_info).collect())
     }
 
-    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+    async fn set_retention(&self, keep: &RetentionLimits) -> Result<()> {
         Self::set_keep(self, keep).await
     }
 
@@ -132,12 +132,12 @@ impl History for DepotWorkspace {
         Self::open_branch(self, name).await
     }
 
-    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+    async fn branch_history(&self, id: &str) -> Result<Arc<dyn History>> {
         let branch = self.depot().workspace(id).await?;
         Ok(Arc::new(branch.with_durability(self.durability)))
     }
 
-    async fn merging(&self, other: &str) -> Result<Merging> {
+    async fn merge_input(&self, other: &str) -> Result<MergeInput> {
         Self::merging(self, other).await
     }
 }

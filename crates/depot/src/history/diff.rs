@@ -5,22 +5,22 @@ use std::collections::BTreeSet;
 
 use garret_core::{ChangeKind, PathChange, Point, Result, WsPath};
 
-use super::point::{has_met_all, level_of, lineage};
-use super::types::path_change;
-use crate::metadata::{Held, Level, Node, Session};
-use crate::tree::{Tree, bytes};
+use super::conversions::path_change;
+use super::point::{has_captured_all, lineage_of, resolve_point};
+use crate::metadata::{EntryNode, LevelEntry, LineageLevel, MetadataSession};
+use crate::tree::{DepotTree, path_key};
 use crate::workspace::DepotWorkspace;
 
 /// A path that differs between two points, with its entry at each.
-pub(crate) struct Differing {
+pub(crate) struct PathDifference {
     pub(crate) path: Vec<u8>,
-    pub(crate) before: Option<Node>,
-    pub(crate) after: Option<Node>,
+    pub(crate) before: Option<EntryNode>,
+    pub(crate) after: Option<EntryNode>,
 }
 
-impl Differing {
+impl PathDifference {
     /// Returns the difference; `None` if both entries are the same.
-    fn of(path: Vec<u8>, before: Option<Node>, after: Option<Node>) -> Option<Self> {
+    fn if_different(path: Vec<u8>, before: Option<EntryNode>, after: Option<EntryNode>) -> Option<Self> {
         let is_other = !is_same(before.as_ref(), after.as_ref());
         is_other.then_some(Self { path, before, after })
     }
@@ -31,8 +31,8 @@ impl DepotWorkspace {
     /// a difference.
     pub async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         self.shared().database.read(|session| {
-            let from = level_of(session, self.number, from)?;
-            let to = level_of(session, self.number, to)?;
+            let from = resolve_point(session, self.number, from)?;
+            let to = resolve_point(session, self.number, to)?;
             path_changes(session, from, to, path)
         })
     }
@@ -41,26 +41,42 @@ impl DepotWorkspace {
     /// depot. Fast if both have a common ancestor.
     pub async fn diff_with(&self, other: &DepotWorkspace, path: &WsPath) -> Result<Vec<PathChange>> {
         self.shared().database.read(|session| {
-            let from = level_of(session, self.number, &Point::Now)?;
-            let to = level_of(session, other.number, &Point::Now)?;
+            let from = resolve_point(session, self.number, &Point::Now)?;
+            let to = resolve_point(session, other.number, &Point::Now)?;
             path_changes(session, from, to, path)
         })
     }
 }
 
-fn path_changes(session: Session<'_>, from: Level, to: Level, path: &WsPath) -> Result<Vec<PathChange>> {
-    let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
-    Ok(differing(session, from, to, path)?.into_iter().map(shown).collect())
+fn path_changes(
+    session: MetadataSession<'_>,
+    from: LineageLevel,
+    to: LineageLevel,
+    path: &WsPath,
+) -> Result<Vec<PathChange>> {
+    let shown = |one: PathDifference| path_change(one.path, one.before.as_ref(), one.after.as_ref());
+    Ok(find_differences(session, from, to, path)?
+        .into_iter()
+        .map(shown)
+        .collect())
 }
 
 /// Returns the differences between two states, of one workspace or of two, at `within` and below.
-pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &WsPath) -> Result<Vec<Differing>> {
-    let (before, after) = (Past::at(session, from)?, Past::at(session, to)?);
+pub(crate) fn find_differences(
+    session: MetadataSession<'_>,
+    from: LineageLevel,
+    to: LineageLevel,
+    within: &WsPath,
+) -> Result<Vec<PathDifference>> {
+    let (before, after) = (
+        CapturedState::at_level(session, from)?,
+        CapturedState::at_level(session, to)?,
+    );
     let mut found = Vec::new();
-    for path in candidates(session, from, to)? {
-        if is_within(&path, bytes(within)) {
-            let (before, after) = (before.node(&path)?, after.node(&path)?);
-            found.extend(Differing::of(path, before, after));
+    for path in candidate_paths(session, from, to)? {
+        if is_within(&path, path_key(within)) {
+            let (before, after) = (before.find_node(&path)?, after.find_node(&path)?);
+            found.extend(PathDifference::if_different(path, before, after));
         }
     }
     Ok(found)
@@ -72,12 +88,16 @@ pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &W
 /// A merge needs this. If two workspaces parted at such a state, and only one of them captured a path later, then the
 /// captured entry is no common base: a path that only one side has is new to the other, and a path on which both differ
 /// is a conflict.
-pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) -> Result<Vec<Differing>> {
-    let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
+pub(crate) fn find_held_differences(
+    session: MetadataSession<'_>,
+    from: LineageLevel,
+    to: LineageLevel,
+) -> Result<Vec<PathDifference>> {
+    let (before, after) = (DepotTree::at_point(session, from)?, DepotTree::at_point(session, to)?);
     let mut found = Vec::new();
-    for path in candidates(session, from, to)? {
+    for path in candidate_paths(session, from, to)? {
         let (before, after) = (before.node(&path)?, after.node(&path)?);
-        found.extend(Differing::of(path, before, after));
+        found.extend(PathDifference::if_different(path, before, after));
     }
     Ok(found)
 }
@@ -86,24 +106,24 @@ pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) ->
 ///
 /// A path that was first captured after the state is assumed to have had the captured entry before: a difference does
 /// not report it, and a restore leaves it alone, instead of treating it as missing.
-struct Past<'c> {
-    tree: Tree<'c>,
+struct CapturedState<'c> {
+    tree: DepotTree<'c>,
     /// The state itself, if not every file had been captured by then.
-    partial: Option<Level>,
+    partial: Option<LineageLevel>,
 }
 
-impl<'c> Past<'c> {
-    fn at(session: Session<'c>, level: Level) -> Result<Self> {
+impl<'c> CapturedState<'c> {
+    fn at_level(session: MetadataSession<'c>, level: LineageLevel) -> Result<Self> {
         Ok(Self {
-            tree: Tree::at(session, level)?,
-            partial: (!has_met_all(session, level)?).then_some(level),
+            tree: DepotTree::at_point(session, level)?,
+            partial: (!has_captured_all(session, level)?).then_some(level),
         })
     }
 
-    fn node(&self, path: &[u8]) -> Result<Option<Node>> {
+    fn find_node(&self, path: &[u8]) -> Result<Option<EntryNode>> {
         match (self.tree.node(path)?, self.partial) {
             (None, Some(level)) => {
-                let met = captured_later(self.tree.session(), level, path)?;
+                let met = find_later_capture(self.tree.session(), level, path)?;
                 Ok(met.map(|(_, node)| node))
             }
             (node, _) => Ok(node),
@@ -113,7 +133,11 @@ impl<'c> Past<'c> {
 
 /// Returns the entry of `path` when it was first captured, and the number of that change, if the capture came after
 /// `level`.
-pub(crate) fn captured_later(session: Session<'_>, level: Level, path: &[u8]) -> Result<Option<(i64, Node)>> {
+pub(crate) fn find_later_capture(
+    session: MetadataSession<'_>,
+    level: LineageLevel,
+    path: &[u8],
+) -> Result<Option<(i64, EntryNode)>> {
     let first = session.first_since(level.workspace, path)?;
     let Some(since) = first.filter(|since| *since > level.at) else {
         return Ok(None);
@@ -123,11 +147,11 @@ pub(crate) fn captured_later(session: Session<'_>, level: Level, path: &[u8]) ->
         return Ok(None);
     }
     let held = session.entry(level.workspace, path, since)?;
-    Ok(held.and_then(Held::node).map(|node| (since, node)))
+    Ok(held.and_then(LevelEntry::into_node).map(|node| (since, node)))
 }
 
 /// Returns whether two entries are the same to a user.
-pub(crate) fn is_same(one: Option<&Node>, other: Option<&Node>) -> bool {
+pub(crate) fn is_same(one: Option<&EntryNode>, other: Option<&EntryNode>) -> bool {
     match (one, other) {
         (None, None) => true,
         (Some(one), Some(other)) => one.is_same(other),
@@ -142,8 +166,8 @@ fn is_within(path: &[u8], directory: &[u8]) -> bool {
 
 /// Returns the paths that may differ: those touched since the two lineages parted, or all paths if they have no common
 /// ancestor.
-fn candidates(session: Session<'_>, from: Level, to: Level) -> Result<BTreeSet<Vec<u8>>> {
-    let (ours, theirs) = (lineage(session, from)?, lineage(session, to)?);
+fn candidate_paths(session: MetadataSession<'_>, from: LineageLevel, to: LineageLevel) -> Result<BTreeSet<Vec<u8>>> {
+    let (ours, theirs) = (lineage_of(session, from)?, lineage_of(session, to)?);
     let meeting = ours.iter().enumerate().find_map(|(index, level)| {
         let other = theirs.iter().position(|other| other.workspace == level.workspace)?;
         Some((index, other))
@@ -151,16 +175,16 @@ fn candidates(session: Session<'_>, from: Level, to: Level) -> Result<BTreeSet<V
     let mut paths = BTreeSet::new();
     let Some((our_index, their_index)) = meeting else {
         for level in [from, to] {
-            let all = Tree::at(session, level)?.below(b"").collect()?;
+            let all = DepotTree::at_point(session, level)?.scan_below(b"").collect()?;
             paths.extend(all.into_iter().map(|(path, _)| path));
         }
         return Ok(paths);
     };
     // Below the common workspace, all own changes of both sides count; in it, only those between the two points.
     for level in ours[..our_index].iter().chain(&theirs[..their_index]) {
-        paths.extend(session.touched(level.workspace, 0, level.at)?);
+        paths.extend(session.touched_paths(level.workspace, 0, level.at)?);
     }
     let (our, their) = (ours[our_index], theirs[their_index]);
-    paths.extend(session.touched(our.workspace, our.at.min(their.at), our.at.max(their.at))?);
+    paths.extend(session.touched_paths(our.workspace, our.at.min(their.at), our.at.max(their.at))?);
     Ok(paths)
 }

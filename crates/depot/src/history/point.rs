@@ -3,51 +3,54 @@
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Point, Result, Timestamp};
 
-use crate::metadata::{Level, Session, check_older, stored_time};
+use crate::metadata::{LineageLevel, MetadataSession, check_older, stored_time};
 use crate::storage::DepotView;
 use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
     /// Returns a read-only view of the files at `point`. Later changes do not affect the view.
     pub async fn at(&self, point: &Point) -> Result<DepotView> {
-        let level = self.shared().database.read(|session| self.level_of(session, point))?;
-        Ok(self.view(level))
+        let level = self
+            .shared()
+            .database
+            .read(|session| self.resolve_point(session, point))?;
+        Ok(self.view_at(level))
     }
 
-    pub(crate) fn level_of(&self, session: Session<'_>, point: &Point) -> Result<Level> {
-        level_of(session, self.number, point)
+    pub(crate) fn resolve_point(&self, session: MetadataSession<'_>, point: &Point) -> Result<LineageLevel> {
+        resolve_point(session, self.number, point)
     }
 }
 
 /// Resolves `point` in the workspace `number`. The result is always the state of a numbered change, so that it never
 /// moves.
-pub(crate) fn level_of(session: Session<'_>, number: i64, point: &Point) -> Result<Level> {
-    let lineage = lineage(session, now(session, number)?)?;
+pub(crate) fn resolve_point(session: MetadataSession<'_>, number: i64, point: &Point) -> Result<LineageLevel> {
+    let lineage = lineage_of(session, newest_level(session, number)?)?;
     let found = match point {
         Point::Now => lineage.first().copied(),
-        Point::Number(seq) => numbered(&lineage, *seq),
-        Point::Change(id) => changed(session, &lineage, id)?,
+        Point::Number(seq) => find_by_number(&lineage, *seq),
+        Point::Change(id) => find_by_change_id(session, &lineage, id)?,
         Point::Snapshot(label) => session.snapshot(number, label)?.map(|row| row.point),
-        Point::Time(time) => timed(session, &lineage, *time)?,
-        Point::Named(text) => named(session, &lineage, text)?,
+        Point::Time(time) => find_by_time(session, &lineage, *time)?,
+        Point::Named(text) => find_by_text(session, &lineage, text)?,
     };
     let level = match found {
         Some(level) => level,
-        None => return Err(unknown(session, &lineage, point)?),
+        None => return Err(unknown_point(session, &lineage, point)?),
     };
     check_kept(session, level)?;
     Ok(level)
 }
 
 /// Checks that the state at `level` is still kept; a dropped state is `not_found`.
-pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
+pub(crate) fn check_kept(session: MetadataSession<'_>, level: LineageLevel) -> Result<()> {
     if session.is_hidden(level.workspace)? {
         return Err(Error::new(ErrorKind::NotFound, "this workspace no longer exists"));
     }
     if session.is_kept(level)? {
         Ok(())
     } else {
-        Err(no_longer_kept(session.oldest(level.workspace)?.seq))
+        Err(no_longer_kept(session.journal_start(level.workspace)?.seq))
     }
 }
 
@@ -58,10 +61,10 @@ pub(crate) fn no_longer_kept(oldest: i64) -> Error {
 }
 
 /// Returns whether the depot knows every file of the state.
-pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
+pub(crate) fn is_complete(session: MetadataSession<'_>, level: LineageLevel) -> Result<bool> {
     // The whole lineage counts: a branch inherits only the files that the depot knew at its fork.
-    for level in lineage(session, level)? {
-        if !has_met_all(session, level)? {
+    for level in lineage_of(session, level)? {
+        if !has_captured_all(session, level)? {
             return Ok(false);
         }
     }
@@ -70,20 +73,20 @@ pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
 
 /// Returns whether the workspace itself had captured all its files by then; files that live elsewhere may be captured
 /// later.
-pub(crate) fn has_met_all(session: Session<'_>, level: Level) -> Result<bool> {
+pub(crate) fn has_captured_all(session: MetadataSession<'_>, level: LineageLevel) -> Result<bool> {
     let journal = session.journal(level.workspace)?;
     Ok(journal.is_none_or(|row| row.whole.is_some_and(|whole| whole <= level.at)))
 }
 
 /// Returns the newest numbered state of a workspace.
-pub(crate) fn now(session: Session<'_>, workspace: i64) -> Result<Level> {
+pub(crate) fn newest_level(session: MetadataSession<'_>, workspace: i64) -> Result<LineageLevel> {
     let row = session.workspace(workspace)?;
     let at = row.map_or(0, |row| row.head);
-    Ok(Level { workspace, at })
+    Ok(LineageLevel { workspace, at })
 }
 
 /// Returns `level` and the forks that it descends from, nearest first; flattened branches do not end the lineage.
-pub(crate) fn lineage(session: Session<'_>, level: Level) -> Result<Vec<Level>> {
+pub(crate) fn lineage_of(session: MetadataSession<'_>, level: LineageLevel) -> Result<Vec<LineageLevel>> {
     let mut lineage = vec![level];
     let mut next = session.workspace(level.workspace)?.and_then(|row| row.fork);
     while let Some(fork) = next {
@@ -94,49 +97,53 @@ pub(crate) fn lineage(session: Session<'_>, level: Level) -> Result<Vec<Level>> 
     Ok(lineage)
 }
 
-fn numbered(lineage: &[Level], seq: u64) -> Option<Level> {
+fn find_by_number(lineage: &[LineageLevel], seq: u64) -> Option<LineageLevel> {
     let own = lineage.first()?;
     let at = i64::try_from(seq).ok()?;
-    (at <= own.at).then_some(Level { at, ..*own })
+    (at <= own.at).then_some(LineageLevel { at, ..*own })
 }
 
-fn changed(session: Session<'_>, lineage: &[Level], id: &str) -> Result<Option<Level>> {
+fn find_by_change_id(session: MetadataSession<'_>, lineage: &[LineageLevel], id: &str) -> Result<Option<LineageLevel>> {
     let Some(row) = session.change_by_id(id)? else {
         return Ok(None);
     };
     // A change that the parent made after the fork is not part of this lineage.
-    let is_seen = |level: &&Level| level.workspace == row.workspace && row.seq <= level.at;
+    let is_seen = |level: &&LineageLevel| level.workspace == row.workspace && row.seq <= level.at;
     Ok(lineage
         .iter()
         .find(is_seen)
-        .map(|level| Level { at: row.seq, ..*level }))
+        .map(|level| LineageLevel { at: row.seq, ..*level }))
 }
 
 /// Returns the newest change up to `time`, in the nearest workspace that has one; for a time before all changes, the
 /// beginning.
-fn timed(session: Session<'_>, lineage: &[Level], time: Timestamp) -> Result<Option<Level>> {
+fn find_by_time(
+    session: MetadataSession<'_>,
+    lineage: &[LineageLevel],
+    time: Timestamp,
+) -> Result<Option<LineageLevel>> {
     for level in lineage {
-        if let Some(at) = session.change_at(level.workspace, level.at, stored_time(time))? {
-            return Ok(Some(Level { at, ..*level }));
+        if let Some(at) = session.change_at_time(level.workspace, level.at, stored_time(time))? {
+            return Ok(Some(LineageLevel { at, ..*level }));
         }
-        let oldest = session.oldest(level.workspace)?;
-        // The changes up to `oldest` are dropped, but the state after them is kept.
+        let oldest = session.journal_start(level.workspace)?;
+        // The changes up to `journal_start` are dropped, but the state after them is kept.
         if oldest.seq > 0 && stored_time(time) >= oldest.at {
-            return Ok(Some(Level {
+            return Ok(Some(LineageLevel {
                 at: oldest.seq.min(level.at),
                 ..*level
             }));
         }
-        // A time between the creation and `oldest` lies in the dropped part of the history.
+        // A time between the creation and `journal_start` lies in the dropped part of the history.
         let created = session.workspace(level.workspace)?.map_or(0, |row| row.created);
         if oldest.seq > 0 && stored_time(time) >= created {
             return Err(no_longer_kept(oldest.seq));
         }
     }
-    Ok(lineage.last().map(|oldest| Level { at: 0, ..*oldest }))
+    Ok(lineage.last().map(|oldest| LineageLevel { at: 0, ..*oldest }))
 }
 
-fn named(session: Session<'_>, lineage: &[Level], text: &str) -> Result<Option<Level>> {
+fn find_by_text(session: MetadataSession<'_>, lineage: &[LineageLevel], text: &str) -> Result<Option<LineageLevel>> {
     let newest = lineage.first().expect("a lineage begins with its workspace");
     if text == Point::NOW {
         return Ok(Some(*newest));
@@ -145,19 +152,19 @@ fn named(session: Session<'_>, lineage: &[Level], text: &str) -> Result<Option<L
     if let Some(row) = session.snapshot(newest.workspace, text)? {
         return Ok(Some(row.point));
     }
-    if let Some(level) = changed(session, lineage, text)? {
+    if let Some(level) = find_by_change_id(session, lineage, text)? {
         return Ok(Some(level));
     }
     if let Ok(seq) = text.parse() {
-        return Ok(numbered(lineage, seq));
+        return Ok(find_by_number(lineage, seq));
     }
     match text.parse() {
-        Ok(time) => timed(session, lineage, time),
+        Ok(time) => find_by_time(session, lineage, time),
         Err(_) => Ok(None),
     }
 }
 
-fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Error> {
+fn unknown_point(session: MetadataSession<'_>, lineage: &[LineageLevel], point: &Point) -> Result<Error> {
     let what = match point {
         Point::Now => "there is no such workspace".to_owned(),
         Point::Number(seq) => format!("there is no change number {seq}"),
@@ -168,7 +175,7 @@ fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Err
     };
     let mut is_cut = false;
     for level in lineage {
-        is_cut |= session.oldest(level.workspace)?.seq > 0;
+        is_cut |= session.journal_start(level.workspace)?.seq > 0;
     }
     let what = if is_cut {
         format!("{what}, or it is no longer kept")

@@ -3,10 +3,10 @@
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions, Timestamp};
 
-use super::point::level_of;
-use crate::metadata::{Session, SnapshotRow, stored_time, time_of};
+use super::point::resolve_point;
+use crate::metadata::{MetadataSession, SnapshotRow, stored_time, time_of};
 use crate::workspace::DepotWorkspace;
-use crate::writer::Weight;
+use crate::writer::JobWeight;
 
 impl DepotWorkspace {
     /// Labels a point. A label that is taken is `already_exists`.
@@ -21,16 +21,16 @@ impl DepotWorkspace {
         let SnapshotOptions { point, is_lazy } = options;
         let (number, label) = (self.number, label.to_owned());
         let at = stored_time(self.shared().clock.now());
-        let add = move |session: Session<'_>| {
+        let add = move |session: MetadataSession<'_>| {
             if session.snapshot(number, &label)?.is_some() {
                 let message = format!("the snapshot {} exists already", quote(&label));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
             // A label wins over an id when a point is resolved, so a label that is an id would hide that change.
             if session.change_by_id(&label)?.is_some() {
-                return Err(no_label(&label));
+                return Err(invalid_label(&label));
             }
-            let point = level_of(session, number, &point)?;
+            let point = resolve_point(session, number, &point)?;
             let row = SnapshotRow {
                 label,
                 point,
@@ -38,11 +38,11 @@ impl DepotWorkspace {
                 is_lazy,
             };
             session.add_snapshot(number, &row)?;
-            shown(session, row)
+            snapshot_of_row(session, row)
         };
         self.shared()
             .writer
-            .write_weighed(Weight::Small, self.durability, add)
+            .write_weighed(JobWeight::Small, self.durability, add)
             .await
     }
 
@@ -50,14 +50,14 @@ impl DepotWorkspace {
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         self.shared().database.read(|session| {
             let rows = session.snapshots(self.number)?;
-            rows.into_iter().map(|row| shown(session, row)).collect()
+            rows.into_iter().map(|row| snapshot_of_row(session, row)).collect()
         })
     }
 
     /// Deletes the label; the changes stay as long as retention keeps them.
     pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
         let (number, label) = (self.number, label.to_owned());
-        let remove = move |session: Session<'_>| {
+        let remove = move |session: MetadataSession<'_>| {
             if session.remove_snapshot(number, &label)? {
                 return Ok(());
             }
@@ -68,7 +68,7 @@ impl DepotWorkspace {
     }
 }
 
-fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
+fn snapshot_of_row(session: MetadataSession<'_>, row: SnapshotRow) -> Result<Snapshot> {
     let workspace = session.workspace(row.point.workspace)?;
     Ok(Snapshot {
         label: row.label,
@@ -84,12 +84,12 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
     let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
     let is_other = is_number || label == Point::NOW || label.parse::<Timestamp>().is_ok();
     if label.is_empty() || label.len() > 200 || is_other || label.contains(|c: char| c.is_control()) {
-        return Err(no_label(label));
+        return Err(invalid_label(label));
     }
     Ok(())
 }
 
-fn no_label(label: &str) -> Error {
+fn invalid_label(label: &str) -> Error {
     Error::invalid(format!("{} cannot be the label of a snapshot", quote(label)))
         .hint("use up to 200 printable characters; neither a number, nor an id, nor a time, nor `now`")
 }

@@ -2,22 +2,22 @@
 
 use garret_core::{EntryPath, PathVersion, Result, WsPath};
 
-use super::point::{lineage, now};
-use super::types::{change_of, image_of};
-use crate::metadata::{ChangeRow, Held, Level, Node, Session};
-use crate::tree::{bytes, version_of};
+use super::conversions::{change_of, image_of};
+use super::point::{lineage_of, newest_level};
+use crate::metadata::{ChangeRow, EntryNode, LevelEntry, LineageLevel, MetadataSession};
+use crate::tree::{path_key, version_of};
 use crate::workspace::DepotWorkspace;
 
 /// A version of a path, from the rows of the metadata.
-pub(super) struct Found {
+pub(super) struct FoundVersion {
     pub(super) row: ChangeRow,
     path: Vec<u8>,
-    pub(super) node: Node,
+    pub(super) node: EntryNode,
 }
 
-impl Found {
+impl FoundVersion {
     /// Returns whether `wanted` names this version: by the version of its content, or by the id of its change.
-    pub(super) fn is(&self, wanted: &str) -> bool {
+    pub(super) fn matches_name(&self, wanted: &str) -> bool {
         self.row.id == wanted || version_of(&self.node).is_some_and(|version| version.as_str() == wanted)
     }
 }
@@ -27,8 +27,8 @@ impl DepotWorkspace {
     /// A path that was removed still has its versions.
     pub async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
         self.shared().database.read(|session| {
-            let found = history(session, self.number, bytes(path), limit)?;
-            let version = |found: Found| {
+            let found = version_history(session, self.number, path_key(path), limit)?;
+            let version = |found: FoundVersion| {
                 Ok(PathVersion {
                     change: change_of(session, found.row)?,
                     path: EntryPath::from_bytes(found.path),
@@ -41,10 +41,15 @@ impl DepotWorkspace {
 }
 
 /// Returns the versions of `path`, newest first.
-pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: usize) -> Result<Vec<Found>> {
+pub(super) fn version_history(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    path: &[u8],
+    limit: usize,
+) -> Result<Vec<FoundVersion>> {
     let mut found = Vec::new();
     let mut path = path.to_vec();
-    for level in lineage(session, now(session, workspace)?)? {
+    for level in lineage_of(session, newest_level(session, workspace)?)? {
         match level_history(session, level, path, limit, &mut found)? {
             Some(earlier) => path = earlier,
             None => break,
@@ -56,11 +61,11 @@ pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: 
 /// Adds the versions of one level to `found`. Returns the name that the path had before its first change there, or
 /// `None` if retention dropped the change that would tell.
 fn level_history(
-    session: Session<'_>,
-    level: Level,
+    session: MetadataSession<'_>,
+    level: LineageLevel,
     mut path: Vec<u8>,
     limit: usize,
-    found: &mut Vec<Found>,
+    found: &mut Vec<FoundVersion>,
 ) -> Result<Option<Vec<u8>>> {
     let mut upto = level.at;
     'renamed: loop {
@@ -69,13 +74,13 @@ fn level_history(
             if found.len() >= limit || since == 0 {
                 return Ok(Some(path));
             }
-            let Held::Node(node) = held else { continue };
+            let LevelEntry::Node(node) = held else { continue };
             let Some(row) = session.change(level.workspace, since)? else {
                 return Ok(None);
             };
             let name = path.clone();
-            found.push(Found { row, path: name, node });
-            let earlier = name_before(&session.moves(level.workspace, since)?, &path);
+            found.push(FoundVersion { row, path: name, node });
+            let earlier = name_before(&session.moves_of_change(level.workspace, since)?, &path);
             if earlier != path {
                 (path, upto) = (earlier, since - 1);
                 continue 'renamed;

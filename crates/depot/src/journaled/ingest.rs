@@ -13,12 +13,15 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Ids, Mutation, PathChange, Result};
 
-use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Record, Seen, Work};
-use crate::change::{Author, Changing, Step};
-use crate::content::Prepared;
-use crate::depot::Shared;
-use crate::error::{damaged, is_failure};
-use crate::metadata::{Node, Session};
+use super::record::{
+    ChangeAuthorship, ChangeIntent, FoundChange, FoundEntry, IntentWork, KnownEntry, LogRecord, LoggedStep,
+    ObservedEntry, RecordContent,
+};
+use crate::change::{ChangeAuthor, ChangeBuilder, MutationStep};
+use crate::content::PreparedContent;
+use crate::depot::DepotShared;
+use crate::error::{damaged_content, is_disk_failure};
+use crate::metadata::{EntryNode, MetadataSession};
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
@@ -26,18 +29,18 @@ use garret_core::Durability;
 const CHUNK: usize = 256;
 
 /// Paths at which the journal differs from the observed storage.
-pub(super) type Misfits = Vec<Vec<u8>>;
+pub(super) type MismatchedPaths = Vec<Vec<u8>>;
 
 /// A record that is ready for the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ready {
+pub(super) enum CompletedRecord {
     /// A change that was made, with the state that it left.
-    Made(Intent, Vec<Seen>),
+    Made(ChangeIntent, Vec<ObservedEntry>),
     /// Entries that other programs changed, or that the journal had not recorded.
-    Found(Found),
+    Found(FoundChange),
 }
 
-impl Ready {
+impl CompletedRecord {
     fn id(&self) -> u64 {
         match self {
             Self::Made(intent, _) => intent.id,
@@ -48,33 +51,33 @@ impl Ready {
 
 /// The records of a log, sorted by their fate.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Sorted {
-    pub(super) ready: Vec<Ready>,
+pub(super) struct SortedRecords {
+    pub(super) ready: Vec<CompletedRecord>,
     /// An intent without a closing record.
-    pub(super) open: Option<Intent>,
+    pub(super) open: Option<ChangeIntent>,
     /// The number of the newest record.
     pub(super) last: u64,
 }
 
 /// Matches intents with the records that close or abort them.
-pub(super) fn sorted(records: Vec<Record>) -> Sorted {
-    let mut sorted = Sorted::default();
+pub(super) fn sort_records(records: Vec<LogRecord>) -> SortedRecords {
+    let mut sorted = SortedRecords::default();
     for record in records {
         match record {
-            Record::Intent(intent) => {
+            LogRecord::Intent(intent) => {
                 sorted.last = sorted.last.max(intent.id);
                 sorted.open = Some(intent);
             }
-            Record::Found(found) => {
+            LogRecord::Found(found) => {
                 sorted.last = sorted.last.max(found.id);
-                sorted.ready.push(Ready::Found(found));
+                sorted.ready.push(CompletedRecord::Found(found));
             }
-            Record::Closed { id, seen } => {
+            LogRecord::Closed { id, seen } => {
                 if let Some(intent) = sorted.open.take_if(|open| open.id == id) {
-                    sorted.ready.push(Ready::Made(intent, seen));
+                    sorted.ready.push(CompletedRecord::Made(intent, seen));
                 }
             }
-            Record::Aborted { id } => {
+            LogRecord::Aborted { id } => {
                 sorted.open.take_if(|open| open.id == id);
             }
         }
@@ -83,52 +86,52 @@ pub(super) fn sorted(records: Vec<Record>) -> Sorted {
 }
 
 /// Returns the number of the newest record that is in the journal.
-pub(super) fn ingested(room: &DepotWorkspace) -> Result<u64> {
+pub(super) fn last_ingested_record(room: &DepotWorkspace) -> Result<u64> {
     let row = room.shared().database.read(|session| session.journal(room.number))?;
     Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
 }
 
 /// Moves the records into the journal, in order, and skips those that are there already. Returns the paths at which the
 /// journal differs from the storage.
-pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
-    let mut misfits = Misfits::new();
+pub(super) async fn ingest_records(room: &DepotWorkspace, ready: Vec<CompletedRecord>) -> Result<MismatchedPaths> {
+    let mut misfits = MismatchedPaths::new();
     if ready.is_empty() {
         return Ok(misfits);
     }
-    let ingested = ingested(room)?;
+    let ingested = last_ingested_record(room)?;
     let mut ready = ready.into_iter().filter(|one| one.id() > ingested).peekable();
     while ready.peek().is_some() {
         let chunk: Vec<_> = ready.by_ref().take(CHUNK).collect();
         let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
-        let work = move |session: Session<'_>| ingest_chunk(session, &shared, number, durability, chunk);
+        let work = move |session: MetadataSession<'_>| ingest_chunk(session, &shared, number, durability, chunk);
         misfits.extend(room.shared().writer.write(durability, work).await?);
     }
     Ok(misfits)
 }
 
 /// Moves the records into the journal, on a thread that runs no futures.
-pub(super) fn ingest_blocking(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
-    block_on(ingest(room, ready))
+pub(super) fn ingest_blocking(room: &DepotWorkspace, ready: Vec<CompletedRecord>) -> Result<MismatchedPaths> {
+    block_on(ingest_records(room, ready))
 }
 
 fn ingest_chunk(
-    session: Session<'_>,
-    shared: &Shared,
+    session: MetadataSession<'_>,
+    shared: &DepotShared,
     workspace: i64,
     durability: Durability,
-    chunk: Vec<Ready>,
-) -> Result<Misfits> {
+    chunk: Vec<CompletedRecord>,
+) -> Result<MismatchedPaths> {
     // Checked again inside the transaction: another process may have ingested the same log since.
     let row = session.journal(workspace)?;
     let ingested = row.map_or(0, |row| row.ingested.unsigned_abs());
     let mut last = ingested;
-    let mut misfits = Misfits::new();
+    let mut misfits = MismatchedPaths::new();
     for one in chunk.into_iter().filter(|one| one.id() > ingested) {
         last = one.id();
-        let changing = Changing::begin(session, shared, workspace, durability)?;
+        let changing = ChangeBuilder::begin(session, shared, workspace, durability)?;
         misfits.extend(match one {
-            Ready::Found(found) => ingest_found(session, changing, found, &*shared.ids)?,
-            Ready::Made(intent, seen) => ingest_made(session, changing, intent, &seen, &*shared.ids)?,
+            CompletedRecord::Found(found) => ingest_found(session, changing, found, &*shared.ids)?,
+            CompletedRecord::Made(intent, seen) => ingest_made(session, changing, intent, &seen, &*shared.ids)?,
         });
     }
     session.set_ingested(workspace, last as i64)?;
@@ -136,37 +139,37 @@ fn ingest_chunk(
 }
 
 fn ingest_made(
-    session: Session<'_>,
-    changing: Changing<'_>,
-    intent: Intent,
-    seen: &[Seen],
+    session: MetadataSession<'_>,
+    changing: ChangeBuilder<'_>,
+    intent: ChangeIntent,
+    seen: &[ObservedEntry],
     ids: &dyn Ids,
-) -> Result<Misfits> {
-    let Work::Batch { follow, steps } = intent.work else {
-        return Err(damaged("an operation of the history was closed by a record"));
+) -> Result<MismatchedPaths> {
+    let IntentWork::Batch { follow, steps } = intent.work else {
+        return Err(damaged_content("an operation of the history was closed by a record"));
     };
     // Most changes write one file; this path saves applying the batch to the tree.
-    if let Some(written) = plain_write(&steps, seen)
+    if let Some(written) = find_single_write(&steps, seen)
         && is_in_directory(&changing, &written.0.path)?
     {
         let before = changing.tree.node(&written.0.path)?;
         if before.as_ref().is_none_or(|before| before.kind != EntryKind::Directory) {
-            let changing = changing.made_at(intent.by.at);
-            ingest_write(session, changing, author(intent.by, ids), written, before)?;
-            return Ok(Misfits::new());
+            let changing = changing.with_time(intent.by.at);
+            ingest_write(session, changing, to_author(intent.by, ids), written, before)?;
+            return Ok(MismatchedPaths::new());
         }
     }
     let workspace = changing.workspace();
-    let made = session.attempt(|| {
-        let mut changing = changing.made_at(intent.by.at);
-        run_steps(&mut changing, &steps, follow, Changing::holding)?;
-        let mut misfits = Misfits::new();
+    let made = session.with_savepoint(|| {
+        let mut changing = changing.with_time(intent.by.at);
+        run_steps(&mut changing, &steps, follow, ChangeBuilder::prepare_record_content)?;
+        let mut misfits = MismatchedPaths::new();
         for one in seen {
-            if !correct(&mut changing, one)? {
+            if !apply_observed_state(&mut changing, one)? {
                 misfits.push(one.path.clone());
             }
         }
-        changing.finish_as(ChangeKind::Change, author(intent.by, ids))?;
+        changing.finish_as(ChangeKind::Change, to_author(intent.by, ids))?;
         Ok(misfits)
     });
     match made {
@@ -174,7 +177,7 @@ fn ingest_made(
             // The tree differed from the storage: other programs changed files at the same time. The present state is
             // recorded as found by the next comparison, so no version may be kept for it.
             for one in seen {
-                session.set_seen(workspace, &one.path, None)?;
+                session.set_seen_version(workspace, &one.path, None)?;
             }
             Ok(seen.iter().map(|one| one.path.clone()).collect())
         }
@@ -182,7 +185,7 @@ fn ingest_made(
     }
 }
 
-fn is_in_directory(changing: &Changing<'_>, path: &[u8]) -> Result<bool> {
+fn is_in_directory(changing: &ChangeBuilder<'_>, path: &[u8]) -> Result<bool> {
     let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
         return Ok(true);
     };
@@ -192,7 +195,10 @@ fn is_in_directory(changing: &Changing<'_>, path: &[u8]) -> Result<bool> {
 
 /// Returns the one file that a change wrote, with its content; `None` if the change did anything else. Most changes are
 /// such writes.
-fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a Seen, &'a Known, &'a Held)> {
+fn find_single_write<'a>(
+    steps: &'a [LoggedStep],
+    seen: &'a [ObservedEntry],
+) -> Option<(&'a ObservedEntry, &'a KnownEntry, &'a RecordContent)> {
     let ([step], [seen]) = (steps, seen) else { return None };
     let (Mutation::Write { path, .. }, Some(held)) = (&step.mutation, &step.content) else {
         return None;
@@ -203,50 +209,54 @@ fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a See
 
 /// Records a written file whose directory is in the tree, without applying the batch to the tree.
 fn ingest_write(
-    session: Session<'_>,
-    mut changing: Changing<'_>,
-    by: Author,
-    (seen, known, held): (&Seen, &Known, &Held),
-    before: Option<Node>,
+    session: MetadataSession<'_>,
+    mut changing: ChangeBuilder<'_>,
+    by: ChangeAuthor,
+    (seen, known, held): (&ObservedEntry, &KnownEntry, &RecordContent),
+    before: Option<EntryNode>,
 ) -> Result<()> {
-    let node = changing.node_of(known, Some(held))?;
+    let node = changing.build_node(known, Some(held))?;
     let created = before.map_or(node.created, |before| before.created);
     // A different size means that another program wrote the file; without a version the next comparison reads it.
     let token = known.token.as_deref().filter(|_| known.size == node.size);
-    session.set_seen(changing.workspace(), &seen.path, token)?;
-    changing.set(&seen.path, Some(Node { created, ..node }))?;
+    session.set_seen_version(changing.workspace(), &seen.path, token)?;
+    changing.set_entry(&seen.path, Some(EntryNode { created, ..node }))?;
     changing.finish_as(ChangeKind::Change, by).map(|_| ())
 }
 
 /// Applies the mutations of a batch to the depot's tree; `hold` finds their content.
 fn run_steps<'c>(
-    changing: &mut Changing<'c>,
+    changing: &mut ChangeBuilder<'c>,
     steps: &[LoggedStep],
     follow: Follow,
-    hold: fn(&Changing<'c>, &Held) -> Result<Prepared>,
+    hold: fn(&ChangeBuilder<'c>, &RecordContent) -> Result<PreparedContent>,
 ) -> Result<()> {
     for step in steps {
         let content = step.content.as_ref().map(|held| hold(changing, held)).transpose()?;
         let mutation = step.mutation.clone();
-        changing.step(Step { mutation, content }, follow)?;
+        changing.apply_step(MutationStep { mutation, content }, follow)?;
     }
     Ok(())
 }
 
 /// Returns the changes that a batch would make to each path.
-pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, follow: Follow) -> Result<Vec<PathChange>> {
+pub(super) async fn preview_steps(
+    room: &DepotWorkspace,
+    steps: Vec<LoggedStep>,
+    follow: Follow,
+) -> Result<Vec<PathChange>> {
     let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
     let paths = Arc::new(std::sync::Mutex::new(Vec::new()));
     let told = paths.clone();
-    let work = move |session: Session<'_>| {
-        let mut changing = Changing::begin(session, &shared, number, durability)?;
-        run_steps(&mut changing, &steps, follow, Changing::holding_or_lost)?;
-        *told.lock().expect("no holder panics") = changing.paths()?;
+    let work = move |session: MetadataSession<'_>| {
+        let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
+        run_steps(&mut changing, &steps, follow, ChangeBuilder::prepare_unchecked_content)?;
+        *told.lock().expect("no holder panics") = changing.path_changes()?;
         // The error rolls the transaction back, so that nothing of the trial run stays.
-        Err::<(), _>(only_looking())
+        Err::<(), _>(trial_run_error())
     };
     match room.shared().writer.write(durability, work).await {
-        Err(error) if is_only_looking(&error) => Ok(std::mem::take(&mut *paths.lock().expect("no holder panics"))),
+        Err(error) if is_trial_run(&error) => Ok(std::mem::take(&mut *paths.lock().expect("no holder panics"))),
         Err(error) => Err(error),
         Ok(()) => Ok(Vec::new()),
     }
@@ -255,22 +265,22 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
 const ONLY_LOOKING: &str = "this was a trial run";
 
 /// Returns the error that ends a trial run.
-pub(super) fn only_looking() -> Error {
+pub(super) fn trial_run_error() -> Error {
     Error::new(ErrorKind::Internal, ONLY_LOOKING)
 }
 
-pub(super) fn is_only_looking(error: &Error) -> bool {
+pub(super) fn is_trial_run(error: &Error) -> bool {
     error.kind() == ErrorKind::Internal && error.message() == ONLY_LOOKING
 }
 
 /// Returns whether the error comes from the tree, rather than from the disk.
 fn is_refusal(error: &Error) -> bool {
-    !is_failure(error) && !matches!(error.kind(), ErrorKind::Internal | ErrorKind::Corrupt)
+    !is_disk_failure(error) && !matches!(error.kind(), ErrorKind::Internal | ErrorKind::Corrupt)
 }
 
-fn author(by: Authorship, ids: &dyn Ids) -> Author {
-    Author {
-        id: if by.change.is_empty() { ids.next() } else { by.change },
+fn to_author(by: ChangeAuthorship, ids: &dyn Ids) -> ChangeAuthor {
+    ChangeAuthor {
+        id: if by.change.is_empty() { ids.next_id() } else { by.change },
         operation: by.operation,
         summary: by.summary,
         actor: by.actor,
@@ -279,25 +289,25 @@ fn author(by: Authorship, ids: &dyn Ids) -> Author {
 
 /// Records the mode and the version that the storage gave to a path. Returns whether the rest of the entry matches the
 /// tree.
-fn correct(changing: &mut Changing<'_>, seen: &Seen) -> Result<bool> {
+fn apply_observed_state(changing: &mut ChangeBuilder<'_>, seen: &ObservedEntry) -> Result<bool> {
     let session = changing.tree.session();
     let (workspace, path) = (changing.workspace(), seen.path.as_slice());
     let node = changing.tree.node(path)?;
     let (token, fits) = match (&seen.known, node) {
-        (Some(known), Some(node)) if is_alike(known, &node) => {
+        (Some(known), Some(node)) if matches_node(known, &node) => {
             if node.kind != EntryKind::Symlink && node.mode != known.mode {
                 let mode = known.mode;
-                changing.set(path, Some(Node { mode, ..node }))?;
+                changing.set_entry(path, Some(EntryNode { mode, ..node }))?;
             }
             (known.token.as_deref(), true)
         }
         (known, node) => (None, known.is_none() && node.is_none()),
     };
-    session.set_seen(workspace, path, token)?;
+    session.set_seen_version(workspace, path, token)?;
     Ok(fits)
 }
 
-fn is_alike(known: &Known, node: &Node) -> bool {
+fn matches_node(known: &KnownEntry, node: &EntryNode) -> bool {
     known.kind == node.kind
         && match known.kind {
             EntryKind::File => known.size == node.size,
@@ -307,17 +317,26 @@ fn is_alike(known: &Known, node: &Node) -> bool {
 }
 
 /// Records the versions of the paths that an operation of the history touched.
-pub(super) fn note_seen(session: Session<'_>, workspace: i64, seen: &[Seen]) -> Result<()> {
+pub(super) fn record_observed_versions(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    seen: &[ObservedEntry],
+) -> Result<()> {
     seen.iter().try_for_each(|one| {
         let token = one.known.as_ref().and_then(|known| known.token.as_deref());
-        session.set_seen(workspace, &one.path, token)
+        session.set_seen_version(workspace, &one.path, token)
     })
 }
 
-fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids: &dyn Ids) -> Result<Misfits> {
+fn ingest_found(
+    session: MetadataSession<'_>,
+    changing: ChangeBuilder<'_>,
+    found: FoundChange,
+    ids: &dyn Ids,
+) -> Result<MismatchedPaths> {
     let workspace = changing.workspace();
-    let mut changing = changing.made_at(found.by.at);
-    let mut misfits = Misfits::new();
+    let mut changing = changing.with_time(found.by.at);
+    let mut misfits = MismatchedPaths::new();
     let mut above = None;
     for entry in &found.entries {
         // The entries are sorted, so most are in the directory of the previous one.
@@ -328,7 +347,7 @@ fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids:
             .map(|slash| &entry.path[..slash]);
         let fits = entry.thing.is_none() || above == Some(directory) || is_in_directory(&changing, &entry.path)?;
         let thing = entry.thing.as_ref().filter(|_| fits);
-        session.set_seen(
+        session.set_seen_version(
             workspace,
             &entry.path,
             thing.and_then(|thing| thing.known.token.as_deref()),
@@ -337,27 +356,27 @@ fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids:
             misfits.push(entry.path.clone());
             continue;
         }
-        changing.found(entry)?;
+        changing.record_found_entry(entry)?;
         above = entry.thing.as_ref().map(|_| directory);
     }
     let before = changing.seq() - 1;
-    let seq = changing.finish_as(found.kind, author(found.by, ids))?;
+    let seq = changing.finish_as(found.kind, to_author(found.by, ids))?;
     if found.is_whole && misfits.is_empty() {
-        session.set_whole(workspace, seq.unwrap_or(before))?;
+        session.set_complete_since(workspace, seq.unwrap_or(before))?;
     }
     Ok(misfits)
 }
 
-impl Changing<'_> {
+impl ChangeBuilder<'_> {
     /// Returns the content of a record, prepared so that an entry can refer to it.
-    fn holding(&self, held: &Held) -> Result<Prepared> {
+    fn prepare_record_content(&self, held: &RecordContent) -> Result<PreparedContent> {
         match held {
-            Held::Inline(bytes) => self.prepare(bytes),
-            Held::Stored { address, size } => {
-                if self.refer(*address)? {
-                    Ok(Prepared::stored(*address, *size))
+            RecordContent::Inline(bytes) => self.prepare_content(bytes),
+            RecordContent::Stored { address, size } => {
+                if self.refer_to_content(*address)? {
+                    Ok(PreparedContent::already_stored(*address, *size))
                 } else {
-                    Err(damaged("the content is missing from the home"))
+                    Err(damaged_content("the content is missing from the home"))
                 }
             }
         }
@@ -365,21 +384,21 @@ impl Changing<'_> {
 
     /// Returns the content of a record for a trial run. Content that is missing from the depot is not an error here;
     /// the caller checks it before it needs it.
-    fn holding_or_lost(&self, held: &Held) -> Result<Prepared> {
+    fn prepare_unchecked_content(&self, held: &RecordContent) -> Result<PreparedContent> {
         match held {
-            Held::Inline(bytes) => self.prepare(bytes),
-            Held::Stored { address, size } => Ok(Prepared::stored(*address, *size)),
+            RecordContent::Inline(bytes) => self.prepare_content(bytes),
+            RecordContent::Stored { address, size } => Ok(PreparedContent::already_stored(*address, *size)),
         }
     }
 
     /// Records the entry that was found at a path, unless the tree has it already.
-    fn found(&mut self, entry: &FoundEntry) -> Result<()> {
+    fn record_found_entry(&mut self, entry: &FoundEntry) -> Result<()> {
         let path = entry.path.as_slice();
         let before = self.tree.node(path)?;
         let after = entry
             .thing
             .as_ref()
-            .map(|thing| self.node_of(&thing.known, thing.content.as_ref()))
+            .map(|thing| self.build_node(&thing.known, thing.content.as_ref()))
             .transpose()?;
         let is_same = match (&before, &after) {
             (Some(before), Some(after)) => before.is_same(after),
@@ -394,29 +413,31 @@ impl Changing<'_> {
             .is_some_and(|before| before.kind == EntryKind::Directory);
         let is_directory = after.as_ref().is_some_and(|after| after.kind == EntryKind::Directory);
         if was_directory && !is_directory {
-            for (below, _) in self.tree.below(path).collect()? {
-                self.set(&below, None)?;
+            for (below, _) in self.tree.scan_below(path).collect()? {
+                self.set_entry(&below, None)?;
             }
         }
         let created = before.map(|before| before.created);
-        let after = after.map(|after| Node {
+        let after = after.map(|after| EntryNode {
             created: created.unwrap_or(after.created),
             ..after
         });
-        self.set(path, after)
+        self.set_entry(path, after)
     }
 
-    fn node_of(&mut self, known: &Known, content: Option<&Held>) -> Result<Node> {
+    fn build_node(&mut self, known: &KnownEntry, content: Option<&RecordContent>) -> Result<EntryNode> {
         let content = match content {
             Some(held) => {
-                let prepared = self.holding(held)?;
-                self.record(&prepared)?;
+                let prepared = self.prepare_record_content(held)?;
+                self.record_content(&prepared)?;
                 Some(prepared)
             }
-            None if known.kind == EntryKind::File => return Err(damaged("a file was found without its content")),
+            None if known.kind == EntryKind::File => {
+                return Err(damaged_content("a file was found without its content"));
+            }
             None => None,
         };
-        Ok(Node {
+        Ok(EntryNode {
             kind: known.kind,
             mode: known.mode,
             size: content.as_ref().map_or(known.size, |content| content.size),

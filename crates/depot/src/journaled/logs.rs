@@ -2,13 +2,13 @@
 
 use garret_core::{Durability, Result};
 
-use super::gate::{Exclusive, Files, Gate};
-use super::ingest::{ingest, sorted};
-use super::log::{self, Log};
-use super::record::Record;
+use super::ingest::{ingest_records, sort_records};
+use super::lock_file::{JournalFiles, JournalLockFile, JournalWriteLock};
+use super::log::{self, IntentLog};
+use super::record::LogRecord;
 use crate::depot::Depot;
-use crate::places::Site;
 use crate::workspace::DepotWorkspace;
+use crate::workspace_places::Site;
 
 /// An owner number that no handle has.
 const NOBODY: u64 = 0;
@@ -21,18 +21,18 @@ impl Depot {
         let Some(home) = &self.shared.home else {
             return Ok(());
         };
-        for (number, kind, place) in self.shared.database.read(|session| session.journals())? {
+        for (number, kind, place) in self.shared.database.read(|session| session.placed_journals())? {
             let site = Site {
                 kind,
                 place: Some(place),
             };
-            let Some(files) = Files::of(home, &site).filter(log::is_there) else {
+            let Some(files) = JournalFiles::for_site(home, &site).filter(log::has_records) else {
                 continue;
             };
             let row = self.shared.database.read(|session| session.workspace(number))?;
             if let Some(row) = row.filter(|row| row.deleted.is_none()) {
-                let gate = Gate::new(Some(files.clone()));
-                enter_journal(&self.handle(&row), &files, &gate.enter().await?).await?;
+                let gate = JournalLockFile::new(Some(files.clone()));
+                ingest_site_log(&self.workspace_handle(&row), &files, &gate.lock_exclusively().await?).await?;
             }
         }
         Ok(())
@@ -45,39 +45,42 @@ impl Depot {
         workspace: &DepotWorkspace,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let found = self.shared.database.read(|session| session.place(workspace.number))?;
+        let found = self
+            .shared
+            .database
+            .read(|session| session.place_of_files(workspace.number))?;
         let files = self.shared.home.as_ref().zip(found).and_then(|(home, (kind, place))| {
             let place = Some(place);
-            Files::of(home, &Site { kind, place })
+            JournalFiles::for_site(home, &Site { kind, place })
         });
-        let Some(files) = files.filter(log::is_there) else {
+        let Some(files) = files.filter(log::has_records) else {
             return work.await;
         };
-        let gate = Gate::new(Some(files.clone()));
-        let lock = gate.enter().await?;
-        enter_journal(workspace, &files, &lock).await?;
+        let gate = JournalLockFile::new(Some(files.clone()));
+        let lock = gate.lock_exclusively().await?;
+        ingest_site_log(workspace, &files, &lock).await?;
         if workspace.durability == Durability::Full {
             // A power loss must not bring the emptied log back for the next workspace at this site.
-            log::sync(&files)?;
+            log::sync_logs(&files)?;
         }
         work.await
     }
 }
 
 /// Moves the log of a site into the journal of its workspace.
-async fn enter_journal(room: &DepotWorkspace, files: &Files, lock: &Exclusive<'_>) -> Result<()> {
+async fn ingest_site_log(room: &DepotWorkspace, files: &JournalFiles, lock: &JournalWriteLock<'_>) -> Result<()> {
     // The last writer must read the log again, because its idea of the log's length becomes wrong. It then also drops
     // its index, and with it the entries that do not match the journal.
-    lock.claim(NOBODY)?;
-    ingest(room, sorted(log::put_aside(files)?).ready).await?;
-    log::forget(files)?;
-    let (mut log, records) = Log::open(files)?;
-    let left = sorted(records);
-    ingest(room, left.ready).await?;
+    lock.claim_ownership(NOBODY)?;
+    ingest_records(room, sort_records(log::read_set_aside(files)?).ready).await?;
+    log::remove_set_aside(files)?;
+    let (mut log, records) = IntentLog::open(files)?;
+    let left = sort_records(records);
+    ingest_records(room, left.ready).await?;
     match left.open {
         None => log.clear(),
         // The open intent stays for the next opener of the site. The other records must go, because the next workspace
         // there has a journal of its own.
-        Some(open) => log.keep_only(files, &Record::Intent(open)),
+        Some(open) => log.replace_with(files, &LogRecord::Intent(open)),
     }
 }

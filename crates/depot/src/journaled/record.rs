@@ -1,74 +1,76 @@
 //! The records of a log: intents, their outcome, and entries that other programs changed.
 
-mod coding;
+mod encoding;
 
 use bytes::Bytes;
-use garret_core::{ChangeActor, ChangeKind, EntryKind, Follow, Mutation, Origin, Puts, Restore, Selection};
+use garret_core::{
+    ChangeActor, ChangeKind, EntryKind, Follow, Mutation, Origin, PutBatch, RestoreTarget, UndoSelection,
+};
 
-use crate::content::Address;
+use crate::content::PieceAddress;
 
 /// One record of the log.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Record {
+pub(super) enum LogRecord {
     /// A change that is about to be made.
-    Intent(Intent),
+    Intent(ChangeIntent),
     /// The intent with this number was carried out.
     Closed {
         id: u64,
         /// The present state of the paths that it touched.
-        seen: Vec<Seen>,
+        seen: Vec<ObservedEntry>,
     },
     /// The intent with this number was refused, and nothing was changed.
     Aborted { id: u64 },
     /// Entries that differ from the journal.
-    Found(Found),
+    Found(FoundChange),
 }
 
 /// A change that is about to be made.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Intent {
+pub(super) struct ChangeIntent {
     pub(super) id: u64,
-    pub(super) by: Authorship,
-    pub(super) work: Work,
+    pub(super) by: ChangeAuthorship,
+    pub(super) work: IntentWork,
 }
 
 /// The work of an intent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Work {
+pub(super) enum IntentWork {
     /// A batch of mutations. Preconditions are left out, because they held.
     Batch { follow: Follow, steps: Vec<LoggedStep> },
     /// An operation of the history.
-    Operation(Operation),
+    Operation(HistoryOperation),
 }
 
 /// An operation of the history.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Operation {
-    Undo(Selection),
+pub(super) enum HistoryOperation {
+    Undo(UndoSelection),
     Redo,
-    Restore(Restore),
-    Put(Puts),
+    Restore(RestoreTarget),
+    Put(PutBatch),
 }
 
 /// A mutation whose content, if it has any, is beside it or in the depot.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LoggedStep {
     pub(super) mutation: Mutation,
-    pub(super) content: Option<Held>,
+    pub(super) content: Option<RecordContent>,
 }
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum RecordContent {
     /// The content is in the record itself.
     Inline(Bytes),
     /// The content is in the depot.
-    Stored { address: Address, size: u64 },
+    Stored { address: PieceAddress, size: u64 },
 }
 
 /// The author and the time of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Authorship {
+pub(super) struct ChangeAuthorship {
     /// The id of the change.
     pub(super) change: String,
     /// The time, in stored form.
@@ -78,7 +80,7 @@ pub(super) struct Authorship {
     pub(super) actor: ChangeActor,
 }
 
-impl Authorship {
+impl ChangeAuthorship {
     pub(super) fn new(change: String, at: i64, origin: Origin) -> Self {
         let actor = origin.actor;
         Self {
@@ -99,9 +101,9 @@ impl Authorship {
 
 /// Entries that differ from the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub(super) struct FoundChange {
     pub(super) id: u64,
-    pub(super) by: Authorship,
+    pub(super) by: ChangeAuthorship,
     /// [`ChangeKind::Outside`] or [`ChangeKind::Capture`].
     pub(super) kind: ChangeKind,
     pub(super) entries: Vec<FoundEntry>,
@@ -114,20 +116,20 @@ pub(super) struct Found {
 pub(super) struct FoundEntry {
     pub(super) path: Vec<u8>,
     /// `None` if nothing is there.
-    pub(super) thing: Option<Thing>,
+    pub(super) thing: Option<CapturedEntry>,
 }
 
 /// An entry of a storage, with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Thing {
-    pub(super) known: Known,
+pub(super) struct CapturedEntry {
+    pub(super) known: KnownEntry,
     /// The content, if it is a file.
-    pub(super) content: Option<Held>,
+    pub(super) content: Option<RecordContent>,
 }
 
 /// The metadata of an entry, as a storage reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownEntry {
     pub(super) kind: EntryKind,
     pub(super) mode: u32,
     pub(super) size: u64,
@@ -139,8 +141,8 @@ pub(super) struct Known {
 
 /// The present entry at a path that a change touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedEntry {
     pub(super) path: Vec<u8>,
     /// `None` if nothing is there.
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<KnownEntry>,
 }

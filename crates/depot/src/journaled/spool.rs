@@ -15,10 +15,10 @@ use garret_core::{
     Content, ContentSource, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, WsPath,
 };
 
-use super::look::{TRIES, WHOLE_BYTES, is_nothing, unsteady};
-use super::record::{Known, Thing};
-use super::turn::Turn;
-use crate::{error, private};
+use super::compare::{TRIES, WHOLE_BYTES, changing_file_error, means_absent};
+use super::record::{CapturedEntry, KnownEntry};
+use super::write_session::WriteSession;
+use crate::{error, home_permissions};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -29,12 +29,12 @@ struct Spool {
 }
 
 impl Spool {
-    fn make(folder: &Path) -> Result<(Self, File)> {
+    fn create_in(folder: &Path) -> Result<(Self, File)> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("fetch-{}-{number}", std::process::id()));
         // A file of this name was left by an earlier process with the same id.
         let _ = std::fs::remove_file(&path);
-        let file = private::make_file(&path).map_err(|failure| error::home(&failure))?;
+        let file = home_permissions::make_file(&path).map_err(|failure| error::home_not_usable(&failure))?;
         Ok((Self { path }, file))
     }
 }
@@ -58,50 +58,53 @@ impl ContentSource for SpoolSource {
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
-        let file = File::open(&self.spool.path).map_err(|failure| error::home(&failure))?;
+        let file = File::open(&self.spool.path).map_err(|failure| error::home_not_usable(&failure))?;
         Ok(Box::new(file))
     }
 }
 
-impl Turn<'_> {
+impl WriteSession<'_> {
     /// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
-    pub(super) async fn capture_in_pieces(&self, path: &WsPath, known: &Known) -> Result<Option<Thing>> {
+    pub(super) async fn capture_in_pieces(&self, path: &WsPath, known: &KnownEntry) -> Result<Option<CapturedEntry>> {
         let Some(files) = self.journaled.gate.files() else {
             return Ok(None);
         };
         for _ in 0..TRIES {
-            match self.spooled(path, &files.folder).await {
+            match self.spool_content(path, &files.folder).await {
                 Ok((content, first)) => {
                     let mut known = known.clone();
                     known.size = first.size;
                     known.mode = first.mode.unwrap_or(known.mode);
                     known.token = Some(first.version.as_str().to_owned());
-                    let content = Some(self.keep(content).await?);
-                    return Ok(Some(Thing { known, content }));
+                    let content = Some(self.hold_content(content).await?);
+                    return Ok(Some(CapturedEntry { known, content }));
                 }
-                Err(failure) if is_nothing(failure.kind()) => return Ok(None),
+                Err(failure) if means_absent(failure.kind()) => return Ok(None),
                 // Another program wrote the file between two pieces.
                 Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
                 Err(failure) => return Err(failure),
             }
         }
-        Err(unsteady(path))
+        Err(changing_file_error(path))
     }
 
     /// Returns the content of a file in a spool, and the result of the first read.
-    pub(super) async fn spooled(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
-        let (spool, mut file) = Spool::make(folder)?;
-        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| error::home(&failure));
-        let first = self.piece(path, 0, Precondition::Any).await?;
+    pub(super) async fn spool_content(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
+        let (spool, mut file) = Spool::create_in(folder)?;
+        let mut put = |bytes: &[u8]| {
+            file.write_all(bytes)
+                .map_err(|failure| error::home_not_usable(&failure))
+        };
+        let first = self.read_piece(path, 0, Precondition::Any).await?;
         put(&first.bytes)?;
         let mut at = first.bytes.len() as u64;
         while at < first.size {
             // All pieces must come from one version, or the content would be a mixture.
             let same = Precondition::Version(first.version.clone());
-            let piece = self.piece(path, at, same).await?;
+            let piece = self.read_piece(path, at, same).await?;
             // Without this check a file that became shorter would keep the loop running.
             if piece.bytes.is_empty() {
-                return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at(path));
+                return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at_path(path));
             }
             put(&piece.bytes)?;
             at += piece.bytes.len() as u64;
@@ -110,7 +113,7 @@ impl Turn<'_> {
         Ok((Content::from_source(SpoolSource { spool, size }), first))
     }
 
-    async fn piece(&self, path: &WsPath, at: u64, precondition: Precondition) -> Result<ReadResult> {
+    async fn read_piece(&self, path: &WsPath, at: u64, precondition: Precondition) -> Result<ReadResult> {
         let options = ReadOptions {
             range: Some(at..at + WHOLE_BYTES),
             follow: Follow::Never,

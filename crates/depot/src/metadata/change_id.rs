@@ -15,7 +15,7 @@ const WORKSPACE_BITS: u32 = 24;
 
 /// Returns `id` with the workspace and the number encoded in it; `None` if `id` is no UUID of version 7 or the numbers
 /// are too large.
-pub(crate) fn telling(id: &str, workspace: i64, seq: i64) -> Option<String> {
+pub(crate) fn encode_change_id(id: &str, workspace: i64, seq: i64) -> Option<String> {
     let is_fit = id.len() == LENGTH && id.is_ascii() && id.as_bytes()[14] == b'7' && id.as_bytes()[PLACE - 1] == b'-';
     let workspace = u64::try_from(workspace)
         .ok()
@@ -27,7 +27,7 @@ pub(crate) fn telling(id: &str, workspace: i64, seq: i64) -> Option<String> {
 
 /// Returns the workspace and the number that `id` encodes. For any other UUID these numbers mean nothing, so the caller
 /// must compare the id of the change that it finds.
-pub(super) fn place_of(id: &str) -> Option<(i64, i64)> {
+pub(super) fn decode_change_id(id: &str) -> Option<(i64, i64)> {
     if id.len() != LENGTH || !id.is_ascii() {
         return None;
     }
@@ -47,19 +47,19 @@ mod tests {
     #[test]
     fn an_id_tells_where_its_change_is() {
         for place in [(1, 1), (77, 123_456), ((1 << 24) - 1, (1 << 38) - 1)] {
-            let told = telling(ID, place.0, place.1).unwrap();
+            let told = encode_change_id(ID, place.0, place.1).unwrap();
             assert_eq!((told.len(), &told[..18]), (36, &ID[..18]));
             assert!(matches!(told.as_bytes()[PLACE], b'8'..=b'b'), "{told} is a UUID");
-            assert_eq!(place_of(&told), Some(place));
+            assert_eq!(decode_change_id(&told), Some(place));
         }
     }
 
     #[test]
     fn an_id_of_another_form_or_a_place_without_room_is_left_alone() {
-        assert_eq!(telling("id-1", 1, 1), None);
-        assert_eq!(telling(ID, 1 << 24, 1), None);
-        assert_eq!(telling(ID, 1, 1 << 38), None);
-        assert_eq!(place_of("id-1"), None);
-        assert_eq!(place_of("0192f5a0-7d3c-7abc-8def-0123456789xy"), None);
+        assert_eq!(encode_change_id("id-1", 1, 1), None);
+        assert_eq!(encode_change_id(ID, 1 << 24, 1), None);
+        assert_eq!(encode_change_id(ID, 1, 1 << 38), None);
+        assert_eq!(decode_change_id("id-1"), None);
+        assert_eq!(decode_change_id("0192f5a0-7d3c-7abc-8def-0123456789xy"), None);
     }
 }

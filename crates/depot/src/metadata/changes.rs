@@ -3,9 +3,9 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
-use super::change_id::place_of;
+use super::change_id::decode_change_id;
 use super::entries::{ALIVE, PAST};
-use super::{Listed, Session};
+use super::{ListedPaths, MetadataSession};
 use crate::tree::span_below;
 
 /// A change without its paths, which are found through the entries.
@@ -30,7 +30,7 @@ pub(crate) struct ChangeRow {
 
 /// A selection among the changes that an undo may reverse.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Standing<'a> {
+pub(crate) enum UndoCandidates<'a> {
     /// The newest changes, this many.
     Last(usize),
     /// All changes of one session.
@@ -45,9 +45,9 @@ const COLUMNS: &str =
 /// The condition for changes that an undo may reverse: neither an undo nor a redo, and not undone already.
 const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
 
-impl Session<'_> {
+impl MetadataSession<'_> {
     /// Adds a change, with the paths that are listed in its own row.
-    pub(crate) fn add_change(self, row: &ChangeRow, listed: &Listed) -> Result<()> {
+    pub(crate) fn add_change(self, row: &ChangeRow, listed: &ListedPaths) -> Result<()> {
         self.execute(
             "INSERT INTO change
              (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, began,
@@ -67,7 +67,7 @@ impl Session<'_> {
                 row.door,
                 row.command,
                 listed.as_row(),
-                place_of(&row.id) != Some((row.workspace, row.seq))
+                decode_change_id(&row.id) != Some((row.workspace, row.seq))
             ],
         )
         .map(|_| ())
@@ -76,29 +76,35 @@ impl Session<'_> {
     /// Returns the change `seq` of a workspace.
     pub(crate) fn change(self, workspace: i64, seq: i64) -> Result<Option<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq = ?2");
-        self.first(&sql, [workspace, seq], change)
+        self.query_first(&sql, [workspace, seq], change_row)
     }
 
     /// Returns the change with the id `id`, in any workspace.
     pub(crate) fn change_by_id(self, id: &str) -> Result<Option<ChangeRow>> {
-        if let Some((workspace, seq)) = place_of(id)
+        if let Some((workspace, seq)) = decode_change_id(id)
             && let Some(row) = self.change(workspace, seq)?.filter(|row| row.id == id)
         {
             return Ok(Some(row));
         }
         let sql = format!("SELECT {COLUMNS} FROM change WHERE id = ?1 AND indexed = 1");
-        self.first(&sql, [id], change)
+        self.query_first(&sql, [id], change_row)
     }
 
     /// Returns the newest `limit` changes before `before`, newest first.
     pub(crate) fn changes_before(self, workspace: i64, before: i64, limit: usize) -> Result<Vec<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
-        self.all(&sql, params![workspace, before, limit as i64], change)
+        self.query_all(&sql, params![workspace, before, limit as i64], change_row)
     }
 
     /// Returns the newest `limit` changes up to `upto` that touched `path` or a path below it, newest first; for the
     /// root, all changes.
-    pub(crate) fn changes_of(self, workspace: i64, upto: i64, path: &[u8], limit: usize) -> Result<Vec<ChangeRow>> {
+    pub(crate) fn changes_of_path(
+        self,
+        workspace: i64,
+        upto: i64,
+        path: &[u8],
+        limit: usize,
+    ) -> Result<Vec<ChangeRow>> {
         if path.is_empty() {
             return self.changes_before(workspace, upto + 1, limit);
         }
@@ -116,48 +122,54 @@ impl Session<'_> {
             of("since", PAST),
             of("until", PAST)
         );
-        self.all(&sql, params![workspace, upto, path, start, end, limit as i64], change)
+        self.query_all(
+            &sql,
+            params![workspace, upto, path, start, end, limit as i64],
+            change_row,
+        )
     }
 
     /// Returns the number of the newest change, up to `upto`, made at or before the time `at`.
-    pub(crate) fn change_at(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
+    pub(crate) fn change_at_time(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
         let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 AND at <= ?3 ORDER BY seq DESC LIMIT 1";
-        self.first(sql, [workspace, upto, at], |row| row.get(0))
+        self.query_first(sql, [workspace, upto, at], |row| row.get(0))
     }
 
     /// Returns the changes that an undo of `which` reverses, newest first.
-    pub(crate) fn standing(self, workspace: i64, which: Standing<'_>) -> Result<Vec<ChangeRow>> {
+    pub(crate) fn undoable_changes(self, workspace: i64, which: UndoCandidates<'_>) -> Result<Vec<ChangeRow>> {
         // `INDEXED BY` keeps SQLite from walking the whole journal of a workspace for the few changes of one session.
         let (table, condition) = match which {
-            Standing::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
-            Standing::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
-            Standing::ToolCall(_) => (
+            UndoCandidates::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
+            UndoCandidates::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
+            UndoCandidates::ToolCall(_) => (
                 "change INDEXED BY change_tool_call",
                 "AND tool_call = ?2 ORDER BY seq DESC",
             ),
         };
         let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {IS_STANDING} {condition}");
         match which {
-            Standing::Last(count) => self.all(&sql, params![workspace, count as i64], change),
-            Standing::Session(name) | Standing::ToolCall(name) => self.all(&sql, params![workspace, name], change),
+            UndoCandidates::Last(count) => self.query_all(&sql, params![workspace, count as i64], change_row),
+            UndoCandidates::Session(name) | UndoCandidates::ToolCall(name) => {
+                self.query_all(&sql, params![workspace, name], change_row)
+            }
         }
     }
 
     /// Returns the newest undo that is not undone itself and has only undos and redos after it.
-    pub(crate) fn redoable(self, workspace: i64) -> Result<Option<ChangeRow>> {
+    pub(crate) fn redoable_undo(self, workspace: i64) -> Result<Option<ChangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL
              AND seq > coalesce((SELECT seq FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore', 'merge')
                                  ORDER BY seq DESC LIMIT 1), 0)
              ORDER BY seq DESC LIMIT 1"
         );
-        self.first(&sql, [workspace], change)
+        self.query_first(&sql, [workspace], change_row)
     }
 
     /// Returns the count of a workspace's changes, and the number of the newest.
     pub(crate) fn change_count(self, workspace: i64) -> Result<(i64, i64)> {
         let sql = "SELECT count(*), coalesce(max(seq), 0) FROM change WHERE workspace = ?1";
-        let found = self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found = self.query_first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(found.unwrap_or_default())
     }
 
@@ -179,17 +191,17 @@ impl Session<'_> {
         let sql = "SELECT reversal.seq FROM reversal CROSS JOIN change USING (workspace, seq)
                    WHERE reversal.workspace = ?1 AND target = ?2 AND undone_by IS NULL
                    ORDER BY reversal.seq DESC LIMIT 1";
-        self.first(sql, [workspace, target], |row| row.get(0))
+        self.query_first(sql, [workspace, target], |row| row.get(0))
     }
 
     /// Returns the changes that the change `seq` reverses, newest first.
-    pub(crate) fn reversals(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
+    pub(crate) fn reversed_changes(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
         let sql = "SELECT target FROM reversal WHERE workspace = ?1 AND seq = ?2 ORDER BY target DESC";
-        self.all(sql, [workspace, seq], |row| row.get(0))
+        self.query_all(sql, [workspace, seq], |row| row.get(0))
     }
 }
 
-fn change(row: &Row<'_>) -> rusqlite::Result<ChangeRow> {
+fn change_row(row: &Row<'_>) -> rusqlite::Result<ChangeRow> {
     Ok(ChangeRow {
         workspace: row.get(0)?,
         seq: row.get(1)?,

@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
-use rusqlite::config::DbConfig;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
-use super::Session;
-use super::checkpoint::Checkpoints;
-use super::group::Group;
-use super::patience::{patiently, wait};
-use super::schema::{self, Expected};
+use super::MetadataSession;
+use super::checkpoint::LogCheckpoints;
+use super::group_cache::GroupCache;
+use super::retry::{retry_while_busy, wait_for_retry};
+use super::schema::{self, ExpectedDatabase};
 use crate::error;
 
 /// The number of prepared statements that a connection caches.
@@ -37,7 +37,7 @@ const IDLE_READERS: usize = 16;
 
 /// The database of the metadata, in a file or in memory.
 #[derive(Debug)]
-pub(crate) enum Database {
+pub(crate) enum MetadataDatabase {
     File {
         path: PathBuf,
         idle: Mutex<Vec<Connection>>,
@@ -47,54 +47,54 @@ pub(crate) enum Database {
 
 /// The connection that the writer owns.
 pub(crate) struct WriteConnection {
-    used: Used,
+    used: WriterHandle,
     /// Whether commits are synced now, if that is known. Kept here because SQLite prepares the pragma that sets it
     /// again each time, which takes a good part of the time of a small change.
     is_durable: Cell<Option<bool>>,
-    group: Group,
+    group: GroupCache,
 }
 
-enum Used {
+enum WriterHandle {
     Own(Connection),
     Shared(Arc<Mutex<Connection>>),
 }
 
 impl WriteConnection {
-    fn new(used: Used) -> Self {
+    fn new(used: WriterHandle) -> Self {
         Self {
             used,
             is_durable: Cell::new(None),
-            group: Group::default(),
+            group: GroupCache::default(),
         }
     }
 }
 
-impl Database {
+impl MetadataDatabase {
     /// Opens the database in the file `path` and migrates it, or creates it if `expected` allows that.
-    pub(crate) fn open(path: &Path, expected: Expected) -> Result<(Self, WriteConnection)> {
+    pub(crate) fn open(path: &Path, expected: ExpectedDatabase) -> Result<(Self, WriteConnection)> {
         // All of it is retried together: of two processes that create the same database, SQLite fails one in the
         // middle, however long it would wait, since the other may be waiting for it.
-        let mut connection = patiently(|| {
-            let connection = connect(path)?;
+        let mut connection = retry_while_busy(|| {
+            let connection = open_connection(path)?;
             connection
                 .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-                .map_err(error::database)?;
-            schema::migrate(&connection, expected)?;
+                .map_err(error::from_database)?;
+            schema::migrate_schema(&connection, expected)?;
             Ok(connection)
         })?;
-        Checkpoints::attend(&mut connection, path)?;
+        LogCheckpoints::install_on(&mut connection, path)?;
         let path = path.to_owned();
         let idle = Mutex::new(Vec::new());
-        let used = Used::Own(connection);
+        let used = WriterHandle::Own(connection);
         Ok((Self::File { path, idle }, WriteConnection::new(used)))
     }
 
     /// Creates an empty database that lives as long as this value.
     pub(crate) fn in_memory() -> Result<(Self, WriteConnection)> {
-        let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
-        schema::migrate(&connection, Expected::Either)?;
+        let connection = configure_connection(Connection::open_in_memory().map_err(error::from_database)?)?;
+        schema::migrate_schema(&connection, ExpectedDatabase::DepotOrNothing)?;
         let shared = Arc::new(Mutex::new(connection));
-        let used = Used::Shared(shared.clone());
+        let used = WriterHandle::Shared(shared.clone());
         Ok((Self::Memory(shared), WriteConnection::new(used)))
     }
 
@@ -113,16 +113,16 @@ impl Database {
     }
 
     /// Runs `look` on one unchanging state of the metadata.
-    pub(crate) fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn read<T>(&self, look: impl FnOnce(MetadataSession<'_>) -> Result<T>) -> Result<T> {
         self.with_reader(|connection| match self {
-            Self::Memory(_) => Ok(look(Session::reading(connection))),
-            Self::File { .. } => in_transaction(connection, look),
+            Self::Memory(_) => Ok(look(MetadataSession::for_reading(connection))),
+            Self::File { .. } => read_in_transaction(connection, look),
         })
     }
 
     /// Runs `look` without a transaction around it; it must be a single statement.
-    pub(crate) fn read_once<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
-        self.with_reader(|connection| look(Session::reading(connection)).map(Ok))
+    pub(crate) fn read_once<T>(&self, look: impl FnOnce(MetadataSession<'_>) -> Result<T>) -> Result<T> {
+        self.with_reader(|connection| look(MetadataSession::for_reading(connection)).map(Ok))
     }
 
     /// Runs `look` with a connection of the pool. The outer error of `look` is a failure of the connection, which is
@@ -133,7 +133,7 @@ impl Database {
             Self::File { path, idle } => {
                 // The pool is not locked while `look` runs, so that readers do not wait for each other.
                 let kept = idle.lock().expect("no holder panics").pop();
-                let connection = kept.map_or_else(|| connect_reader(path), Ok)?;
+                let connection = kept.map_or_else(|| open_reader(path), Ok)?;
                 let outcome = look(&connection)?;
                 let mut idle = idle.lock().expect("no holder panics");
                 if idle.len() < IDLE_READERS {
@@ -147,26 +147,26 @@ impl Database {
 
 impl WriteConnection {
     /// Runs `work` with the connection. In memory, readers wait meanwhile.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(Writing<'_>) -> T) -> T {
-        let writing = |connection| Writing {
+    pub(crate) fn with_connection<T>(&self, work: impl FnOnce(WriteTransaction<'_>) -> T) -> T {
+        let writing = |connection| WriteTransaction {
             connection,
             is_durable: &self.is_durable,
             group: &self.group,
         };
         match &self.used {
-            Used::Own(connection) => work(writing(connection)),
-            Used::Shared(shared) => work(writing(&shared.lock().expect("no holder panics"))),
+            WriterHandle::Own(connection) => work(writing(connection)),
+            WriterHandle::Shared(shared) => work(writing(&shared.lock().expect("no holder panics"))),
         }
     }
 }
 
 impl Drop for WriteConnection {
     fn drop(&mut self) {
-        let Used::Own(connection) = &mut self.used else {
+        let WriterHandle::Own(connection) = &mut self.used else {
             return;
         };
         // Waits for a checkpoint that is under way: it would keep the log from being emptied.
-        let _ = Checkpoints::dismiss(connection);
+        let _ = LogCheckpoints::remove_from(connection);
         if log_bytes(connection) > LEFT_LOG_BYTES {
             // On failure, the data in the log stays as safe there.
             let _ = empty_log(connection);
@@ -183,18 +183,18 @@ fn log_bytes(connection: &Connection) -> u64 {
 fn empty_log(connection: &Connection) -> Result<()> {
     connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(error::database)
+        .map_err(error::from_database)
 }
 
 /// The operations on a transaction that writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Writing<'c> {
+pub(crate) struct WriteTransaction<'c> {
     connection: &'c Connection,
     is_durable: &'c Cell<Option<bool>>,
-    group: &'c Group,
+    group: &'c GroupCache,
 }
 
-impl<'c> Writing<'c> {
+impl<'c> WriteTransaction<'c> {
     /// Sets whether the next commit is synced. Must be called between transactions.
     pub(crate) fn set_durable(self, is_durable: bool) -> Result<()> {
         if self.is_durable.get() == Some(is_durable) {
@@ -207,7 +207,7 @@ impl<'c> Writing<'c> {
         };
         // Unknown while the statement runs: if it fails, the next call must not trust the old value.
         self.is_durable.set(None);
-        self.run(level)?;
+        self.run_statement(level)?;
         self.is_durable.set(Some(is_durable));
         Ok(())
     }
@@ -215,40 +215,40 @@ impl<'c> Writing<'c> {
     /// Begins a transaction as the only writer; the error is `busy` if another process writes.
     pub(crate) fn begin(self) -> Result<()> {
         // Another process may have changed the head since the last transaction.
-        self.group.forget();
-        self.run("BEGIN IMMEDIATE")
+        self.group.clear();
+        self.run_statement("BEGIN IMMEDIATE")
     }
 
     /// Begins a savepoint, so that one job can be rolled back alone.
     pub(crate) fn begin_job(self) -> Result<()> {
-        self.group.forget();
-        self.run("SAVEPOINT job")
+        self.group.clear();
+        self.run_statement("SAVEPOINT job")
     }
 
     /// Ends the savepoint: keeps the writes of the job, or rolls them back.
     pub(crate) fn end_job(self, is_kept: bool) -> Result<()> {
         // The cached head may be that of a change which is rolled back here.
-        self.group.forget();
+        self.group.clear();
         if !is_kept {
-            self.run("ROLLBACK TO job")?;
+            self.run_statement("ROLLBACK TO job")?;
         }
-        self.run("RELEASE job")
+        self.run_statement("RELEASE job")
     }
 
     /// Commits the transaction if `outcome` is `Ok`. If it is not, or if the commit fails, the transaction is rolled
     /// back.
-    pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
-        let ended = outcome.and_then(|()| self.run("COMMIT"));
+    pub(crate) fn commit_or_roll_back(self, outcome: Result<()>) -> Result<()> {
+        let ended = outcome.and_then(|()| self.run_statement("COMMIT"));
         // SQLite may have ended the transaction itself when the disk failed; another rollback would hide the reason.
         if ended.is_err() && self.is_open() {
-            self.run("ROLLBACK")?;
+            self.run_statement("ROLLBACK")?;
         }
         ended
     }
 
     /// Rolls the transaction back.
-    pub(crate) fn take_back(self) -> Result<()> {
-        self.run("ROLLBACK")
+    pub(crate) fn roll_back(self) -> Result<()> {
+        self.run_statement("ROLLBACK")
     }
 
     /// Returns whether the transaction is still open; a failing disk may have ended it.
@@ -257,30 +257,33 @@ impl<'c> Writing<'c> {
     }
 
     /// Returns the number of rows that were changed since the connection was opened.
-    pub(crate) fn rows_put(self) -> u64 {
+    pub(crate) fn changed_rows(self) -> u64 {
         self.connection.total_changes()
     }
 
     /// Returns a session of the open transaction.
-    pub(crate) fn session(self) -> Session<'c> {
-        Session {
+    pub(crate) fn session(self) -> MetadataSession<'c> {
+        MetadataSession {
             connection: self.connection,
             group: Some(self.group),
         }
     }
 
-    fn run(self, sql: &str) -> Result<()> {
+    fn run_statement(self, sql: &str) -> Result<()> {
         let ran = self
             .connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute([]));
-        ran.map(|_| ()).map_err(error::database)
+        ran.map(|_| ()).map_err(error::from_database)
     }
 }
 
 /// Runs `look` in a read transaction. The outer error is a failure of the connection, which is then closed.
-fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<Result<T>> {
-    let session = Session::reading(connection);
+fn read_in_transaction<T>(
+    connection: &Connection,
+    look: impl FnOnce(MetadataSession<'_>) -> Result<T>,
+) -> Result<Result<T>> {
+    let session = MetadataSession::for_reading(connection);
     session.execute("BEGIN", [])?;
     let outcome = look(session);
     match (session.execute("COMMIT", []), outcome) {
@@ -292,40 +295,42 @@ fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> 
 }
 
 /// Opens a connection whose statements wait for locks of others.
-fn connect_reader(path: &Path) -> Result<Connection> {
-    let mut connection = patiently(|| connect(path))?;
-    let waiting = |tries: i32| wait(tries.unsigned_abs());
-    connection.busy_handler(Some(waiting)).map_err(error::database)?;
+fn open_reader(path: &Path) -> Result<Connection> {
+    let mut connection = retry_while_busy(|| open_connection(path))?;
+    let waiting = |tries: i32| wait_for_retry(tries.unsigned_abs());
+    connection.busy_handler(Some(waiting)).map_err(error::from_database)?;
     Ok(connection)
 }
 
 /// Opens a connection that does not wait for locks; its callers retry instead.
-fn connect(path: &Path) -> Result<Connection> {
+fn open_connection(path: &Path) -> Result<Connection> {
     let connection = Connection::open(path);
-    prepared(connection.map_err(error::database)?)
+    configure_connection(connection.map_err(error::from_database)?)
 }
 
-fn prepared(connection: Connection) -> Result<Connection> {
+fn configure_connection(connection: Connection) -> Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Waiting is left to the callers: their pauses differ between processes, so that each gets its turn.
-    connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
+    connection.busy_timeout(Duration::ZERO).map_err(error::from_database)?;
     // Without this, SQLite prepares a statement whose plan might depend on its parameters again for each new value, at
     // many times the cost of running it.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-        .and_then(|_| leave_log(&connection))
-        .map_err(error::database)?;
+        .and_then(|_| keep_log_on_close(&connection))
+        .map_err(error::from_database)?;
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
-        connection.pragma_update(None, pragma, value).map_err(error::database)?;
+        connection
+            .pragma_update(None, pragma, value)
+            .map_err(error::from_database)?;
     }
     connection
         .pragma_update(None, "cache_size", -CACHE_KIB)
-        .map_err(error::database)?;
+        .map_err(error::from_database)?;
     Ok(connection)
 }
 
 /// Makes the log stay in place when the connection is closed.
-pub(super) fn leave_log(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn keep_log_on_close(connection: &Connection) -> rusqlite::Result<()> {
     let setting = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(setting, true).map(|_| ())
 }
@@ -337,8 +342,9 @@ mod tests {
     #[test]
     fn whether_commits_are_synced_can_be_changed_again_and_again() {
         let home = tempfile::tempdir().unwrap();
-        let (_database, connection) = Database::open(&home.path().join("database"), Expected::Either).unwrap();
-        connection.with(|writing| {
+        let (_database, connection) =
+            MetadataDatabase::open(&home.path().join("database"), ExpectedDatabase::DepotOrNothing).unwrap();
+        connection.with_connection(|writing| {
             for is_durable in [false, true, true, false, true, false, false, true] {
                 writing.set_durable(is_durable).unwrap();
                 let level = writing
@@ -346,7 +352,7 @@ mod tests {
                     .pragma_query_value(None, "synchronous", |row| row.get(0));
                 assert_eq!(level, Ok(if is_durable { 2 } else { 1 }));
                 writing.begin().unwrap();
-                writing.end(Ok(())).unwrap();
+                writing.commit_or_roll_back(Ok(())).unwrap();
             }
         });
     }

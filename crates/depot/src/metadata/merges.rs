@@ -3,7 +3,7 @@
 use garret_core::Result;
 use rusqlite::params;
 
-use super::{Level, Session};
+use super::{LineageLevel, MetadataSession};
 
 /// A move in the journal of a workspace.
 #[derive(Debug, Clone)]
@@ -16,9 +16,9 @@ pub(crate) struct MoveRow {
     pub(crate) place: Vec<u8>,
 }
 
-impl Session<'_> {
+impl MetadataSession<'_> {
     /// Records that `into` has merged everything up to `source`.
-    pub(crate) fn add_merge(self, into: Level, source: Level) -> Result<()> {
+    pub(crate) fn add_merge(self, into: LineageLevel, source: LineageLevel) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO merge (workspace, seq, source, point) VALUES (?1, ?2, ?3, ?4)";
         self.execute(sql, params![into.workspace, into.at, source.workspace, source.at])
             .map(|_| ())
@@ -26,15 +26,15 @@ impl Session<'_> {
 
     /// Returns the points that `level` has merged, the newest of each workspace. A merge that was undone by then does
     /// not count.
-    pub(crate) fn merges(self, level: Level) -> Result<Vec<Level>> {
-        self.all(
+    pub(crate) fn merged_points(self, level: LineageLevel) -> Result<Vec<LineageLevel>> {
+        self.query_all(
             "SELECT source, max(point) FROM merge LEFT JOIN change USING (workspace, seq)
              WHERE merge.workspace = ?1 AND merge.seq <= ?2
                AND NOT (kind = 'merge' AND undone_by IS NOT NULL AND undone_by <= ?2)
              GROUP BY source",
             params![level.workspace, level.at],
             |row| {
-                Ok(Level {
+                Ok(LineageLevel {
                     workspace: row.get(0)?,
                     at: row.get(1)?,
                 })
@@ -44,7 +44,7 @@ impl Session<'_> {
 
     /// Returns the moves of the changes after `after` up to `upto`, in the order in which they were made.
     pub(crate) fn moves_between(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<MoveRow>> {
-        self.all(
+        self.query_all(
             "SELECT change.at, change.id, source, place FROM move JOIN change USING (workspace, seq)
              WHERE workspace = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq, step",
             params![workspace, after, upto],

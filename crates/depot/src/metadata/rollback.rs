@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use garret_core::Result;
 use rusqlite::params;
 
-use super::Session;
-use crate::content::Address;
+use super::MetadataSession;
+use crate::content::PieceAddress;
 
-impl Session<'_> {
+impl MetadataSession<'_> {
     /// Returns the workspaces with an entry that refers to `address`, each with the first change that did; 0 for a row
     /// that a flattened branch began with.
-    pub(crate) fn first_naming(self, address: Address) -> Result<Vec<(i64, i64)>> {
+    pub(crate) fn first_references(self, address: PieceAddress) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT workspace, min(since) FROM entry WHERE hash = ?1 GROUP BY workspace";
-        self.all(sql, [address], |row| Ok((row.get(0)?, row.get(1)?)))
+        self.query_all(sql, [address], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Returns the workspaces that were branched off at the change `from` of `workspace` or a later one.
@@ -22,7 +22,7 @@ impl Session<'_> {
         // A branch has a larger number than its parent. The condition keeps a damaged lineage from causing endless
         // recursion.
         let sql = "SELECT id FROM workspace WHERE parent = ?1 AND fork >= ?2 AND id > ?1";
-        self.all(sql, [workspace, from], |row| row.get(0))
+        self.query_all(sql, [workspace, from], |row| row.get(0))
     }
 
     /// Rolls back the change `from` of a workspace and all later ones, with their snapshots. No branch may begin at any
@@ -42,15 +42,15 @@ impl Session<'_> {
             self.execute(sql, [workspace, from])?;
         }
         self.set_head(workspace, from - 1)?;
-        self.weigh_reversals(workspace)
+        self.recompute_undone(workspace)
     }
 
     /// Computes again which changes are undone: those that are reversed by a change which is not undone itself.
-    fn weigh_reversals(self, workspace: i64) -> Result<()> {
+    fn recompute_undone(self, workspace: i64) -> Result<()> {
         let sql = "UPDATE change SET undone_by = NULL WHERE workspace = ?1 AND undone_by IS NOT NULL";
         self.execute(sql, [workspace])?;
         let sql = "SELECT seq, target FROM reversal WHERE workspace = ?1 ORDER BY seq DESC";
-        let reversals: Vec<(i64, i64)> = self.all(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let reversals: Vec<(i64, i64)> = self.query_all(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
         // Newest first: a reversal can only be undone by a newer one, so its own state is known when it is reached.
         let mut undone = BTreeMap::new();
         for (seq, target) in reversals {
@@ -64,7 +64,7 @@ impl Session<'_> {
     }
 
     /// Removes the row of a piece of content, whatever the date of its last reference.
-    pub(crate) fn forget_content(self, address: Address) -> Result<()> {
+    pub(crate) fn remove_content_row(self, address: PieceAddress) -> Result<()> {
         self.execute("DELETE FROM content WHERE hash = ?1", params![address])?;
         self.remove_unsynced(address)
     }

@@ -17,70 +17,74 @@ const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
 /// The expected state of a database file, judged by the other files of the home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedDatabase {
     /// A depot, or no database yet.
-    Either,
+    DepotOrNothing,
     /// A depot: the other files of the home show that there was one.
     Depot,
 }
 
 /// Migrates the database to the version of this program. A database of a newer program is refused unchanged, and so is
 /// an empty one if a depot is expected.
-pub(crate) fn migrate(connection: &Connection, expected: Expected) -> Result<()> {
+pub(crate) fn migrate_schema(connection: &Connection, expected: ExpectedDatabase) -> Result<()> {
     // A database that is up to date is opened without the write lock.
-    if version_of(connection)? == STEPS.len() {
-        return check_owner(connection);
+    if schema_version(connection)? == STEPS.len() {
+        return check_application_id(connection);
     }
-    connection.execute_batch("BEGIN IMMEDIATE").map_err(error::database)?;
+    connection
+        .execute_batch("BEGIN IMMEDIATE")
+        .map_err(error::from_database)?;
     let done = run_steps(connection, expected);
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    let ended = connection.execute_batch(end).map_err(error::database);
+    let ended = connection.execute_batch(end).map_err(error::from_database);
     done.and(ended)
 }
 
 /// Runs the missing steps inside the transaction.
-fn run_steps(connection: &Connection, expected: Expected) -> Result<()> {
+fn run_steps(connection: &Connection, expected: ExpectedDatabase) -> Result<()> {
     // Read again inside the transaction: if two programs open a new home together, one of them finds the steps done.
-    let version = version_of(connection)?;
-    if version == 0 && expected == Expected::Depot {
+    let version = schema_version(connection)?;
+    if version == 0 && expected == ExpectedDatabase::Depot {
         return Err(error::lost_database());
     }
     if version > STEPS.len() {
-        return Err(newer(version));
+        return Err(newer_schema_error(version));
     }
     if version > 0 {
-        check_owner(connection)?;
+        check_application_id(connection)?;
     }
     for step in &STEPS[version..] {
-        connection.execute_batch(step).map_err(error::database)?;
+        connection.execute_batch(step).map_err(error::from_database)?;
     }
     set_pragma(connection, "application_id", APPLICATION)?;
     set_pragma(connection, "user_version", STEPS.len() as i64)
 }
 
-fn version_of(connection: &Connection) -> Result<usize> {
-    let version = pragma(connection, "user_version")?;
+fn schema_version(connection: &Connection) -> Result<usize> {
+    let version = read_pragma(connection, "user_version")?;
     usize::try_from(version).map_err(|_| not_a_depot())
 }
 
-fn check_owner(connection: &Connection) -> Result<()> {
-    match pragma(connection, "application_id")? {
+fn check_application_id(connection: &Connection) -> Result<()> {
+    match read_pragma(connection, "application_id")? {
         APPLICATION => Ok(()),
         _ => Err(not_a_depot()),
     }
 }
 
-fn pragma(connection: &Connection, name: &str) -> Result<i64> {
+fn read_pragma(connection: &Connection, name: &str) -> Result<i64> {
     connection
         .pragma_query_value(None, name, |row| row.get(0))
-        .map_err(error::database)
+        .map_err(error::from_database)
 }
 
 fn set_pragma(connection: &Connection, name: &str, value: i64) -> Result<()> {
-    connection.pragma_update(None, name, value).map_err(error::database)
+    connection
+        .pragma_update(None, name, value)
+        .map_err(error::from_database)
 }
 
-fn newer(version: usize) -> Error {
+fn newer_schema_error(version: usize) -> Error {
     let message = format!(
         "this home was written by a newer Garret: its schema is {version}, this program knows {}",
         STEPS.len()
@@ -99,21 +103,25 @@ mod tests {
     #[test]
     fn a_fresh_database_gets_the_tables_and_a_second_opening_changes_nothing() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection, Expected::Either).unwrap();
-        migrate(&connection, Expected::Either).unwrap();
-        assert_eq!(version_of(&connection).unwrap(), STEPS.len());
+        migrate_schema(&connection, ExpectedDatabase::DepotOrNothing).unwrap();
+        migrate_schema(&connection, ExpectedDatabase::DepotOrNothing).unwrap();
+        assert_eq!(schema_version(&connection).unwrap(), STEPS.len());
         connection.execute_batch("SELECT * FROM entry").unwrap();
     }
 
     #[test]
     fn a_newer_database_is_refused_with_both_versions() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection, Expected::Either).unwrap();
+        migrate_schema(&connection, ExpectedDatabase::DepotOrNothing).unwrap();
         set_pragma(&connection, "user_version", 99).unwrap();
-        let error = migrate(&connection, Expected::Either).unwrap_err();
+        let error = migrate_schema(&connection, ExpectedDatabase::DepotOrNothing).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.message().contains("its schema is 99"), "{error}");
-        assert_eq!(version_of(&connection).unwrap(), 99, "a refused database is left alone");
+        assert_eq!(
+            schema_version(&connection).unwrap(),
+            99,
+            "a refused database is left alone"
+        );
     }
 
     #[test]
@@ -121,7 +129,9 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         set_pragma(&connection, "user_version", 1).unwrap();
         assert_eq!(
-            migrate(&connection, Expected::Either).unwrap_err().kind(),
+            migrate_schema(&connection, ExpectedDatabase::DepotOrNothing)
+                .unwrap_err()
+                .kind(),
             ErrorKind::Corrupt
         );
     }

@@ -3,13 +3,13 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
-use super::{Level, Session};
+use super::{LineageLevel, MetadataSession};
 
 /// A label and its point.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotRow {
     pub(crate) label: String,
-    pub(crate) point: Level,
+    pub(crate) point: LineageLevel,
     pub(crate) at: i64,
     /// Whether the snapshot covers only the files that the depot had captured.
     pub(crate) is_lazy: bool,
@@ -17,7 +17,7 @@ pub(crate) struct SnapshotRow {
 
 const COLUMNS: &str = "label, point_workspace, point_seq, at, lazy";
 
-impl Session<'_> {
+impl MetadataSession<'_> {
     /// Adds a snapshot.
     pub(crate) fn add_snapshot(self, workspace: i64, row: &SnapshotRow) -> Result<()> {
         self.execute(
@@ -30,13 +30,13 @@ impl Session<'_> {
     /// Returns the snapshot `label` of a workspace.
     pub(crate) fn snapshot(self, workspace: i64, label: &str) -> Result<Option<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 AND label = ?2");
-        self.first(&sql, params![workspace, label], snapshot)
+        self.query_first(&sql, params![workspace, label], snapshot_row)
     }
 
     /// Returns the snapshots of a workspace, oldest first.
     pub(crate) fn snapshots(self, workspace: i64) -> Result<Vec<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 ORDER BY at, label");
-        self.all(&sql, [workspace], snapshot)
+        self.query_all(&sql, [workspace], snapshot_row)
     }
 
     /// Removes a snapshot; returns whether it existed.
@@ -46,10 +46,10 @@ impl Session<'_> {
     }
 }
 
-fn snapshot(row: &Row<'_>) -> rusqlite::Result<SnapshotRow> {
+fn snapshot_row(row: &Row<'_>) -> rusqlite::Result<SnapshotRow> {
     Ok(SnapshotRow {
         label: row.get(0)?,
-        point: Level {
+        point: LineageLevel {
             workspace: row.get(1)?,
             at: row.get(2)?,
         },

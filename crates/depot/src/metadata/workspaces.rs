@@ -3,7 +3,7 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
-use super::{HEAD, Session};
+use super::{HEAD, MetadataSession};
 use crate::error;
 
 /// The tables with rows that belong to a workspace.
@@ -22,7 +22,7 @@ pub(super) const OF_WORKSPACES: [&str; 10] = [
 
 /// A point on one level of a lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct LineageLevel {
     pub(crate) workspace: i64,
     pub(crate) at: i64,
 }
@@ -36,7 +36,7 @@ pub(crate) struct WorkspaceRow {
     pub(crate) kind: String,
     pub(crate) config: String,
     /// The point of another workspace at which this one begins.
-    pub(crate) fork: Option<Level>,
+    pub(crate) fork: Option<LineageLevel>,
     /// Whether it has its own copy of all rows that it inherited.
     pub(crate) is_flat: bool,
     /// The number of its newest change.
@@ -45,22 +45,22 @@ pub(crate) struct WorkspaceRow {
     pub(crate) deleted: Option<i64>,
 }
 
-/// The number of the newest change: that of the newest row in `change`, or `head` if that is newer because retention
+/// The number of the newest change: that of the newest row in `change`, or `head_and_levels` if that is newer because retention
 /// removed its row.
 pub(super) const HEAD_OF: &str =
     "max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = workspace.id), 0))";
 
-fn columns() -> String {
+fn workspace_columns() -> String {
     format!("id, uid, name, kind, config, parent, fork, flat, {HEAD_OF}, created, deleted")
 }
 
 /// The condition that leaves out workspaces which are being imported or removed; those have no name either.
 const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
 
-impl Session<'_> {
+impl MetadataSession<'_> {
     /// Returns the id of this depot, which no other depot has.
-    pub(crate) fn identity(self) -> Result<Option<String>> {
-        self.first("SELECT id FROM identity", [], |row| row.get(0))
+    pub(crate) fn depot_id(self) -> Result<Option<String>> {
+        self.query_first("SELECT id FROM identity", [], |row| row.get(0))
     }
 
     /// Adds a workspace and returns its number.
@@ -82,61 +82,64 @@ impl Session<'_> {
 
     /// Returns the workspace with the number `id`.
     pub(crate) fn workspace(self, id: i64) -> Result<Option<WorkspaceRow>> {
-        self.first(
-            &format!("SELECT {} FROM workspace WHERE id = ?1", columns()),
+        self.query_first(
+            &format!("SELECT {} FROM workspace WHERE id = ?1", workspace_columns()),
             [id],
-            workspace,
+            workspace_row,
         )
     }
 
     /// Returns the number of the newest change of the workspace `id`, and the levels of its newest state; `None` if it
     /// is deleted. Every change begins with this query, so it reads no more of the row, and uses the cached head of the
     /// change before it in the same transaction.
-    pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
-        if let Some(known) = self.group.and_then(|group| group.take(id)) {
+    pub(crate) fn head_and_levels(self, id: i64) -> Result<Option<(i64, Vec<LineageLevel>)>> {
+        if let Some(known) = self.group.and_then(|group| group.take_head(id)) {
             return Ok(Some(known));
         }
         let sql = "SELECT max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = ?1), 0)),
                    iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
-        let found = self.first(sql, [id], |row| {
+        let found = self.query_first(sql, [id], |row| {
             let (parent, fork): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
             Ok((row.get(0)?, parent.zip(fork)))
         })?;
         let Some((head, fork)) = found else { return Ok(None) };
-        let own = Level {
+        let own = LineageLevel {
             workspace: id,
             at: HEAD,
         };
         let Some((workspace, at)) = fork else {
             return Ok(Some((head, vec![own])));
         };
-        let parent = Level { workspace, at };
+        let parent = LineageLevel { workspace, at };
         check_older(&[own], parent)?;
         Ok(Some((head, [vec![own], self.levels(parent)?].concat())))
     }
 
-    /// Caches the head for the next call of [`Session::head`] in the same transaction.
-    pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<Level>) {
+    /// Caches the head for the next call of [`MetadataSession::head_and_levels`] in the same transaction.
+    pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<LineageLevel>) {
         if let Some(group) = self.group {
-            group.remember(id, head, levels);
+            group.remember_head(id, head, levels);
         }
     }
 
     /// Returns the workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
-        self.first(
-            &format!("SELECT {} FROM workspace WHERE uid = ?1 AND {IS_SEEN}", columns()),
+        self.query_first(
+            &format!(
+                "SELECT {} FROM workspace WHERE uid = ?1 AND {IS_SEEN}",
+                workspace_columns()
+            ),
             [uid],
-            workspace,
+            workspace_row,
         )
     }
 
     /// Returns the workspace with the name `name`.
     pub(crate) fn workspace_by_name(self, name: &str) -> Result<Option<WorkspaceRow>> {
-        self.first(
-            &format!("SELECT {} FROM workspace WHERE name = ?1", columns()),
+        self.query_first(
+            &format!("SELECT {} FROM workspace WHERE name = ?1", workspace_columns()),
             [name],
-            workspace,
+            workspace_row,
         )
     }
 
@@ -144,9 +147,9 @@ impl Session<'_> {
     pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
         let sql = format!(
             "SELECT {} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id",
-            columns()
+            workspace_columns()
         );
-        self.all(&sql, [], workspace)
+        self.query_all(&sql, [], workspace_row)
     }
 
     /// Sets or removes the name of a workspace.
@@ -199,26 +202,26 @@ impl Session<'_> {
     pub(crate) fn branches_of(self, id: i64) -> Result<Vec<i64>> {
         let sql = "SELECT id FROM workspace WHERE parent = ?1
                    AND id NOT IN (SELECT workspace FROM unseen WHERE removing = 1)";
-        self.all(sql, [id], |row| row.get(0))
+        self.query_all(sql, [id], |row| row.get(0))
     }
 
     /// Returns the levels that a lookup at `point` goes through, nearest first.
-    pub(crate) fn levels(self, point: Level) -> Result<Vec<Level>> {
+    pub(crate) fn levels(self, point: LineageLevel) -> Result<Vec<LineageLevel>> {
         let mut levels = vec![point];
-        let mut next = self.inherited(point.workspace)?;
+        let mut next = self.inherited_level(point.workspace)?;
         while let Some(level) = next {
             check_older(&levels, level)?;
             levels.push(level);
-            next = self.inherited(level.workspace)?;
+            next = self.inherited_level(level.workspace)?;
         }
         Ok(levels)
     }
 
     /// Returns the point from which `workspace` inherits entries; `None` if it is flat or no branch.
-    fn inherited(self, workspace: i64) -> Result<Option<Level>> {
+    fn inherited_level(self, workspace: i64) -> Result<Option<LineageLevel>> {
         let sql = "SELECT parent, fork FROM workspace WHERE id = ?1 AND flat = 0 AND parent IS NOT NULL";
-        self.first(sql, [workspace], |row| {
-            Ok(Level {
+        self.query_first(sql, [workspace], |row| {
+            Ok(LineageLevel {
                 workspace: row.get(0)?,
                 at: row.get(1)?,
             })
@@ -228,15 +231,15 @@ impl Session<'_> {
 
 /// Checks that `next` belongs to an older workspace than the last of `lineage`, so that a damaged lineage cannot form a
 /// cycle. A branch has a larger number than its parent.
-pub(crate) fn check_older(lineage: &[Level], next: Level) -> Result<()> {
+pub(crate) fn check_older(lineage: &[LineageLevel], next: LineageLevel) -> Result<()> {
     if lineage.last().is_none_or(|last| next.workspace < last.workspace) {
         Ok(())
     } else {
-        Err(error::circular())
+        Err(error::circular_lineage())
     }
 }
 
-fn workspace(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
+fn workspace_row(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
     let (parent, fork): (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
     Ok(WorkspaceRow {
         id: row.get(0)?,
@@ -244,7 +247,7 @@ fn workspace(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
         name: row.get(2)?,
         kind: row.get(3)?,
         config: row.get(4)?,
-        fork: parent.zip(fork).map(|(workspace, at)| Level { workspace, at }),
+        fork: parent.zip(fork).map(|(workspace, at)| LineageLevel { workspace, at }),
         is_flat: row.get(7)?,
         head: row.get(8)?,
         created: row.get(9)?,

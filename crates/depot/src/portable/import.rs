@@ -9,14 +9,17 @@ use futures::executor::block_on;
 use garret_core::{Durability, EntryKind, Error, ErrorKind, Result};
 use serde::Serialize;
 
-use super::contents::Contents;
-use super::file::{End, FileEntry, Manifest, damaged, read, read_manifest};
-use super::records::{Record, path_of};
-use super::{Progress, Watch};
-use crate::content::{Address, PlainPiece, Prepared};
-use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use super::content_check::ContentInventory;
+use super::portable_file::{EndRecord, Manifest, PortableFileEntry, damaged_file, read_manifest, read_portable_file};
+use super::records::{PortableRecord, parse_record_path};
+use super::{Progress, ProgressWatcher};
+use crate::content::{PieceAddress, PlainPiece, PreparedContent};
+use crate::depot::{Depot, NewWorkspace, check_name, check_name_free};
 use crate::history::check_label;
-use crate::metadata::{EntryRow, Held, Level, Listed, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
+use crate::metadata::{
+    EntryRow, JournalStart, LevelEntry, LineageLevel, ListedPaths, MetadataSession, SnapshotRow, WorkspaceRow,
+    stored_time,
+};
 use crate::workspace::DepotWorkspace;
 
 /// Bytes of content that are gathered for one transaction.
@@ -29,7 +32,7 @@ const LAST: i64 = i64::MAX / 2;
 
 /// The counts of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Imported {
+pub struct ImportReport {
     /// The id of the new workspace.
     pub id: String,
     /// Number of changes.
@@ -53,18 +56,18 @@ impl Depot {
         &self,
         new: NewWorkspace,
         mut source: impl Read + Seek + Send,
-        watch: Watch<'_>,
-    ) -> Result<(DepotWorkspace, Imported)> {
+        watch: ProgressWatcher<'_>,
+    ) -> Result<(DepotWorkspace, ImportReport)> {
         self.check_new(&new)?;
-        let start = source.stream_position().map_err(|_| unread())?;
-        let (manifest, end) = verify(&mut source)?;
+        let start = source.stream_position().map_err(|_| unreadable_source())?;
+        let (manifest, end) = verify_file(&mut source)?;
         // Verified completely; the second pass reads the same bytes from the start.
-        source.seek(SeekFrom::Start(start)).map_err(|_| unread())?;
+        source.seek(SeekFrom::Start(start)).map_err(|_| unreadable_source())?;
         let row = self.begin_import(&new).await?;
-        let importing = Importing {
+        let importing = PortableImporter {
             depot: self,
             workspace: row.id,
-            imported: Imported {
+            imported: ImportReport {
                 id: row.uid.clone(),
                 changes: 0,
                 entries: 0,
@@ -77,7 +80,7 @@ impl Depot {
         };
         // A separate thread may block on the writer, whatever runtime runs this future.
         let taken = std::thread::scope(|scope| {
-            let taking = scope.spawn(|| importing.take_in(&mut source));
+            let taking = scope.spawn(|| importing.import_entries(&mut source));
             taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         let done = match taken {
@@ -85,7 +88,7 @@ impl Depot {
             Err(error) => Err(error),
         };
         match done {
-            Ok(imported) => Ok((self.handle(&row), imported)),
+            Ok(imported) => Ok((self.workspace_handle(&row), imported)),
             Err(error) => {
                 self.remove_hidden(row.id).await?;
                 Err(error)
@@ -97,7 +100,9 @@ impl Depot {
     pub(crate) fn check_new(&self, new: &NewWorkspace) -> Result<()> {
         let Some(name) = &new.name else { return Ok(()) };
         check_name(name)?;
-        self.shared.database.read(|session| check_free(session, Some(name)))
+        self.shared
+            .database
+            .read(|session| check_name_free(session, Some(name)))
     }
 
     /// Adds a hidden workspace.
@@ -105,7 +110,7 @@ impl Depot {
         let now = stored_time(self.shared.clock.now());
         let row = WorkspaceRow {
             id: 0,
-            uid: self.shared.ids.next(),
+            uid: self.shared.ids.next_id(),
             name: None,
             kind: new.kind.clone(),
             config: new.config.to_string(),
@@ -115,10 +120,10 @@ impl Depot {
             created: now,
             deleted: None,
         };
-        let add = move |session: Session<'_>| {
+        let add = move |session: MetadataSession<'_>| {
             let id = session.add_workspace(&row)?;
             // Hidden in the same transaction, so that nobody ever sees a partial workspace.
-            session.hide(id, false, now)?;
+            session.hide_workspace(id, false, now)?;
             Ok(WorkspaceRow { id, ..row })
         };
         self.shared.writer.write(self.shared.options.durability, add).await
@@ -127,28 +132,28 @@ impl Depot {
     /// Checks the stored entries, and shows the workspace.
     async fn finish_import(&self, row: &WorkspaceRow, name: Option<String>, manifest: &Manifest) -> Result<()> {
         let (id, head) = (row.id, manifest.head);
-        let oldest = Oldest {
+        let oldest = JournalStart {
             seq: manifest.oldest,
             at: manifest.oldest_at,
         };
-        let settle = move |session: Session<'_>| {
+        let settle = move |session: MetadataSession<'_>| {
             session.set_head(id, head)?;
-            session.set_oldest(id, oldest)
+            session.set_journal_start(id, oldest)
         };
         self.shared.writer.write(self.shared.options.durability, settle).await?;
         // Each record is valid by itself; together they may still describe a tree that cannot exist.
-        if !self.is_whole(row.id)? || !self.had_directories(row.id)? {
-            return Err(damaged("its entries are inconsistent"));
+        if !self.is_workspace_sound(row.id)? || !self.had_only_directory_parents(row.id)? {
+            return Err(damaged_file("its entries are inconsistent"));
         }
-        self.show(id, name).await
+        self.show_imported(id, name).await
     }
 
     /// Shows an imported workspace under its name.
-    pub(crate) async fn show(&self, id: i64, name: Option<String>) -> Result<()> {
-        let show = move |session: Session<'_>| {
-            check_free(session, name.as_deref())?;
+    pub(crate) async fn show_imported(&self, id: i64, name: Option<String>) -> Result<()> {
+        let show = move |session: MetadataSession<'_>| {
+            check_name_free(session, name.as_deref())?;
             // Garbage collection removes hidden workspaces after a grace period.
-            if !session.unhide(id)? {
+            if !session.unhide_workspace(id)? {
                 return Err(
                     Error::new(ErrorKind::Unavailable, "the unfinished import was collected as garbage")
                         .hint("import again, and collect garbage with a longer grace period"),
@@ -163,15 +168,15 @@ impl Depot {
 
 impl Depot {
     /// Returns whether no entry was ever inside a file or a link.
-    fn had_directories(&self, workspace: i64) -> Result<bool> {
+    fn had_only_directory_parents(&self, workspace: i64) -> Result<bool> {
         let mut after = (Vec::new(), -1);
-        let mut above = Above::default();
+        let mut above = ParentHistory::default();
         loop {
             let (rows, is_fine) = self.shared.database.read(|session| {
                 let rows = session.rows_after(workspace, (&after.0, after.1), GROUP)?;
                 let mut is_fine = true;
                 for row in &rows {
-                    is_fine &= above.of(session, workspace, &row.path)?.holds(row);
+                    is_fine &= above.load_for(session, workspace, &row.path)?.allows_entry(row);
                 }
                 Ok((rows, is_fine))
             })?;
@@ -186,20 +191,21 @@ impl Depot {
 /// The times at which the path above an entry was a file or a link. Kept from one entry to the next, which is often its
 /// neighbour.
 #[derive(Default)]
-struct Above {
+struct ParentHistory {
     path: Vec<u8>,
     filled: Vec<(i64, i64)>,
 }
 
-impl Above {
-    fn of(&mut self, session: Session<'_>, workspace: i64, path: &[u8]) -> Result<&Self> {
+impl ParentHistory {
+    fn load_for(&mut self, session: MetadataSession<'_>, workspace: i64, path: &[u8]) -> Result<&Self> {
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         if self.path != path[..slash] {
             let history = match slash {
                 0 => Vec::new(),
                 _ => session.entry_history(workspace, &path[..slash], i64::MAX)?,
             };
-            let is_filled = |held: &Held| matches!(held, Held::Node(node) if node.kind != EntryKind::Directory);
+            let is_filled =
+                |held: &LevelEntry| matches!(held, LevelEntry::Node(node) if node.kind != EntryKind::Directory);
             let filled = history.into_iter().filter(|(_, _, held)| is_filled(held));
             self.filled = filled.map(|(since, until, _)| (since, until)).collect();
             self.path = path[..slash].to_vec();
@@ -207,21 +213,21 @@ impl Above {
         Ok(self)
     }
 
-    fn holds(&self, row: &EntryRow) -> bool {
+    fn allows_entry(&self, row: &EntryRow) -> bool {
         let overlaps = |(since, until): &(i64, i64)| *since < row.until && row.since < *until;
         !self.filled.iter().any(overlaps)
     }
 }
 
 /// Reads all of a file and checks that its parts are consistent.
-fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
-    let mut found = Found::default();
-    let (manifest, end) = read(source, |_| Ok(()), |entry| found.add(&entry))?;
+fn verify_file(source: &mut (impl Read + Seek)) -> Result<(Manifest, EndRecord)> {
+    let mut found = PortableFileFindings::default();
+    let (manifest, end) = read_portable_file(source, |_| Ok(()), |entry| found.add_entry(&entry))?;
     let counts = (found.records, found.pieces, found.bytes);
     if counts != (end.records, end.pieces, end.bytes) {
-        return Err(damaged("its content does not match its end record"));
+        return Err(damaged_file("its content does not match its end record"));
     }
-    found.contents.check()?;
+    found.contents.check_complete()?;
     // The records were checked one by one; the numbers of the changes must also be complete and in range.
     let fits = (0..=manifest.head).contains(&manifest.oldest) && manifest.head <= LAST;
     let numbered = |number: &i64| (manifest.oldest + 1..=manifest.head).contains(number);
@@ -230,13 +236,13 @@ fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     if fits && has_all() && found.earliest >= 0 && found.newest <= manifest.head {
         Ok((manifest, end))
     } else {
-        Err(damaged("its journal has gaps"))
+        Err(damaged_file("its journal has gaps"))
     }
 }
 
 /// The totals and numbers that were found in a file.
 #[derive(Default)]
-struct Found {
+struct PortableFileFindings {
     records: u64,
     pieces: u64,
     bytes: u64,
@@ -248,116 +254,118 @@ struct Found {
     /// Moves by change and step, and reversals by change and target.
     moves: HashSet<(i64, i64)>,
     reversals: HashSet<(i64, i64)>,
-    contents: Contents,
+    contents: ContentInventory,
 }
 
-impl Found {
-    fn add(&mut self, entry: &FileEntry) -> Result<()> {
+impl PortableFileFindings {
+    fn add_entry(&mut self, entry: &PortableFileEntry) -> Result<()> {
         if entry.name.starts_with("journal/") {
-            return records(entry)?
+            return parse_records(entry)?
                 .into_iter()
                 .try_for_each(|record| self.add_record(record));
         }
-        let piece = piece(entry)?
-            .verified()
-            .map_err(|_| damaged("a piece of content does not match its hash"))?;
+        let piece = parse_piece(entry)?
+            .verify_address()
+            .map_err(|_| damaged_file("a piece of content does not match its hash"))?;
         self.pieces += 1;
         self.bytes += piece.bytes.len() as u64;
         self.contents.add(&piece)
     }
 
-    fn add_record(&mut self, record: Record) -> Result<()> {
+    fn add_record(&mut self, record: PortableRecord) -> Result<()> {
         self.records += 1;
         match record {
-            Record::Change(change) => {
+            PortableRecord::Change(change) => {
                 if !self.changes.insert(change.number) {
-                    return Err(damaged("a change occurs twice"));
+                    return Err(damaged_file("a change occurs twice"));
                 }
-                self.speak_of(change.undone_by.unwrap_or(change.number));
-                change.row(0).map(|_| ())
+                self.note_change_number(change.undone_by.unwrap_or(change.number));
+                change.into_row(0).map(|_| ())
             }
-            Record::Entry(entry) => {
-                self.speak_of(entry.since);
-                self.speak_of(entry.until.unwrap_or(entry.since));
-                let (_, node) = entry.entry()?;
+            PortableRecord::Entry(entry) => {
+                self.note_change_number(entry.since);
+                self.note_change_number(entry.until.unwrap_or(entry.since));
+                let (_, node) = entry.into_entry()?;
                 match node.content {
-                    Some(address) => self.contents.want(address, node.size),
+                    Some(address) => self.contents.add_named_content(address, node.size),
                     None => Ok(()),
                 }
             }
-            Record::Move { change, step, from, to } => {
-                self.speak_of(change);
+            PortableRecord::Move { change, step, from, to } => {
+                self.note_change_number(change);
                 if !self.moves.insert((change, step)) {
-                    return Err(damaged("a move occurs twice"));
+                    return Err(damaged_file("a move occurs twice"));
                 }
-                path_of(&from).and_then(|_| path_of(&to)).map(|_| ())
+                parse_record_path(&from)
+                    .and_then(|_| parse_record_path(&to))
+                    .map(|_| ())
             }
-            Record::Snapshot { change, label, .. } => {
-                self.speak_of(change);
-                check_label(&label).map_err(|_| damaged("the label of a snapshot is not valid"))?;
+            PortableRecord::Snapshot { change, label, .. } => {
+                self.note_change_number(change);
+                check_label(&label).map_err(|_| damaged_file("the label of a snapshot is not valid"))?;
                 if self.labels.insert(label) {
                     Ok(())
                 } else {
-                    Err(damaged("two snapshots have the same label"))
+                    Err(damaged_file("two snapshots have the same label"))
                 }
             }
-            Record::Reversal { change, target } => {
-                self.speak_of(change);
-                self.speak_of(target);
+            PortableRecord::Reversal { change, target } => {
+                self.note_change_number(change);
+                self.note_change_number(target);
                 if !self.reversals.insert((change, target)) {
-                    return Err(damaged("a reversal occurs twice"));
+                    return Err(damaged_file("a reversal occurs twice"));
                 }
                 if target < change {
                     Ok(())
                 } else {
-                    Err(damaged("a change reverses a later one"))
+                    Err(damaged_file("a change reverses a later one"))
                 }
             }
         }
     }
 
-    fn speak_of(&mut self, number: i64) {
+    fn note_change_number(&mut self, number: i64) {
         self.earliest = self.earliest.min(number);
         self.newest = self.newest.max(number);
     }
 }
 
 /// An import in progress.
-struct Importing<'i> {
+struct PortableImporter<'i> {
     depot: &'i Depot,
     workspace: i64,
-    imported: Imported,
+    imported: ImportReport,
     total: u64,
-    waiting: Vec<Prepared>,
+    waiting: Vec<PreparedContent>,
     waiting_bytes: usize,
-    watch: Watch<'i>,
+    watch: ProgressWatcher<'i>,
 }
 
-impl Importing<'_> {
-    fn take_in(mut self, source: &mut (impl Read + Seek)) -> Result<Imported> {
-        read(source, |_| Ok(()), |entry| self.take(entry))?;
+impl PortableImporter<'_> {
+    fn import_entries(mut self, source: &mut (impl Read + Seek)) -> Result<ImportReport> {
+        read_portable_file(source, |_| Ok(()), |entry| self.import_entry(entry))?;
         self.flush()?;
         Ok(self.imported)
     }
 
-    fn take(&mut self, entry: FileEntry) -> Result<()> {
+    fn import_entry(&mut self, entry: PortableFileEntry) -> Result<()> {
         if entry.name.starts_with("journal/") {
-            self.put_records(records(&entry)?)
+            self.put_records(parse_records(&entry)?)
         } else {
-            self.put_piece(piece(&entry)?)
+            self.put_piece(parse_piece(&entry)?)
         }
     }
 
-    fn put_records(&mut self, records: Vec<Record>) -> Result<()> {
+    fn put_records(&mut self, records: Vec<PortableRecord>) -> Result<()> {
         let (workspace, ids) = (self.workspace, self.depot.shared.ids.clone());
         for record in &records {
             match record {
-                Record::Change(_) => self.imported.changes += 1,
-                Record::Entry(_) => self.imported.entries += 1,
+                PortableRecord::Change(_) => self.imported.changes += 1,
+                PortableRecord::Entry(_) => self.imported.entries += 1,
                 _ => {}
             }
         }
-        self.write(move |session| {
+        self.write_metadata(move |session| {
             records
                 .into_iter()
                 .try_for_each(|record| put_record(session, workspace, record, &*ids))
@@ -391,46 +399,54 @@ impl Importing<'_> {
     fn flush(&mut self) -> Result<()> {
         self.waiting_bytes = 0;
         let (waiting, shared) = (std::mem::take(&mut self.waiting), self.depot.shared.clone());
-        self.write(move |session| {
+        self.write_metadata(move |session| {
             waiting
                 .iter()
-                .try_for_each(|prepared| shared.content.record(session, prepared))
+                .try_for_each(|prepared| shared.content.record_content(session, prepared))
         })
     }
 
-    fn write(&self, work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static) -> Result<()> {
+    fn write_metadata(&self, work: impl FnOnce(MetadataSession<'_>) -> Result<()> + Send + 'static) -> Result<()> {
         let shared = &self.depot.shared;
         block_on(shared.writer.write(shared.options.durability, work))
     }
 }
 
-fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn garret_core::Ids) -> Result<()> {
+fn put_record(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    record: PortableRecord,
+    ids: &dyn garret_core::Ids,
+) -> Result<()> {
     match record {
-        Record::Change(change) => {
-            let mut row = change.row(workspace)?;
+        PortableRecord::Change(change) => {
+            let mut row = change.into_row(workspace)?;
             // The same file may be imported twice, and ids are unique in a depot.
             if session.change_by_id(&row.id)?.is_some() {
-                row.id = ids.next();
+                row.id = ids.next_id();
             }
-            session.add_change(&row, &Listed::default())?;
+            session.add_change(&row, &ListedPaths::default())?;
             session.set_undone_by(workspace, row.seq, row.undone_by)
         }
-        Record::Entry(entry) => {
+        PortableRecord::Entry(entry) => {
             let valid = (entry.since, entry.until.unwrap_or(i64::MAX));
-            let (path, node) = entry.entry()?;
-            session.insert_entry(workspace, &path, valid, &Held::Node(node))
+            let (path, node) = entry.into_entry()?;
+            session.insert_entry(workspace, &path, valid, &LevelEntry::Node(node))
         }
-        Record::Move { change, step, from, to } => {
-            session.add_move((workspace, change), step, &path_of(&from)?, &path_of(&to)?)
-        }
-        Record::Reversal { change, target } => session.add_reversal(workspace, change, target),
-        Record::Snapshot {
+        PortableRecord::Move { change, step, from, to } => session.add_move(
+            (workspace, change),
+            step,
+            &parse_record_path(&from)?,
+            &parse_record_path(&to)?,
+        ),
+        PortableRecord::Reversal { change, target } => session.add_reversal(workspace, change, target),
+        PortableRecord::Snapshot {
             label,
             change,
             at,
             lazy,
         } => {
-            let point = Level { workspace, at: change };
+            let point = LineageLevel { workspace, at: change };
             let row = SnapshotRow {
                 label,
                 point,
@@ -442,25 +458,25 @@ fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn ga
     }
 }
 
-fn records(entry: &FileEntry) -> Result<Vec<Record>> {
+fn parse_records(entry: &PortableFileEntry) -> Result<Vec<PortableRecord>> {
     let lines = entry.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let record = |line| serde_json::from_slice(line).map_err(|_| damaged("a record of its journal is not valid"));
+    let record = |line| serde_json::from_slice(line).map_err(|_| damaged_file("a record of its journal is not valid"));
     lines.map(record).collect()
 }
 
-fn piece(entry: &FileEntry) -> Result<PlainPiece> {
+fn parse_piece(entry: &PortableFileEntry) -> Result<PlainPiece> {
     let (folder, digits) = entry.name.split_once('/').unwrap_or_default();
-    let address = Address::from_hex(digits);
+    let address = PieceAddress::from_hex(digits);
     match (folder, address) {
         ("content" | "lists", Some(address)) => Ok(PlainPiece {
             address,
             is_list: folder == "lists",
             bytes: Bytes::copy_from_slice(&entry.bytes),
         }),
-        _ => Err(damaged("it has an entry of an unknown kind")),
+        _ => Err(damaged_file("it has an entry of an unknown kind")),
     }
 }
 
-fn unread() -> Error {
+fn unreadable_source() -> Error {
     Error::new(ErrorKind::Unavailable, "the file to import cannot be read").hint("check that it is a plain file")
 }

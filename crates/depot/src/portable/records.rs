@@ -4,10 +4,10 @@ use garret_core::path::check_target;
 use garret_core::{ChangeKind, EntryKind, EntryPath, Result};
 use serde::{Deserialize, Serialize};
 
-use super::file::damaged;
-use crate::content::Address;
-use crate::metadata::{ChangeRow, Node};
-use crate::trees::permissions;
+use super::portable_file::damaged_file;
+use crate::content::PieceAddress;
+use crate::metadata::{ChangeRow, EntryNode};
+use crate::trees::permission_bits;
 
 /// The most bytes in a path.
 const LONGEST_PATH: usize = 64 << 10;
@@ -15,7 +15,7 @@ const LONGEST_PATH: usize = 64 << 10;
 /// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Record {
+pub(super) enum PortableRecord {
     Change(ChangeRecord),
     Entry(EntryRecord),
     Move {
@@ -76,7 +76,7 @@ pub(super) struct EntryRecord {
 }
 
 impl ChangeRecord {
-    pub(super) fn of(row: ChangeRow) -> Self {
+    pub(super) fn from_row(row: ChangeRow) -> Self {
         Self {
             number: row.seq,
             id: row.id,
@@ -94,14 +94,14 @@ impl ChangeRecord {
     }
 
     /// Returns the row of the change in the workspace with the number `workspace`. Invalid values are `corrupt`.
-    pub(super) fn row(self, workspace: i64) -> Result<ChangeRow> {
-        ChangeKind::parse(&self.kind).ok_or_else(|| damaged("a change is of an unknown kind"))?;
+    pub(super) fn into_row(self, workspace: i64) -> Result<ChangeRow> {
+        ChangeKind::parse(&self.kind).ok_or_else(|| damaged_file("a change is of an unknown kind"))?;
         if self.id.is_empty()
             || ![&self.id, &self.operation, &self.door]
                 .into_iter()
-                .all(|text| is_word(text))
+                .all(|text| is_safe_word(text))
         {
-            return Err(damaged("the id of a change is not valid"));
+            return Err(damaged_file("the id of a change is not valid"));
         }
         Ok(ChangeRow {
             workspace,
@@ -122,7 +122,7 @@ impl ChangeRecord {
 }
 
 impl EntryRecord {
-    pub(super) fn of(path: Vec<u8>, since: i64, until: Option<i64>, node: Node) -> Self {
+    pub(super) fn from_node(path: Vec<u8>, since: i64, until: Option<i64>, node: EntryNode) -> Self {
         Self {
             path: EntryPath::from_bytes(path).to_token(),
             since,
@@ -130,7 +130,7 @@ impl EntryRecord {
             kind: node.kind,
             mode: node.mode,
             size: node.size,
-            content: node.content.map(Address::to_hex),
+            content: node.content.map(PieceAddress::to_hex),
             target: node.target,
             created: node.created,
             modified: node.modified,
@@ -138,33 +138,34 @@ impl EntryRecord {
     }
 
     /// Returns the address of the content that the entry names.
-    pub(super) fn address(&self) -> Result<Option<Address>> {
-        let address =
-            |digits: &String| Address::from_hex(digits).ok_or_else(|| damaged("a content address is not valid"));
+    pub(super) fn content_address(&self) -> Result<Option<PieceAddress>> {
+        let address = |digits: &String| {
+            PieceAddress::from_hex(digits).ok_or_else(|| damaged_file("a content address is not valid"))
+        };
         self.content.as_ref().map(address).transpose()
     }
 
     /// Returns the path and the node of the entry. An entry that no workspace could contain is refused.
-    pub(super) fn entry(self) -> Result<(Vec<u8>, Node)> {
-        let content = self.address()?;
+    pub(super) fn into_entry(self) -> Result<(Vec<u8>, EntryNode)> {
+        let content = self.content_address()?;
         let fits = match self.kind {
             EntryKind::File => content.is_some() && self.target.is_none(),
             EntryKind::Directory => content.is_none() && self.target.is_none(),
             EntryKind::Symlink => content.is_none() && self.target.is_some(),
             EntryKind::Other => false,
         };
-        let path = path_of(&self.path)?;
+        let path = parse_record_path(&self.path)?;
         if let Some(target) = &self.target {
-            let shown = EntryPath::from_bytes(path.clone()).shown();
-            check_target(target).map_err(|_| damaged("the target of a link is not valid").at_text(shown))?;
+            let shown = EntryPath::from_bytes(path.clone()).display_path();
+            check_target(target).map_err(|_| damaged_file("the target of a link is not valid").at_path_text(shown))?;
         }
         if !fits {
-            return Err(damaged("an entry is of an unknown kind"));
+            return Err(damaged_file("an entry is of an unknown kind"));
         }
-        let node = Node {
+        let node = EntryNode {
             kind: self.kind,
             // The file may come from anywhere; set-user-id bits must not enter a workspace.
-            mode: permissions(self.mode),
+            mode: permission_bits(self.mode),
             size: self.size,
             content,
             target: self.target,
@@ -176,24 +177,24 @@ impl EntryRecord {
 }
 
 /// Returns whether a text is safe for an id, a tool or a door, because these are printed as they are.
-fn is_word(text: &str) -> bool {
+fn is_safe_word(text: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     text.len() <= 200 && text.bytes().all(is_usual)
 }
 
 /// Returns the path of a record; the root and paths that are not in normal form are refused.
-pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
-    let path = EntryPath::from_token(token).map_err(|_| damaged("a path is not valid"))?;
-    if is_path(path.as_bytes()) {
+pub(super) fn parse_record_path(token: &str) -> Result<Vec<u8>> {
+    let path = EntryPath::from_token(token).map_err(|_| damaged_file("a path is not valid"))?;
+    if is_portable_path(path.as_bytes()) {
         Ok(path.as_bytes().to_vec())
     } else {
-        Err(damaged("a path is not valid"))
+        Err(damaged_file("a path is not valid"))
     }
 }
 
 /// Returns whether a path in normal form can be in a portable file. A path that was found in a directory of the host
 /// may be longer than the paths that tools accept.
-pub(super) fn is_path(path: &[u8]) -> bool {
+pub(super) fn is_portable_path(path: &[u8]) -> bool {
     let is_name = |name: &[u8]| (1..=255).contains(&name.len()) && !name.contains(&0);
     path.len() <= LONGEST_PATH && path.split(|byte| *byte == b'/').all(is_name)
 }

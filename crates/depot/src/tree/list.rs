@@ -3,15 +3,15 @@
 
 use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Result};
 
-use super::{Place, Tree, bytes, span_below, version_of};
-use crate::metadata::{Node, time_of};
+use super::{DepotTree, LocatedPath, path_key, span_below, version_of};
+use crate::metadata::{EntryNode, time_of};
 
-impl Tree<'_> {
+impl DepotTree<'_> {
     /// Returns a page of the directory at `place`.
-    pub(crate) fn list(&self, place: &Place, options: &ListOptions) -> Result<ListPage> {
+    pub(crate) fn list(&self, place: &LocatedPath, options: &ListOptions) -> Result<ListPage> {
         self.check_directory(place)?;
-        let (start, _) = span_below(bytes(&place.path));
-        let mut scan = self.below(bytes(&place.path));
+        let (start, _) = span_below(path_key(&place.path));
+        let mut scan = self.scan_below(path_key(&place.path));
         if let Some(after) = &options.after
             && after.as_bytes() >= start.as_slice()
         {
@@ -31,15 +31,15 @@ impl Tree<'_> {
                 page.has_more = true;
                 break;
             }
-            page.entries.push(entry(path, &node));
+            page.entries.push(list_entry(path, &node));
         }
         Ok(page)
     }
 
     /// Returns the direct children of the directory at `path`, each with its name.
-    pub(crate) fn children(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, Node)>> {
+    pub(crate) fn children(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, EntryNode)>> {
         let (start, _) = span_below(path);
-        let mut scan = self.below(path);
+        let mut scan = self.scan_below(path);
         let mut children = Vec::new();
         while let Some((below, node)) = scan.next()? {
             let name = &below[start.len()..];
@@ -52,15 +52,15 @@ impl Tree<'_> {
         Ok(children)
     }
 
-    fn check_directory(&self, place: &Place) -> Result<()> {
-        if place.path.is_root() || self.require(place)?.kind == EntryKind::Directory {
+    fn check_directory(&self, place: &LocatedPath) -> Result<()> {
+        if place.path.is_root() || self.require_node(place)?.kind == EntryKind::Directory {
             return Ok(());
         }
         Err(Error::not_a_directory(&place.path))
     }
 }
 
-fn entry(path: Vec<u8>, node: &Node) -> Entry {
+fn list_entry(path: Vec<u8>, node: &EntryNode) -> Entry {
     Entry {
         path: EntryPath::from_bytes(path),
         kind: node.kind,

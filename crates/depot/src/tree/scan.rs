@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use garret_core::Result;
 
-use crate::metadata::{Held, Level, Node, Session};
+use crate::metadata::{EntryNode, LevelEntry, LineageLevel, MetadataSession};
 
 /// The first and the largest number of rows fetched at once: a list of three names should not fetch a thousand rows,
 /// nor a large scan use a thousand statements of three rows.
@@ -13,23 +13,28 @@ const FIRST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1024;
 
 /// The entries of a range, in order.
-pub(crate) struct Scan<'t, 'c> {
-    session: Session<'c>,
+pub(crate) struct TreeScan<'t, 'c> {
+    session: MetadataSession<'c>,
     end: Option<Vec<u8>>,
-    cursors: Vec<Cursor<'t>>,
+    cursors: Vec<LevelCursor<'t>>,
 }
 
-struct Cursor<'t> {
-    level: &'t Level,
-    rows: VecDeque<(Vec<u8>, Held)>,
+struct LevelCursor<'t> {
+    level: &'t LineageLevel,
+    rows: VecDeque<(Vec<u8>, LevelEntry)>,
     from: Vec<u8>,
     count: usize,
     is_done: bool,
 }
 
-impl<'t, 'c> Scan<'t, 'c> {
-    pub(super) fn new(session: Session<'c>, levels: &'t [Level], start: Vec<u8>, end: Option<Vec<u8>>) -> Self {
-        let cursor = |level| Cursor {
+impl<'t, 'c> TreeScan<'t, 'c> {
+    pub(super) fn new(
+        session: MetadataSession<'c>,
+        levels: &'t [LineageLevel],
+        start: Vec<u8>,
+        end: Option<Vec<u8>>,
+    ) -> Self {
+        let cursor = |level| LevelCursor {
             level,
             rows: VecDeque::new(),
             from: start.clone(),
@@ -49,9 +54,9 @@ impl<'t, 'c> Scan<'t, 'c> {
     }
 
     /// Returns the next entry.
-    pub(crate) fn next(&mut self) -> Result<Option<(Vec<u8>, Node)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(Vec<u8>, EntryNode)>> {
         while let Some((path, held)) = self.next_held()? {
-            if let Held::Node(node) = held {
+            if let LevelEntry::Node(node) = held {
                 return Ok(Some((path, node)));
             }
         }
@@ -59,7 +64,7 @@ impl<'t, 'c> Scan<'t, 'c> {
     }
 
     /// Returns all remaining entries.
-    pub(crate) fn collect(mut self) -> Result<Vec<(Vec<u8>, Node)>> {
+    pub(crate) fn collect(mut self) -> Result<Vec<(Vec<u8>, EntryNode)>> {
         let mut all = Vec::new();
         while let Some(entry) = self.next()? {
             all.push(entry);
@@ -68,9 +73,9 @@ impl<'t, 'c> Scan<'t, 'c> {
     }
 
     /// Returns the smallest path for which a level has a row, with the row of the nearest such level.
-    fn next_held(&mut self) -> Result<Option<(Vec<u8>, Held)>> {
+    fn next_held(&mut self) -> Result<Option<(Vec<u8>, LevelEntry)>> {
         for cursor in &mut self.cursors {
-            cursor.fill(self.session, self.end.as_deref())?;
+            cursor.fill_rows(self.session, self.end.as_deref())?;
         }
         let fronts = self.cursors.iter().filter_map(|cursor| cursor.rows.front());
         let Some(path) = fronts.map(|(path, _)| path).min().cloned() else {
@@ -87,8 +92,8 @@ impl<'t, 'c> Scan<'t, 'c> {
     }
 }
 
-impl Cursor<'_> {
-    fn fill(&mut self, session: Session<'_>, end: Option<&[u8]>) -> Result<()> {
+impl LevelCursor<'_> {
+    fn fill_rows(&mut self, session: MetadataSession<'_>, end: Option<&[u8]>) -> Result<()> {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }

@@ -9,13 +9,16 @@ use garret_core::{
     WsPath,
 };
 
-use super::{Form, Item, Message, Moved, TreeTarget, WAITING, gone, host, pack, permissions, skipped};
-use crate::content::Address;
-use crate::error::damaged;
+use super::{
+    TreeItem, TreeItemForm, TreeMessage, TreeTarget, TreeTransferReport, WAITING, channel_closed, host_directory, pack,
+    permission_bits, skipped_entry,
+};
+use crate::content::PieceAddress;
+use crate::error::damaged_content;
 use crate::history::check_kept;
-use crate::metadata::{Level, Node};
-use crate::portable::{Progress, Watch};
-use crate::tree::{Tree, bytes};
+use crate::metadata::{EntryNode, LineageLevel};
+use crate::portable::{Progress, ProgressWatcher};
+use crate::tree::{DepotTree, path_key};
 use crate::workspace::DepotWorkspace;
 
 /// Number of entries that are looked up at once.
@@ -24,53 +27,53 @@ const PAGE: usize = 1_000;
 const PIECE: u64 = 4 << 20;
 
 /// The writing side of an export, on its own thread.
-struct Writing {
-    sender: SyncSender<Message>,
+struct TreeWriterThread {
+    sender: SyncSender<TreeMessage>,
     thread: JoinHandle<Result<()>>,
-    moved: Moved,
+    moved: TreeTransferReport,
 }
 
-impl Writing {
+impl TreeWriterThread {
     fn start(target: TreeTarget) -> Result<Self> {
         let (sender, receiver) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("garret-export".into());
         let thread = thread.spawn(move || match target {
-            TreeTarget::Directory(root) => host::write(&root, &receiver),
-            TreeTarget::Archive(sink, compression) => pack::write(sink, compression, &receiver),
+            TreeTarget::Directory(root) => host_directory::write_directory(&root, &receiver),
+            TreeTarget::Archive(sink, compression) => pack::write_archive(sink, compression, &receiver),
         });
         Ok(Self {
             sender,
             thread: thread.map_err(|_| Error::new(ErrorKind::Unavailable, "a thread cannot be started"))?,
-            moved: Moved::default(),
+            moved: TreeTransferReport::default(),
         })
     }
 
-    fn item(&mut self, item: Item) -> Result<()> {
-        *self.moved.count_of(item.form.kind()) += 1;
-        self.sender.send(Message::Item(item)).map_err(|_| gone())
+    fn send_item(&mut self, item: TreeItem) -> Result<()> {
+        *self.moved.counter_for(item.form.kind()) += 1;
+        self.sender.send(TreeMessage::Item(item)).map_err(|_| channel_closed())
     }
 
-    fn data(&mut self, bytes: Bytes, watch: &mut (dyn FnMut(Progress) + Send)) -> Result<()> {
+    fn send_data(&mut self, bytes: Bytes, watch: &mut (dyn FnMut(Progress) + Send)) -> Result<()> {
         self.moved.bytes += bytes.len() as u64;
         watch(Progress {
             files: self.moved.files,
             bytes: self.moved.bytes,
             total: None,
         });
-        self.sender.send(Message::Data(bytes)).map_err(|_| gone())
+        self.sender.send(TreeMessage::Data(bytes)).map_err(|_| channel_closed())
     }
 
     /// Waits for the writing thread and returns the result.
-    fn finish(self, sent: Result<()>) -> Result<Moved> {
+    fn finish(self, sent: Result<()>) -> Result<TreeTransferReport> {
         // Without this message the writer does not keep a directory.
-        let sent = sent.and_then(|()| self.sender.send(Message::End).map_err(|_| gone()));
+        let sent = sent.and_then(|()| self.sender.send(TreeMessage::End).map_err(|_| channel_closed()));
         drop(self.sender);
         let written = self.thread.join();
         let written = written.map_err(|_| Error::new(ErrorKind::Internal, "the writer of the files has failed"))?;
         // If both sides failed because the channel closed, the writer's error is the cause.
         match (sent, written) {
             (Ok(()), Ok(())) => Ok(self.moved),
-            (Err(sent), Err(_)) if sent.kind() != gone().kind() => Err(sent),
+            (Err(sent), Err(_)) if sent.kind() != channel_closed().kind() => Err(sent),
             (_, Err(written)) => Err(written),
             (Err(sent), Ok(())) => Err(sent),
         }
@@ -85,14 +88,14 @@ impl DepotWorkspace {
         point: &Point,
         path: &WsPath,
         target: TreeTarget,
-        watch: Watch<'_>,
-    ) -> Result<Moved> {
+        watch: ProgressWatcher<'_>,
+    ) -> Result<TreeTransferReport> {
         let level = self.shared().database.read(|session| {
-            let level = self.level_of(session, point)?;
-            let tree = Tree::at(session, level)?;
+            let level = self.resolve_point(session, point)?;
+            let tree = DepotTree::at_point(session, level)?;
             if path.is_root()
                 || tree
-                    .node(bytes(path))?
+                    .node(path_key(path))?
                     .is_some_and(|node| node.kind == EntryKind::Directory)
             {
                 Ok(level)
@@ -100,20 +103,26 @@ impl DepotWorkspace {
                 Err(Error::not_a_directory(path))
             }
         })?;
-        let mut writing = Writing::start(target)?;
+        let mut writing = TreeWriterThread::start(target)?;
         let sent = self.send_tree(level, path, &mut writing, watch).await;
         writing.finish(sent)
     }
 
-    async fn send_tree(&self, level: Level, path: &WsPath, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
-        let skip = if path.is_root() { 0 } else { bytes(path).len() + 1 };
+    async fn send_tree(
+        &self,
+        level: LineageLevel,
+        path: &WsPath,
+        writing: &mut TreeWriterThread,
+        watch: ProgressWatcher<'_>,
+    ) -> Result<()> {
+        let skip = if path.is_root() { 0 } else { path_key(path).len() + 1 };
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let (page, next) = self.shared().database.read(|session| {
                 // Each page is a transaction of its own, and garbage collection may run between two pages.
                 check_kept(session, level)?;
-                let tree = Tree::at(session, level)?;
-                let mut scan = tree.below(bytes(path));
+                let tree = DepotTree::at_point(session, level)?;
+                let mut scan = tree.scan_below(path_key(path));
                 scan.seek(&start);
                 let mut page = Vec::with_capacity(PAGE);
                 while page.len() < PAGE {
@@ -125,9 +134,9 @@ impl DepotWorkspace {
                 Ok((page, scan.next()?.map(|(path, _)| path)))
             })?;
             for (place, node) in page {
-                let shown = garret_core::EntryPath::from_bytes(place.clone()).shown();
+                let shown = garret_core::EntryPath::from_bytes(place.clone()).display_path();
                 let sent = self.send_node(&place[skip..], &node, writing, watch).await;
-                sent.map_err(|error| error.at_text(shown))?;
+                sent.map_err(|error| error.at_path_text(shown))?;
             }
             from = next;
         }
@@ -137,42 +146,48 @@ impl DepotWorkspace {
     async fn send_node(
         &self,
         path: &[u8],
-        node: &Node,
-        writing: &mut Writing,
+        node: &EntryNode,
+        writing: &mut TreeWriterThread,
         watch: &mut (dyn FnMut(Progress) + Send),
     ) -> Result<()> {
         let form = match (node.kind, &node.target) {
-            (EntryKind::Directory, _) => Form::Directory,
-            (EntryKind::Symlink, Some(target)) => Form::Link(target.clone().into_bytes()),
-            _ => Form::File(node.size),
+            (EntryKind::Directory, _) => TreeItemForm::Directory,
+            (EntryKind::Symlink, Some(target)) => TreeItemForm::SymbolicLink(target.clone().into_bytes()),
+            _ => TreeItemForm::File(node.size),
         };
-        writing.item(Item {
+        writing.send_item(TreeItem {
             path: path.to_vec(),
             form,
-            mode: permissions(node.mode),
+            mode: permission_bits(node.mode),
             modified: node.modified / 1_000_000,
         })?;
         match (node.kind, node.content) {
             (EntryKind::File, Some(address)) => self.send_content(address, node.size, writing, watch).await,
-            (EntryKind::File, None) => Err(damaged("a file has no content")),
+            (EntryKind::File, None) => Err(damaged_content("a file has no content")),
             _ => Ok(()),
         }
     }
 
     /// Sends the bytes of a file. An empty file is read too, so that damage of its content is noticed.
-    async fn send_content(&self, address: Address, size: u64, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
+    async fn send_content(
+        &self,
+        address: PieceAddress,
+        size: u64,
+        writing: &mut TreeWriterThread,
+        watch: ProgressWatcher<'_>,
+    ) -> Result<()> {
         let shared = self.shared();
         let mut start = 0;
         loop {
             let end = size.min(start + PIECE);
             let row = shared.database.read(|session| session.content(address))?;
-            let row = row.ok_or_else(|| damaged("the content is missing from the home"))?;
+            let row = row.ok_or_else(|| damaged_content("the content is missing from the home"))?;
             let piece = shared
                 .content
-                .read(&shared.database, address, row, size, start..end)
+                .read_range(&shared.database, address, row, size, start..end)
                 .await?;
             if size > 0 {
-                writing.data(piece, watch)?;
+                writing.send_data(piece, watch)?;
             }
             if end == size {
                 return Ok(());
@@ -189,14 +204,19 @@ pub async fn export_storage(
     storage: &dyn Storage,
     path: &WsPath,
     target: TreeTarget,
-    watch: Watch<'_>,
-) -> Result<Moved> {
-    let mut writing = Writing::start(target)?;
+    watch: ProgressWatcher<'_>,
+) -> Result<TreeTransferReport> {
+    let mut writing = TreeWriterThread::start(target)?;
     let sent = send_storage(storage, path, &mut writing, watch).await;
     writing.finish(sent)
 }
 
-async fn send_storage(storage: &dyn Storage, path: &WsPath, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
+async fn send_storage(
+    storage: &dyn Storage,
+    path: &WsPath,
+    writing: &mut TreeWriterThread,
+    watch: ProgressWatcher<'_>,
+) -> Result<()> {
     let mut options = ListOptions {
         is_deep: true,
         limit: PAGE,
@@ -209,10 +229,10 @@ async fn send_storage(storage: &dyn Storage, path: &WsPath, writing: &mut Writin
                 (None, _) => writing
                     .moved
                     .skipped
-                    .push(skipped(entry.path.as_bytes(), "its name is not UTF-8")),
+                    .push(skipped_entry(entry.path.as_bytes(), "its name is not UTF-8")),
                 (_, EntryKind::Other) => {
                     let why = "it is neither a file, a directory nor a link";
-                    writing.moved.skipped.push(skipped(entry.path.as_bytes(), why));
+                    writing.moved.skipped.push(skipped_entry(entry.path.as_bytes(), why));
                 }
                 (Some(place), _) => send_entry(storage, place, path, writing, watch).await?,
             }
@@ -228,7 +248,7 @@ async fn send_entry(
     storage: &dyn Storage,
     place: &WsPath,
     base: &WsPath,
-    writing: &mut Writing,
+    writing: &mut TreeWriterThread,
     watch: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<()> {
     let options = StatOptions {
@@ -238,16 +258,16 @@ async fn send_entry(
     let stat = storage.stat(place, options).await?;
     let relative = place.relative_to(base).unwrap_or_else(|| place.clone());
     let form = match (stat.kind, stat.target) {
-        (EntryKind::Directory, _) => Form::Directory,
-        (EntryKind::Symlink, Some(target)) => Form::Link(target.into_bytes()),
-        _ => Form::File(stat.size),
+        (EntryKind::Directory, _) => TreeItemForm::Directory,
+        (EntryKind::Symlink, Some(target)) => TreeItemForm::SymbolicLink(target.into_bytes()),
+        _ => TreeItemForm::File(stat.size),
     };
-    let is_file = matches!(form, Form::File(_));
+    let is_file = matches!(form, TreeItemForm::File(_));
     let default = if is_file { 0o644 } else { 0o755 };
-    writing.item(Item {
-        path: bytes(&relative).to_vec(),
+    writing.send_item(TreeItem {
+        path: path_key(&relative).to_vec(),
         form,
-        mode: permissions(stat.mode.unwrap_or(default)),
+        mode: permission_bits(stat.mode.unwrap_or(default)),
         modified: stat.modified.map_or(0, |time| time.as_second()),
     })?;
     let mut start = 0;
@@ -264,7 +284,7 @@ async fn send_entry(
             return Err(Error::conflict(place, Some(read.version)));
         }
         start += read.bytes.len() as u64;
-        writing.data(read.bytes, watch)?;
+        writing.send_data(read.bytes, watch)?;
     }
     Ok(())
 }

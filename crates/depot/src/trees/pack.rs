@@ -9,56 +9,68 @@ use std::sync::mpsc::Receiver;
 use bytes::Bytes;
 use garret_core::Result;
 
-use super::{Compression, Form, Item, Message, checked_path};
-use crate::error::unwritten;
+use super::{Compression, TreeItem, TreeItemForm, TreeMessage, check_outside_path};
+use crate::error::export_not_written;
 
 const LEVEL: i32 = 3;
 
 /// Writes the received entries into an archive.
-pub(super) fn write(sink: Box<dyn Write + Send>, compression: Compression, receiver: &Receiver<Message>) -> Result<()> {
+pub(super) fn write_archive(
+    sink: Box<dyn Write + Send>,
+    compression: Compression,
+    receiver: &Receiver<TreeMessage>,
+) -> Result<()> {
     let packed = match compression {
-        Compression::None => pack(sink, receiver)?.flush(),
+        Compression::None => pack_entries(sink, receiver)?.flush(),
         Compression::Gzip => {
             let encoder = flate2::write::GzEncoder::new(sink, flate2::Compression::default());
-            pack(encoder, receiver)?.finish().and_then(|mut sink| sink.flush())
+            pack_entries(encoder, receiver)?
+                .finish()
+                .and_then(|mut sink| sink.flush())
         }
         Compression::Zstd => {
-            let encoder = zstd::stream::write::Encoder::new(sink, LEVEL).map_err(|error| unwritten(&error))?;
-            pack(encoder, receiver)?.finish().and_then(|mut sink| sink.flush())
+            let encoder = zstd::stream::write::Encoder::new(sink, LEVEL).map_err(|error| export_not_written(&error))?;
+            pack_entries(encoder, receiver)?
+                .finish()
+                .and_then(|mut sink| sink.flush())
         }
     };
-    packed.map_err(|error| unwritten(&error))
+    packed.map_err(|error| export_not_written(&error))
 }
 
-fn pack<W: Write>(sink: W, receiver: &Receiver<Message>) -> Result<W> {
+fn pack_entries<W: Write>(sink: W, receiver: &Receiver<TreeMessage>) -> Result<W> {
     let mut archive = tar::Builder::new(sink);
     for message in receiver {
-        if let Message::Item(item) = message {
-            checked_path(&item.path)?;
-            append(&mut archive, &item, receiver).map_err(|error| unwritten(&error))?;
+        if let TreeMessage::Item(item) = message {
+            check_outside_path(&item.path)?;
+            append_item(&mut archive, &item, receiver).map_err(|error| export_not_written(&error))?;
         }
     }
-    archive.into_inner().map_err(|error| unwritten(&error))
+    archive.into_inner().map_err(|error| export_not_written(&error))
 }
 
-fn append<W: Write>(archive: &mut tar::Builder<W>, item: &Item, receiver: &Receiver<Message>) -> std::io::Result<()> {
+fn append_item<W: Write>(
+    archive: &mut tar::Builder<W>,
+    item: &TreeItem,
+    receiver: &Receiver<TreeMessage>,
+) -> std::io::Result<()> {
     let path = Path::new(OsStr::from_bytes(&item.path));
     let mut header = tar::Header::new_gnu();
     header.set_mode(item.mode);
     header.set_mtime(u64::try_from(item.modified).unwrap_or(0));
     header.set_size(0);
     match &item.form {
-        Form::Directory => {
+        TreeItemForm::Directory => {
             header.set_entry_type(tar::EntryType::Directory);
             archive.append_data(&mut header, path, std::io::empty())
         }
-        Form::Link(target) => {
+        TreeItemForm::SymbolicLink(target) => {
             header.set_entry_type(tar::EntryType::Symlink);
             archive.append_link(&mut header, path, Path::new(OsStr::from_bytes(target)))
         }
-        Form::File(size) => {
+        TreeItemForm::File(size) => {
             header.set_size(*size);
-            let content = Incoming {
+            let content = IncomingFileData {
                 receiver,
                 chunk: Bytes::new(),
                 left: *size,
@@ -66,22 +78,22 @@ fn append<W: Write>(archive: &mut tar::Builder<W>, item: &Item, receiver: &Recei
             archive.append_data(&mut header, path, content)
         }
         // An export sends every name of a file as a file of its own.
-        Form::Same(_) => Ok(()),
+        TreeItemForm::HardLink(_) => Ok(()),
     }
 }
 
 /// The data of one file as it arrives over the channel.
-struct Incoming<'r> {
-    receiver: &'r Receiver<Message>,
+struct IncomingFileData<'r> {
+    receiver: &'r Receiver<TreeMessage>,
     chunk: Bytes,
     left: u64,
 }
 
-impl Read for Incoming<'_> {
+impl Read for IncomingFileData<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.chunk.is_empty() && self.left > 0 {
             match self.receiver.recv() {
-                Ok(Message::Data(bytes)) => self.chunk = bytes,
+                Ok(TreeMessage::Data(bytes)) => self.chunk = bytes,
                 // The sender stopped in the middle of a file.
                 _ => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             }

@@ -6,44 +6,48 @@ use std::sync::mpsc::SyncSender;
 use garret_core::{EntryPath, Error, ErrorKind, Result};
 use tar::EntryType;
 
-use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, permissions, skipped};
+use super::{
+    CHUNK, Compression, TreeItem, TreeItemForm, TreeMessage, channel_closed, check_outside_path, permission_bits,
+    skipped_entry,
+};
 use crate::archive::Archive;
 
 /// Sends the entries of the archive, in its order.
-pub(super) fn read(
+pub(super) fn read_archive(
     archive: Box<dyn Read + Send>,
     compression: Compression,
-    sender: &SyncSender<Result<Message>>,
+    sender: &SyncSender<Result<TreeMessage>>,
 ) -> Result<()> {
     let plain: Box<dyn Read> = match compression {
         Compression::None => archive,
         // Some tools write a gzip file of several members.
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(archive)),
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(archive).map_err(|_| damaged())?),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(archive).map_err(|_| damaged_archive())?),
     };
-    let mut archive = Archive::over(plain);
-    for entry in archive.entries().map_err(|_| damaged())? {
-        let mut entry = entry.map_err(|error| unread(&error))?;
+    let mut archive = Archive::new(plain);
+    for entry in archive.entries().map_err(|_| damaged_archive())? {
+        let mut entry = entry.map_err(|error| header_error(&error))?;
         if let Some(message) = message_of(&mut entry)? {
             let size = match &message {
-                Message::Item(Item {
-                    form: Form::File(size), ..
+                TreeMessage::Item(TreeItem {
+                    form: TreeItemForm::File(size),
+                    ..
                 }) => *size,
                 _ => 0,
             };
-            send(sender, message)?;
+            send_message(sender, message)?;
             send_data(&mut entry, size, sender)?;
         }
         // The rest of an entry would be taken for the headers of the next one.
-        std::io::copy(&mut entry, &mut std::io::sink()).map_err(|_| damaged())?;
+        std::io::copy(&mut entry, &mut std::io::sink()).map_err(|_| damaged_archive())?;
     }
     Ok(())
 }
 
 /// Returns the message for an entry; `None` for the root of the archive.
-fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>> {
+fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<TreeMessage>> {
     check_sparse(entry)?;
-    let Some(path) = path_of(&entry.path_bytes())? else {
+    let Some(path) = entry_path_below(&entry.path_bytes())? else {
         return Ok(None);
     };
     let target = entry
@@ -51,21 +55,21 @@ fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>>
         .map(|name| name.into_owned())
         .unwrap_or_default();
     let form = match entry.header().entry_type() {
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Form::File(entry.size()),
-        EntryType::Directory => Form::Directory,
-        EntryType::Symlink => Form::Link(target),
-        EntryType::Link => Form::Same(path_of(&target)?.ok_or_else(damaged)?),
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => TreeItemForm::File(entry.size()),
+        EntryType::Directory => TreeItemForm::Directory,
+        EntryType::Symlink => TreeItemForm::SymbolicLink(target),
+        EntryType::Link => TreeItemForm::HardLink(entry_path_below(&target)?.ok_or_else(damaged_archive)?),
         // These are headers for other entries, not files.
         EntryType::XGlobalHeader | EntryType::XHeader => return Ok(None),
         _ => {
             let why = "it is neither a file, a directory nor a link";
-            return Ok(Some(Message::Skipped(skipped(&path, why))));
+            return Ok(Some(TreeMessage::Skipped(skipped_entry(&path, why))));
         }
     };
-    Ok(Some(Message::Item(Item {
+    Ok(Some(TreeMessage::Item(TreeItem {
         path,
         form,
-        mode: permissions(entry.header().mode().map_err(|_| damaged())?),
+        mode: permission_bits(entry.header().mode().map_err(|_| damaged_archive())?),
         modified: entry.header().mtime().unwrap_or(0) as i64,
     })))
 }
@@ -77,9 +81,9 @@ fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
     }
     // Such an entry holds the pieces of the file, one after the other; taken as it is, it would be another file.
     let (mut is_sparse, mut name) = (false, entry.path_bytes().into_owned());
-    let attributes = entry.pax_extensions().map_err(|_| damaged())?;
+    let attributes = entry.pax_extensions().map_err(|_| damaged_archive())?;
     for attribute in attributes.into_iter().flatten() {
-        let attribute = attribute.map_err(|_| damaged())?;
+        let attribute = attribute.map_err(|_| damaged_archive())?;
         is_sparse |= attribute.key_bytes().starts_with(b"GNU.sparse.");
         if attribute.key_bytes() == b"GNU.sparse.name" {
             name = attribute.value_bytes().to_vec();
@@ -90,39 +94,39 @@ fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
             ErrorKind::Unsupported,
             "the archive has a sparse file in a format that Garret cannot read",
         )
-        .at_text(EntryPath::from_bytes(name).shown())
+        .at_path_text(EntryPath::from_bytes(name).display_path())
         .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`"))
     } else {
         Ok(())
     }
 }
 
-fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<Message>>) -> Result<()> {
+fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<TreeMessage>>) -> Result<()> {
     let mut left = size;
     while left > 0 {
         let mut chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
-        let count = content.read(&mut chunk).map_err(|_| damaged())?;
+        let count = content.read(&mut chunk).map_err(|_| damaged_archive())?;
         if count == 0 {
-            return Err(damaged());
+            return Err(damaged_archive());
         }
         chunk.truncate(count);
         left -= count as u64;
-        send(sender, Message::Data(chunk.into()))?;
+        send_message(sender, TreeMessage::Data(chunk.into()))?;
     }
     Ok(())
 }
 
 /// Returns the path of an entry below the destination; `None` for the destination itself. A path that leads outside is
 /// `path_escape`.
-fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
-    let shown = || EntryPath::from_bytes(name.to_vec()).shown();
+fn entry_path_below(name: &[u8]) -> Result<Option<Vec<u8>>> {
+    let shown = || EntryPath::from_bytes(name.to_vec()).display_path();
     let is_parent = |part: &[u8]| part == b"..";
     if name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(is_parent) {
         return Err(Error::new(
             ErrorKind::PathEscape,
             "the archive names a path outside of its own root",
         )
-        .at_text(shown())
+        .at_path_text(shown())
         .hint("nothing was imported; make the archive again with relative paths"));
     }
     let names = name.split(|byte| *byte == b'/');
@@ -131,26 +135,26 @@ fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
     if path.is_empty() {
         return Ok(None);
     }
-    checked_path(&path)?;
+    check_outside_path(&path)?;
     Ok(Some(path))
 }
 
-fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
-    sender.send(Ok(message)).map_err(|_| gone())
+fn send_message(sender: &SyncSender<Result<TreeMessage>>, message: TreeMessage) -> Result<()> {
+    sender.send(Ok(message)).map_err(|_| channel_closed())
 }
 
 /// Converts an error in reading the headers of an entry.
-fn unread(error: &std::io::Error) -> Error {
+fn header_error(error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::FileTooLarge => {
             Error::invalid("an entry of the archive has a name or attributes that are too long")
                 .hint("nothing was imported; make the archive again without extended attributes")
         }
-        _ => damaged(),
+        _ => damaged_archive(),
     }
 }
 
-fn damaged() -> Error {
+fn damaged_archive() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the archive is damaged, truncated, or not a tar archive",
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_path_in_an_archive_stays_where_it_is_put() {
-        let path = |name: &str| path_of(name.as_bytes());
+        let path = |name: &str| entry_path_below(name.as_bytes());
         assert_eq!(path("./a//b/").unwrap().unwrap(), b"a/b");
         assert_eq!(path("./").unwrap(), None);
         for name in ["/etc/passwd", "../a", "a/../../b", "a/.."] {

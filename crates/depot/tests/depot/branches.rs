@@ -1,7 +1,7 @@
 //! Branches: lineage, flattening, and that nobody disturbs anybody.
 
 use garret_core::{ErrorKind, WsPath};
-use garret_depot::{NewWorkspace, Point, Selection};
+use garret_depot::{NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{path, remove, remove_tree, rename, write};
 
@@ -49,11 +49,11 @@ fn what_a_branch_removes_can_come_back_by_undo() {
         assert!(try_out.probe.tree().await.is_empty());
         let (_, paths) = try_out.room.change(&Point::Number(1)).await.unwrap();
         assert_eq!(paths.len(), 3);
-        try_out.undone(Selection::Last(1)).await;
+        try_out.undone(UndoSelection::Last(1)).await;
         assert_eq!(try_out.probe.tree().await, then);
         let nothing = try_out
             .room
-            .undo(Selection::Last(1), garret_core::Origin::default())
+            .undo(UndoSelection::Last(1), garret_core::Origin::default())
             .await
             .unwrap_err();
         assert_eq!(
@@ -80,7 +80,7 @@ fn the_difference_of_two_branches_counts_from_where_they_parted() {
             let (from, to) = (from.room.clone(), to.room.clone());
             async move {
                 let paths = from.diff_with(&to, &WsPath::root()).await.unwrap();
-                paths.iter().map(|one| one.path.shown()).collect::<Vec<_>>()
+                paths.iter().map(|one| one.path.display_path()).collect::<Vec<_>>()
             }
         };
         assert_eq!(shown(&desk, &one).await, ["a", "b"]);
@@ -99,7 +99,10 @@ fn the_versions_of_a_file_reach_back_before_the_fork() {
         try_out.probe.apply(rename("a", "b")).await;
         try_out.write("b", "22").await;
         let versions = try_out.room.versions(&path("b"), 10).await.unwrap();
-        let shown: Vec<_> = versions.iter().map(|one| (one.path.shown(), one.image.size)).collect();
+        let shown: Vec<_> = versions
+            .iter()
+            .map(|one| (one.path.display_path(), one.image.size))
+            .collect();
         assert_eq!(shown, [("b".to_owned(), 2), ("b".to_owned(), 1), ("a".to_owned(), 1)]);
     });
 }
@@ -143,7 +146,7 @@ fn flattening_changes_nothing_that_can_be_seen() {
                 "{point:?} differs after flattening"
             );
         }
-        leaf.undone(Selection::Last(2)).await;
+        leaf.undone(UndoSelection::Last(2)).await;
         assert!(leaf.probe.tree().await == before[0]);
         let differing = leaf.room.diff_with(&middle.room, &WsPath::root()).await.unwrap();
         assert_eq!(differing, []);

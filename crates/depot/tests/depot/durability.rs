@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, ReadOptions, Storage, WsPath};
-use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, Selection, TreeTarget};
+use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, TreeTarget, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{append, append_or_create, path, write, write_if};
 
@@ -53,7 +53,7 @@ fn everything_is_there_after_reopening() {
             let depot = Depot::open(home.path(), options, context()).await.unwrap();
             let desk = Desk::over(depot.workspace("box").await.unwrap());
             assert!(desk.probe.tree().await == before);
-            desk.undone(Selection::Last(1)).await;
+            desk.undone(UndoSelection::Last(1)).await;
             assert!(desk.probe.tree().await == desk.tree_at(&Point::Snapshot("then".into())).await);
         }
     });
@@ -227,8 +227,8 @@ fn a_flipped_bit_in_a_row_is_corrupt_and_never_other_bytes() {
             assert_eq!(error.path(), Some("d/small"));
             desk.probe.check_error(&error);
             assert_eq!(desk.probe.text("beside").await, "other content");
-            let named = |one: &garret_depot::Problem| {
-                one.path.as_ref().is_some_and(|path| path.shown() == "d/small") && one.what.contains("damaged")
+            let named = |one: &garret_depot::CheckProblem| {
+                one.path.as_ref().is_some_and(|path| path.display_path() == "d/small") && one.what.contains("damaged")
             };
             let problems = depot.check().await.unwrap();
             assert!(problems.iter().any(named), "{problems:?}");
@@ -254,7 +254,7 @@ fn damage_is_named_when_a_file_is_appended_to_or_taken_from_the_past() {
         let error = past.read(&path("large"), ReadOptions::default()).await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some("large")));
         // Bringing it back is not stopped by the damage, and does not hide it either.
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         assert_eq!(
             desk.probe.try_read("large").await.unwrap_err().kind(),
             ErrorKind::Corrupt
@@ -520,7 +520,7 @@ fn what_another_program_has_locked_is_waited_for_and_nothing_is_half_done() {
             desk.probe.write("b", "3").await;
             freed.join().unwrap();
             assert_eq!(desk.newest().await.number, 3);
-            desk.undone(Selection::Last(2)).await;
+            desk.undone(UndoSelection::Last(2)).await;
             assert_eq!(desk.probe.read("a").await.bytes.as_ref(), b"1");
         }
         assert_eq!(depot.check().await.unwrap(), []);

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::pin::Pin;
 
 use garret_core::{Batch, ErrorKind, Mutation, Origin, Storage, WsPath};
-use garret_depot::{Depot, DepotWorkspace, Durability, NewWorkspace, Point, Selection};
+use garret_depot::{Depot, DepotWorkspace, Durability, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{
     append_or_create, copy_into, link, make_dir, make_dirs, remove_tree, rename_into, set_mode, write, write_beside,
@@ -85,8 +85,8 @@ impl Home {
                 };
                 room.apply(batch).await.map(|applied| format!("{applied:?}"))
             }
-            Op::Undo(count) => undone(&room, Selection::Last(count)).await,
-            Op::UndoOne(number) => undone(&room, Selection::Change(number.to_string())).await,
+            Op::Undo(count) => undone(&room, UndoSelection::Last(count)).await,
+            Op::UndoOne(number) => undone(&room, UndoSelection::Change(number.to_string())).await,
             Op::Redo => room.redo(Origin::default()).await.map(|_| "redone".to_owned()),
             Op::Restore(number) => {
                 let point = Point::Number(number as u64);
@@ -165,12 +165,12 @@ impl Home {
     }
 }
 
-async fn undone(room: &DepotWorkspace, selection: Selection) -> garret_core::Result<String> {
+async fn undone(room: &DepotWorkspace, selection: UndoSelection) -> garret_core::Result<String> {
     room.undo(selection, Origin::default())
         .await
         .map(|reversed| match reversed {
-            garret_depot::Reversed::Done(change) => format!("{}", change.number),
-            garret_depot::Reversed::Clashed(clashes) => format!("{} clashes", clashes.len()),
+            garret_depot::ReversalOutcome::Done(change) => format!("{}", change.number),
+            garret_depot::ReversalOutcome::Clashed(clashes) => format!("{} clashes", clashes.len()),
         })
 }
 

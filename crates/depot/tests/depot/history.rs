@@ -1,7 +1,7 @@
 //! The journal, the past, differences, versions, snapshots and restores.
 
 use garret_core::{EntryKind, ErrorKind, Origin, Storage, Timestamp, WsPath};
-use garret_depot::{ChangeKind, Point, Selection};
+use garret_depot::{ChangeKind, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{make_dirs, path, remove, remove_tree, rename, set_mode, write};
 
@@ -45,7 +45,7 @@ fn a_batch_is_one_change_and_what_changes_nothing_is_none() {
         let changes = desk.room.changes(None, 10).await.unwrap();
         assert_eq!(changes.len(), 1);
         let (_, paths) = desk.room.change(&Point::Number(1)).await.unwrap();
-        let shown: Vec<_> = paths.iter().map(|one| one.path.shown()).collect();
+        let shown: Vec<_> = paths.iter().map(|one| one.path.display_path()).collect();
         assert_eq!(shown, ["b", "b/c"], "what came and went within the change is not in it");
     });
 }
@@ -144,9 +144,9 @@ fn a_difference_names_the_paths_that_differ_and_no_others() {
                 let (from, to) = (Point::Number(from), Point::Number(to));
                 let paths = desk.room.diff(&from, &to, &within).await.unwrap();
                 let word = |one: &garret_depot::PathChange| match (&one.before, &one.after) {
-                    (None, _) => format!("+{}", one.path.shown()),
-                    (_, None) => format!("-{}", one.path.shown()),
-                    _ => format!("~{}", one.path.shown()),
+                    (None, _) => format!("+{}", one.path.display_path()),
+                    (_, None) => format!("-{}", one.path.display_path()),
+                    _ => format!("~{}", one.path.display_path()),
                 };
                 paths.iter().map(word).collect::<Vec<_>>()
             }
@@ -171,7 +171,7 @@ fn the_versions_of_a_file_are_followed_across_renames_and_removal() {
         let versions = desk.room.versions(&path("new/a"), 10).await.unwrap();
         let shown: Vec<_> = versions
             .iter()
-            .map(|one| (one.path.shown(), one.image.size, one.change.number))
+            .map(|one| (one.path.display_path(), one.image.size, one.change.number))
             .collect();
         let expected = [("new/a", 3, 4), ("new/a", 2, 3), ("old/a", 2, 2), ("old/a", 1, 1)];
         assert_eq!(
@@ -200,11 +200,11 @@ fn an_undone_rename_is_followed_too() {
         let desk = Desk::in_memory().await;
         desk.write("a", "1").await;
         desk.probe.apply(rename("a", "b")).await;
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         let versions = desk.room.versions(&path("a"), 10).await.unwrap();
         let shown: Vec<_> = versions
             .iter()
-            .map(|one| (one.path.shown(), one.change.number))
+            .map(|one| (one.path.display_path(), one.change.number))
             .collect();
         assert_eq!(shown, [("a".to_owned(), 3), ("b".to_owned(), 2), ("a".to_owned(), 1)]);
     });
@@ -246,7 +246,7 @@ fn a_snapshot_is_immutable_and_a_restore_is_one_change_that_can_be_undone() {
             .await
             .unwrap();
         assert_eq!(nothing, None);
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         assert_eq!(desk.probe.tree().await, changed);
         desk.room.restore(point, &path("e"), Origin::default()).await.unwrap();
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use garret_core::{Content, ContentSource, EntryPath, Expected, Origin, Placed, Put, Puts, Result};
+use garret_core::{Content, ContentSource, EntryPath, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result};
 use garret_testkit::limited::{is_limited, write_and_read};
 
 use crate::support::{on_disk, workspace};
@@ -50,17 +50,17 @@ fn more_small_files_than_memory_holds_become_one_change() {
         runtime.expect("a runtime starts").block_on(async {
             let home = tempfile::tempdir().expect("a temporary directory can be made");
             let room = workspace(&on_disk(home.path()).await, "box").await;
-            let put = |number: u64| Put {
+            let put = |number: u64| PathPut {
                 path: EntryPath::from_bytes(format!("{number}").into_bytes()),
-                expected: Expected::Is(None),
-                placed: Placed::File {
+                expected: PathExpectation::Is(None),
+                placed: PlacedEntry::File {
                     content: Content::from_source(SmallFile(number)),
                     mode: 0o644,
                 },
             };
-            let puts = Puts {
+            let puts = PutBatch {
                 puts: (0..6_000).map(put).collect(),
-                ..Puts::default()
+                ..PutBatch::default()
             };
             let change = room.put(puts, Origin::default()).await.expect("nothing clashes");
             assert_eq!(change.expect("it is a change").number, 1);

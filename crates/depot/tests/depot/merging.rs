@@ -1,7 +1,9 @@
 //! What a merge begins with: the point that both sides last had in common.
 
-use garret_core::{ErrorKind, Expected, MergePoint, Merging, Origin, Placed, Put, Puts, Side};
-use garret_depot::{DepotWorkspace, NewWorkspace, Point, Selection};
+use garret_core::{
+    ErrorKind, MergeInput, MergePoint, MergeSide, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch,
+};
+use garret_depot::{DepotWorkspace, NewWorkspace, Point, UndoSelection};
 use garret_testkit::{Probe, mutations};
 
 use crate::support::{Desk, in_memory, workspace};
@@ -11,19 +13,19 @@ async fn branch(desk: &Desk, name: &str) -> Desk {
     Desk::over(room.expect("the name is free"))
 }
 
-async fn merging(into: &DepotWorkspace, other: &DepotWorkspace) -> Merging {
+async fn merging(into: &DepotWorkspace, other: &DepotWorkspace) -> MergeInput {
     into.merging(other.id()).await.expect("they have met")
 }
 
 /// Takes in all of theirs, as a merge in which only they did something would.
 async fn take_in(into: &DepotWorkspace, other: &DepotWorkspace) {
     let merging = merging(into, other).await;
-    let put = |change: &garret_core::PathChange| Put {
+    let put = |change: &garret_core::PathChange| PathPut {
         path: change.path.clone(),
-        expected: Expected::Is(change.before.clone()),
-        placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
+        expected: PathExpectation::Is(change.before.clone()),
+        placed: change.after.clone().map_or(PlacedEntry::Nothing, PlacedEntry::Image),
     };
-    let puts = Puts {
+    let puts = PutBatch {
         puts: merging.theirs.changes.iter().map(put).collect(),
         moves: merging.theirs.moves.clone(),
         merged: Some(merging.point),
@@ -31,12 +33,15 @@ async fn take_in(into: &DepotWorkspace, other: &DepotWorkspace) {
     into.put(puts, Origin::default()).await.expect("nothing clashes");
 }
 
-fn paths(side: &Side) -> Vec<String> {
-    side.changes.iter().map(|change| change.path.shown()).collect()
+fn paths(side: &MergeSide) -> Vec<String> {
+    side.changes.iter().map(|change| change.path.display_path()).collect()
 }
 
-fn moves(side: &Side) -> Vec<(String, String)> {
-    side.moves.iter().map(|(from, to)| (from.shown(), to.shown())).collect()
+fn moves(side: &MergeSide) -> Vec<(String, String)> {
+    side.moves
+        .iter()
+        .map(|(from, to)| (from.display_path(), to.display_path()))
+        .collect()
 }
 
 #[tokio::test]
@@ -118,7 +123,7 @@ async fn a_merge_that_was_undone_is_made_anew() {
     let theirs = branch(&ours, "try").await;
     theirs.write("a", "1").await;
     take_in(&ours.room, &theirs.room).await;
-    ours.undone(Selection::Last(1)).await;
+    ours.undone(UndoSelection::Last(1)).await;
     assert!(!ours.probe.exists("a").await);
     assert_eq!(paths(&merging(&ours.room, &theirs.room).await.theirs), ["a"]);
     ours.redone().await;
@@ -155,9 +160,9 @@ async fn a_merge_that_changes_nothing_is_remembered_all_the_same() {
     ours.write("a", "1").await;
     theirs.write("a", "1").await;
     let point = merging(&ours.room, &theirs.room).await.point;
-    let puts = Puts {
+    let puts = PutBatch {
         merged: Some(point),
-        ..Puts::default()
+        ..PutBatch::default()
     };
     assert_eq!(
         ours.room

@@ -3,8 +3,8 @@
 use std::io::{Cursor, Read, Write};
 
 use bytes::Bytes;
-use garret_core::{EntryPath, ErrorKind, Expected, Origin, Placed, Put, Puts, WsPath};
-use garret_depot::{Depot, DepotWorkspace, Extent, NewWorkspace, Point, Selection};
+use garret_core::{EntryPath, ErrorKind, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, WsPath};
+use garret_depot::{Depot, DepotWorkspace, ExportExtent, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn noise(seed: u8, length: usize) -> Bytes {
     bytes.into()
 }
 
-async fn exported(room: &DepotWorkspace, extent: &Extent) -> Vec<u8> {
+async fn exported(room: &DepotWorkspace, extent: &ExportExtent) -> Vec<u8> {
     let mut file = Vec::new();
     room.export(extent, &mut file, &mut |_| ())
         .await
@@ -50,7 +50,7 @@ async fn lived_in(depot: &Depot) -> Desk {
         .expect("the test has set it up");
     desk.probe.apply(rename_into("d", "e")).await;
     desk.probe.apply(remove_tree("a")).await;
-    desk.undone(Selection::Last(1)).await;
+    desk.undone(UndoSelection::Last(1)).await;
     desk
 }
 
@@ -87,7 +87,7 @@ fn a_portable_file_makes_no_file_that_starts_with_anothers_rights() {
     block_on(async {
         let desk = Desk::in_memory().await;
         desk.probe.batch(vec![write("su", "x"), set_mode("su", 0o4755)]).await;
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let other = imported(&in_memory(), "copy", &file).await;
         assert_eq!(other.probe.stat("su").await.mode, Some(0o755));
     });
@@ -99,7 +99,7 @@ fn a_workspace_comes_back_with_all_its_history() {
         let (here, home) = (in_memory(), tempfile::tempdir().unwrap());
         let there = on_disk(home.path()).await;
         let desk = lived_in(&here).await;
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let copy = imported(&there, "copy", &file).await;
         assert_same_history(&desk, &copy).await;
         assert_ne!(copy.room.id(), desk.room.id());
@@ -132,7 +132,7 @@ fn the_files_of_a_point_travel_without_history() {
     block_on(async {
         let depot = in_memory();
         let desk = lived_in(&depot).await;
-        let file = exported(&desk.room, &Extent::Files(Point::Snapshot("second".into()))).await;
+        let file = exported(&desk.room, &ExportExtent::Files(Point::Snapshot("second".into()))).await;
         assert_eq!(
             Depot::manifest(Cursor::new(&file)).unwrap().name.as_deref(),
             Some("box")
@@ -141,7 +141,7 @@ fn the_files_of_a_point_travel_without_history() {
         assert!(copy.probe.tree().await == desk.tree_at(&Point::Snapshot("second".into())).await);
         assert_eq!(copy.room.changes(None, 10).await.unwrap(), []);
         copy.probe.write("a", "new").await;
-        copy.undone(Selection::Last(1)).await;
+        copy.undone(UndoSelection::Last(1)).await;
         assert_eq!(copy.probe.text("a").await, "two");
         assert_eq!(depot.check().await.unwrap(), []);
     });
@@ -173,7 +173,7 @@ fn a_branch_travels_as_a_workspace_of_its_own() {
                 .await
                 .unwrap_err();
             let there = in_memory();
-            let copy = imported(&there, "copy", &exported(&branch.room, &Extent::History).await).await;
+            let copy = imported(&there, "copy", &exported(&branch.room, &ExportExtent::History).await).await;
             assert_same_history(&branch, &copy).await;
             assert_eq!(copy.room.describe().await.unwrap().fork, None);
             assert_eq!(there.check().await.unwrap(), []);
@@ -182,9 +182,9 @@ fn a_branch_travels_as_a_workspace_of_its_own() {
 }
 
 /// A put of a new entry.
-fn put(path: EntryPath, placed: Placed) -> Put {
-    let expected = Expected::Is(None);
-    Put { path, expected, placed }
+fn put(path: EntryPath, placed: PlacedEntry) -> PathPut {
+    let expected = PathExpectation::Is(None);
+    PathPut { path, expected, placed }
 }
 
 #[test]
@@ -197,9 +197,11 @@ fn whatever_is_exported_can_be_imported() {
         let long = (0..20).fold(EntryPath::from_bytes(Vec::new()), |path, _| path.child(&[b'x'; 250]));
         let above = long.as_bytes().iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let above = above.map(|(slash, _)| EntryPath::from_bytes(long.as_bytes()[..slash].to_vec()));
-        let mut puts: Vec<Put> = above.map(|path| put(path, Placed::Directory { mode: 0o755 })).collect();
+        let mut puts: Vec<PathPut> = above
+            .map(|path| put(path, PlacedEntry::Directory { mode: 0o755 }))
+            .collect();
         let (content, mode) = (Bytes::from_static(b"deep").into(), 0o644);
-        puts.push(put(long.clone(), Placed::File { content, mode }));
+        puts.push(put(long.clone(), PlacedEntry::File { content, mode }));
         let path_of = |name: &str| EntryPath::from_bytes(name.as_bytes().to_vec());
         let moves = [
             ("a", "\0merge-0"),
@@ -209,25 +211,25 @@ fn whatever_is_exported_can_be_imported() {
         ];
         for (to, content) in [("a", "2"), ("b", "1")] {
             let before = desk.room.versions(&path(to), 1).await.unwrap().remove(0).image;
-            puts.push(Put {
+            puts.push(PathPut {
                 path: path_of(to),
-                expected: Expected::Is(Some(before)),
-                placed: Placed::File {
+                expected: PathExpectation::Is(Some(before)),
+                placed: PlacedEntry::File {
                     content: Bytes::from_static(content.as_bytes()).into(),
                     mode,
                 },
             });
         }
-        let puts = Puts {
+        let puts = PutBatch {
             puts,
             moves: moves.map(|(from, to)| (path_of(from), path_of(to))).to_vec(),
             merged: None,
         };
         desk.room.put(puts, Origin::default()).await.unwrap();
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let copy = imported(&there, "box", &file).await;
         assert!(
-            exported(&copy.room, &Extent::History).await == file,
+            exported(&copy.room, &ExportExtent::History).await == file,
             "it holds the same"
         );
         for name in ["a", "b"] {
@@ -239,16 +241,16 @@ fn whatever_is_exported_can_be_imported() {
         }
         let too_long = put(
             EntryPath::from_bytes(vec![b'x'; 256]),
-            Placed::Directory { mode: 0o755 },
+            PlacedEntry::Directory { mode: 0o755 },
         );
-        let puts = Puts {
+        let puts = PutBatch {
             puts: vec![too_long],
-            ..Puts::default()
+            ..PutBatch::default()
         };
         desk.room.put(puts, Origin::default()).await.unwrap();
         let error = desk
             .room
-            .export(&Extent::History, Vec::new(), &mut |_| ())
+            .export(&ExportExtent::History, Vec::new(), &mut |_| ())
             .await
             .unwrap_err();
         assert_eq!(
@@ -264,7 +266,7 @@ fn what_retention_left_is_what_travels() {
         let (depot, there) = (in_memory(), in_memory());
         let desk = lived_in(&depot).await;
         desk.room.forget_history(&Point::Number(4)).await.unwrap();
-        let copy = imported(&there, "copy", &exported(&desk.room, &Extent::History).await).await;
+        let copy = imported(&there, "copy", &exported(&desk.room, &ExportExtent::History).await).await;
         assert_same_history(&desk, &copy).await;
         assert!(
             copy.tree_at(&Point::Snapshot("second".into())).await
@@ -279,7 +281,7 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
     block_on(async {
         let depot = in_memory();
         let desk = lived_in(&depot).await;
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let home = tempfile::tempdir().unwrap();
         let there = on_disk(home.path()).await;
         let mut bad: Vec<Vec<u8>> = (0..20).map(|part| file[..file.len() * part / 20].to_vec()).collect();
@@ -330,7 +332,7 @@ fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
     block_on(async {
         let depot = in_memory();
         let desk = lived_in(&depot).await;
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let there = in_memory();
         let long = format!("\"label\":\"{}\"", "x".repeat(70_000));
         let forgeries: [(&str, &str, &str); 12] = [
@@ -577,7 +579,7 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
         let home = tempfile::tempdir().unwrap();
         let depot = on_disk(home.path()).await;
         let desk = lived_in(&depot).await;
-        let file = exported(&desk.room, &Extent::History).await;
+        let file = exported(&desk.room, &ExportExtent::History).await;
         let outcome = depot
             .import(NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ())
             .await;
@@ -588,7 +590,7 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
         std::fs::remove_file(blob.path()).unwrap();
         let error = desk
             .room
-            .export(&Extent::History, &mut Vec::new(), &mut |_| ())
+            .export(&ExportExtent::History, &mut Vec::new(), &mut |_| ())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -613,7 +615,7 @@ fn an_export_while_others_write_is_the_state_at_its_beginning() {
         let there = in_memory();
         let mut turn = 0;
         while !writing.is_finished() {
-            let file = exported(&desk.room, &Extent::History).await;
+            let file = exported(&desk.room, &ExportExtent::History).await;
             let copy = imported(&there, &format!("copy{turn}"), &file).await;
             let head = copy.room.describe().await.unwrap().head;
             assert!(copy.probe.tree().await == desk.tree_at(&Point::Number(head)).await);
@@ -641,7 +643,7 @@ fn a_sink_that_fails_is_an_error_and_not_an_end() {
         for room in [0, 100, 100_000, 1_000_000] {
             let error = desk
                 .room
-                .export(&Extent::History, Full(room), &mut |_| ())
+                .export(&ExportExtent::History, Full(room), &mut |_| ())
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");

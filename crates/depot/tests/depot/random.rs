@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    ErrorKind, Expected, Keep, MemoryStorage, Mutation, Origin, PathChange, Placed, Put, Puts, SystemClock, Timestamp,
-    WsPath,
+    ErrorKind, MemoryStorage, Mutation, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, PutBatch,
+    RetentionLimits, SystemClock, Timestamp, WsPath,
 };
-use garret_depot::{Depot, NewWorkspace, Point, Reversed, Selection};
+use garret_depot::{Depot, NewWorkspace, Point, ReversalOutcome, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{
     copy_into, link, make_dirs, remove_tree, rename_into, rename_over, set_mode, write, write_mode,
@@ -235,7 +235,7 @@ impl Run {
             }
             Op::Undo(number) => {
                 let targets = self.room().last_standing(*number);
-                let outcome = desk.room.undo(Selection::Last(*number), Origin::default()).await;
+                let outcome = desk.room.undo(UndoSelection::Last(*number), Origin::default()).await;
                 self.reversed(outcome, targets, Sort::Undo);
             }
             Op::UndoOne(index) if count > self.room().oldest => {
@@ -246,7 +246,10 @@ impl Run {
                     .change(&Point::Number(number as u64))
                     .await
                     .expect("it is there");
-                let outcome = desk.room.undo(Selection::Change(change.id), Origin::default()).await;
+                let outcome = desk
+                    .room
+                    .undo(UndoSelection::Change(change.id), Origin::default())
+                    .await;
                 if self.room().is_undone(number) {
                     assert_eq!(outcome.expect_err("it is undone").kind(), ErrorKind::Invalid);
                     return;
@@ -321,9 +324,9 @@ impl Run {
                 assert_eq!(dropped.is_ok(), self.room_mut().snapshots.remove(&label).is_some());
             }
             Op::Retain(changes) => {
-                let keep = Keep {
+                let keep = RetentionLimits {
                     changes: Some(*changes as u64),
-                    ..Keep::default()
+                    ..RetentionLimits::default()
                 };
                 desk.room
                     .retain(&keep, Timestamp::UNIX_EPOCH)
@@ -349,7 +352,7 @@ impl Run {
         let base = Probe::new(merging.base.clone(), None).tree().await;
         let (ours, theirs) = (self.room().now().clone(), self.rooms[other].now().clone());
         for (side, tree) in [(&merging.ours, &ours), (&merging.theirs, &theirs)] {
-            let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.shown()).collect();
+            let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.display_path()).collect();
             assert_eq!(told, differing(&base, tree), "what {} did since the base", side.name);
         }
         let is_a_state = |room: &Room| room.trees.contains(&base);
@@ -358,15 +361,15 @@ impl Run {
             return;
         };
         let is_taken = |change: &&PathChange| {
-            let path = change.path.shown();
+            let path = change.path.display_path();
             ours.get(&path) == base.get(&path)
         };
-        let put = |change: &PathChange| Put {
+        let put = |change: &PathChange| PathPut {
             path: change.path.clone(),
-            expected: Expected::Is(change.before.clone()),
-            placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
+            expected: PathExpectation::Is(change.before.clone()),
+            placed: change.after.clone().map_or(PlacedEntry::Nothing, PlacedEntry::Image),
         };
-        let puts = Puts {
+        let puts = PutBatch {
             puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
             moves: merging.theirs.moves.clone(),
             merged: Some(merging.point),
@@ -383,7 +386,7 @@ impl Run {
     }
 
     /// Compares what became of a reversal with what the model says.
-    fn reversed(&mut self, outcome: garret_core::Result<Reversed>, targets: Vec<usize>, sort: Sort) {
+    fn reversed(&mut self, outcome: garret_core::Result<ReversalOutcome>, targets: Vec<usize>, sort: Sort) {
         if targets.is_empty() {
             assert_eq!(
                 outcome.expect_err("there is no change to undo or redo").kind(),
@@ -393,8 +396,8 @@ impl Run {
         }
         let wanted = self.room().without(&targets);
         match (outcome.expect("there is something to reverse"), wanted) {
-            (Reversed::Done(_), Some(tree)) => self.room_mut().push(tree, sort, targets),
-            (Reversed::Clashed(clashes), None) => assert!(!clashes.is_empty()),
+            (ReversalOutcome::Done(_), Some(tree)) => self.room_mut().push(tree, sort, targets),
+            (ReversalOutcome::Clashed(clashes), None) => assert!(!clashes.is_empty()),
             (real, model) => panic!("reversing {targets:?} gives {real:?}, the model has {model:?}"),
         }
     }
@@ -432,7 +435,7 @@ impl Run {
                     .diff(&points.0, &points.1, &WsPath::root())
                     .await
                     .expect("both are there");
-                let real: BTreeSet<_> = real.iter().map(|one| one.path.shown()).collect();
+                let real: BTreeSet<_> = real.iter().map(|one| one.path.display_path()).collect();
                 assert_eq!(
                     real,
                     differing(&room.trees[from], &room.trees[to]),
@@ -448,7 +451,7 @@ impl Run {
             .diff_with(&other.room, &WsPath::root())
             .await
             .expect("both are there");
-        let real: BTreeSet<_> = real.iter().map(|one| one.path.shown()).collect();
+        let real: BTreeSet<_> = real.iter().map(|one| one.path.display_path()).collect();
         assert_eq!(real, differing(first.now(), current.now()), "between two workspaces");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, Storage};
-use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point, Selection};
+use garret_depot::{Depot, DepotOptions, Durability, ExportExtent, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
 
@@ -246,7 +246,7 @@ fn a_home_without_its_blobs_opens_and_names_what_is_lost() {
         let problems = depot.check().await.unwrap();
         let named: Vec<_> = problems.iter().filter_map(|one| one.path.as_ref()).collect();
         assert_eq!(named.len(), 1);
-        assert_eq!(named[0].shown(), "large");
+        assert_eq!(named[0].display_path(), "large");
         let desk = Desk::over(depot.workspace("box").await.unwrap());
         assert_eq!(desk.probe.text("s").await, "x");
         desk.probe.write("large", noise(1, 5_000)).await;
@@ -321,7 +321,7 @@ fn a_workspace_whose_row_is_lost_is_found_again_under_another_name() {
         assert!(found.probe.tree().await == before);
         assert_eq!(found.newest().await.number, 2);
         assert!(branch.probe.tree().await == shown);
-        found.undone(Selection::Last(1)).await;
+        found.undone(UndoSelection::Last(1)).await;
         assert_eq!(found.probe.text("d/e/f").await, "x");
         assert_eq!(depot.repair().await.unwrap(), Default::default());
     });
@@ -343,7 +343,7 @@ fn the_numbers_of_lost_changes_are_not_used_again() {
             assert_eq!(desk.newest().await.operation, "lost", "{sql}");
             assert!(desk.tree_at(&Point::Snapshot("newest".into())).await == before, "{sql}");
             assert_eq!(desk.write("more", "4").await.number, 4, "{sql}");
-            desk.undone(Selection::Last(1)).await;
+            desk.undone(UndoSelection::Last(1)).await;
             assert!(desk.probe.tree().await == before, "{sql}");
             assert_eq!(depot.repair().await.unwrap(), Default::default(), "{sql}");
         }
@@ -369,7 +369,7 @@ fn a_flipped_bit_and_a_missing_blob_are_found_with_the_file_that_has_them() {
                     .iter()
                     .find(|one| one.path.is_some())
                     .expect("the file is named");
-                assert_eq!(named.path.as_ref().unwrap().shown(), "large");
+                assert_eq!(named.path.as_ref().unwrap().display_path(), "large");
                 assert_eq!(named.change, Some(1));
                 assert_eq!(named.workspace.as_deref(), Some(desk.room.id()));
                 assert_eq!(
@@ -454,7 +454,7 @@ fn what_is_imported_over_damaged_content_is_whole() {
             .batch(vec![write("s", "hello"), write("large", noise(1, 500_000))])
             .await;
         let mut backup = Vec::new();
-        let exported = desk.room.export(&Extent::History, &mut backup, &mut |_| ()).await;
+        let exported = desk.room.export(&ExportExtent::History, &mut backup, &mut |_| ()).await;
         exported.expect("it can be exported");
         harm(home.path(), "UPDATE content SET data = x'00' WHERE size = 5");
         for blob in blobs(home.path()) {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, Storage, Timestamp, WsPath};
-use garret_depot::{Depot, NewWorkspace, Point, Selection};
+use garret_core::{
+    ErrorKind, FixedClock, ListOptions, OpenContext, Origin, RetentionLimits, Storage, Timestamp, WsPath,
+};
+use garret_depot::{Depot, NewWorkspace, Point, UndoSelection};
 use garret_testkit::Tree;
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{append_or_create, make_dirs, path, remove_tree, rename_into, write};
@@ -16,7 +18,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::support::{Desk, in_memory, on_disk, options, tree_of, workspace};
 
-fn keep(text: &str) -> Keep {
+fn keep(text: &str) -> RetentionLimits {
     text.parse().expect("it is a limit")
 }
 
@@ -50,7 +52,7 @@ fn what_retention_would_let_go_is_what_it_lets_go() {
         for limit in ["0", "2", "9", "1B", "0s"] {
             let desk = five().await;
             desk.room.snapshot("third", number(3)).await.unwrap();
-            let foreseen = desk.room.would_let_go(&keep(limit), now()).await.unwrap();
+            let foreseen = desk.room.preview_retention(&keep(limit), now()).await.unwrap();
             assert_eq!(
                 desk.room.changes(None, 10).await.unwrap().len(),
                 5,
@@ -58,7 +60,7 @@ fn what_retention_would_let_go_is_what_it_lets_go() {
             );
             let retained = desk.room.retain(&keep(limit), now()).await.unwrap();
             assert_eq!(foreseen, retained, "{limit}");
-            let rest = desk.room.would_let_go(&keep(limit), now()).await.unwrap();
+            let rest = desk.room.preview_retention(&keep(limit), now()).await.unwrap();
             assert_eq!((rest.changes, rest.versions), (0, 0), "{limit}");
         }
     });
@@ -113,14 +115,14 @@ fn kept_changes_can_be_undone_and_dropped_ones_cannot() {
         let desk = five().await;
         let first = desk.room.changes(None, 10).await.unwrap().pop().unwrap();
         desk.room.retain(&keep("2"), now()).await.unwrap();
-        let undo = desk.room.undo(Selection::Change(first.id), Origin::default()).await;
+        let undo = desk.room.undo(UndoSelection::Change(first.id), Origin::default()).await;
         assert_eq!(undo.unwrap_err().kind(), ErrorKind::NotFound);
-        desk.undone(Selection::Last(10)).await;
+        desk.undone(UndoSelection::Last(10)).await;
         assert_eq!(desk.probe.text("f").await, "3");
         desk.redone().await;
         assert_eq!(desk.probe.text("f").await, "5");
         assert_eq!(desk.room.retain(&keep("2"), now()).await.unwrap().changes, 2);
-        let undo = desk.room.undo(Selection::Last(1), Origin::default()).await;
+        let undo = desk.room.undo(UndoSelection::Last(1), Origin::default()).await;
         assert_eq!(
             undo.unwrap_err().kind(),
             ErrorKind::NotFound,
@@ -185,7 +187,7 @@ fn a_branch_that_forgot_its_history_still_knows_what_it_removed() {
         branch.probe.apply(remove_tree("a")).await;
         branch.room.forget_history(&Point::Now).await.unwrap();
         let differing = desk.room.diff_with(&branch.room, &WsPath::root()).await.unwrap();
-        let paths: Vec<_> = differing.iter().map(|one| one.path.shown()).collect();
+        let paths: Vec<_> = differing.iter().map(|one| one.path.display_path()).collect();
         assert_eq!(paths, ["a"]);
     });
 }
@@ -207,7 +209,7 @@ fn a_file_is_not_given_the_versions_of_another_whose_name_it_took() {
 #[test]
 fn an_age_drops_what_is_older() {
     block_on(async {
-        let clock = Arc::new(FixedClock::at(now()));
+        let clock = Arc::new(FixedClock::starting_at(now()));
         let context = OpenContext {
             clock: clock.clone(),
             ..crate::support::context()
@@ -297,7 +299,7 @@ fn every_workspace_keeps_what_it_was_told_to() {
             desk.write("f", "1").await;
             desk.write("f", "2").await;
         }
-        assert!(one.room.keep().await.unwrap().is_everything());
+        assert!(one.room.keep().await.unwrap().keeps_everything());
         one.room.set_keep(&keep("1")).await.unwrap();
         assert_eq!(one.room.keep().await.unwrap(), keep("1"));
         let all = depot.retain_all(now()).await.unwrap();
@@ -415,7 +417,7 @@ impl Run {
         let head = desk.room.describe().await.expect("it is there").head;
         match step {
             Step::Undo => {
-                let _ = desk.room.undo(Selection::Last(1), Origin::default()).await;
+                let _ = desk.room.undo(UndoSelection::Last(1), Origin::default()).await;
             }
             Step::Snapshot => {
                 self.labels += 1;
@@ -519,7 +521,7 @@ impl Run {
                 .chain(to.1.keys())
                 .filter(|path| from.1.get(*path) != to.1.get(*path));
             let wanted: std::collections::BTreeSet<_> = wanted.cloned().collect();
-            let real: std::collections::BTreeSet<_> = real.iter().map(|one| one.path.shown()).collect();
+            let real: std::collections::BTreeSet<_> = real.iter().map(|one| one.path.display_path()).collect();
             assert_eq!(real, wanted, "between {} and {}", from.0, to.0);
         }
     }
@@ -592,7 +594,7 @@ fn a_snapshot_from_before_what_retention_dropped_still_tells_what_is_new_since()
         assert_eq!((retained.oldest, retained.changes), (4, 4));
         let then = Point::Snapshot("then".to_owned());
         let differences = desk.room.diff(&then, &Point::Now, &WsPath::root()).await.unwrap();
-        let paths: Vec<_> = differences.iter().map(|one| one.path.shown()).collect();
+        let paths: Vec<_> = differences.iter().map(|one| one.path.display_path()).collect();
         assert_eq!(paths, ["d", "d/newer", "last", "new", "old"]);
         assert_eq!(desk.room.depot().check().await.unwrap(), []);
     });
@@ -611,9 +613,9 @@ fn a_change_of_many_paths_is_told_whole() {
         desk.room.apply(batch).await.unwrap();
         let (change, paths) = desk.room.change(&number(1)).await.unwrap();
         assert_eq!((change.path_count, paths.len()), (100, 100));
-        let told: Vec<_> = paths.iter().map(|one| one.path.shown()).collect();
+        let told: Vec<_> = paths.iter().map(|one| one.path.display_path()).collect();
         assert_eq!(told, names);
-        desk.room.undo(Selection::Last(1), Origin::default()).await.unwrap();
+        desk.room.undo(UndoSelection::Last(1), Origin::default()).await.unwrap();
         assert!(desk.probe.names_deep("").await.is_empty());
     });
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use garret_core::{Batch, History, ListOptions, Making, Mutation, Point, Selection, SnapshotOptions, Storage, WsPath};
+use garret_core::{
+    Batch, ChangeRequest, History, ListOptions, Mutation, Point, SnapshotOptions, Storage, UndoSelection, WsPath,
+};
 use garret_depot::NewWorkspace;
 use garret_testkit::Probe;
 use garret_testkit::mutations::{path, write};
@@ -53,7 +55,7 @@ async fn fifty_thousand_files_are_listed_diffed_branched_and_undone() {
     let full = Point::Named("full".into());
     let changes = History::diff(&room, &full, &Point::Now, &WsPath::root()).await;
     assert_eq!(changes.expect("both points are known").len(), 3);
-    History::undo(&room, Selection::Last(3), Making::default())
+    History::undo(&room, UndoSelection::Last(3), ChangeRequest::default())
         .await
         .expect("there is something to undo");
     let changes = History::diff(&room, &full, &Point::Now, &WsPath::root()).await;

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::{Actor, Batch, OpenContext, Origin, RandomIds, Storage, SystemClock};
-use garret_depot::{Change, Depot, DepotOptions, DepotWorkspace, Durability, NewWorkspace, Point, Reversed, Selection};
+use garret_depot::{
+    Change, Depot, DepotOptions, DepotWorkspace, Durability, NewWorkspace, Point, ReversalOutcome, UndoSelection,
+};
 use garret_testkit::{Fixture, Probe, Tree, mutations};
 
 pub(crate) fn context() -> OpenContext {
@@ -108,13 +110,13 @@ impl Desk {
         changes.pop().expect("there is a change")
     }
 
-    pub(crate) async fn undo(&self, selection: Selection) -> Reversed {
+    pub(crate) async fn undo(&self, selection: UndoSelection) -> ReversalOutcome {
         let undone = self.room.undo(selection, Origin::default()).await;
         undone.expect("there is something to undo")
     }
 
     /// Undoes without a clash.
-    pub(crate) async fn undone(&self, selection: Selection) -> Change {
+    pub(crate) async fn undone(&self, selection: UndoSelection) -> Change {
         done(self.undo(selection).await)
     }
 
@@ -136,9 +138,9 @@ pub(crate) async fn tree_of(storage: impl Storage + 'static) -> Tree {
     Probe::new(Arc::new(storage), None).tree().await
 }
 
-fn done(reversed: Reversed) -> Change {
+fn done(reversed: ReversalOutcome) -> Change {
     match reversed {
-        Reversed::Done(change) => *change,
-        Reversed::Clashed(clashes) => panic!("{clashes:?}"),
+        ReversalOutcome::Done(change) => *change,
+        ReversalOutcome::Clashed(clashes) => panic!("{clashes:?}"),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::FutureExt;
 use garret_core::{EntryKind, ErrorKind, Origin, WsPath};
-use garret_depot::{Compression, NewWorkspace, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
+use garret_depot::{Compression, NewWorkspace, Point, Progress, TreeSource, TreeTarget, UndoSelection, export_storage};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, path, set_mode, write};
 
@@ -41,7 +41,7 @@ fn archive(bytes: Vec<u8>, compression: Compression) -> TreeSource {
     TreeSource::Archive(Box::new(Cursor::new(bytes)), compression)
 }
 
-async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<garret_depot::Moved> {
+async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<garret_depot::TreeTransferReport> {
     let into = WsPath::parse(into).expect("it is a path");
     desk.room
         .import_tree(source, &into, Origin::default(), &mut |_| ())
@@ -155,7 +155,7 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
             (3, 2, 2, 3_000_010)
         );
         assert_eq!(taken.skipped.len(), 1);
-        assert_eq!(taken.skipped[0].path.shown(), "socket");
+        assert_eq!(taken.skipped[0].path.display_path(), "socket");
         assert_eq!(taken.change.unwrap().path_count, 7);
         assert_eq!(seen.last().unwrap().bytes, 3_000_010);
         assert_eq!(desk.room.changes(None, 10).await.unwrap().len(), 1);
@@ -187,7 +187,7 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
             take_in(&other, archive(bytes, compression), "").await.unwrap();
             assert!(desk.probe.tree().await == other.probe.tree().await, "{compression:?}");
         }
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         assert!(desk.probe.tree().await.is_empty());
     });
 }
@@ -215,7 +215,7 @@ fn names_that_are_not_utf8_are_carried_all_the_way() {
         let mut file = Vec::new();
         second
             .room
-            .export(&garret_depot::Extent::History, &mut file, &mut |_| ())
+            .export(&garret_depot::ExportExtent::History, &mut file, &mut |_| ())
             .await
             .unwrap();
         let new = garret_depot::NewWorkspace::named("third");

@@ -1,7 +1,7 @@
 //! Undo and redo.
 
 use garret_core::{ErrorKind, Origin};
-use garret_depot::{ChangeKind, ClashReason, Point, Reversed, Selection};
+use garret_depot::{ChangeKind, ClashReason, Point, ReversalOutcome, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dir, remove, remove_tree, rename, set_mode, write};
 
@@ -24,7 +24,7 @@ fn undo_brings_back_bytes_mode_links_and_absence() {
         ];
         desk.probe.batch(all).await;
         let after = desk.probe.tree().await;
-        let undo = desk.undone(Selection::Last(1)).await;
+        let undo = desk.undone(UndoSelection::Last(1)).await;
         assert_eq!((undo.kind, undo.reverses), (ChangeKind::Undo, vec![2]));
         assert_eq!(desk.probe.tree().await, before);
         assert_eq!(desk.redone().await.kind, ChangeKind::Redo);
@@ -42,10 +42,14 @@ fn repeating_undo_steps_back_and_repeating_redo_steps_forward() {
             trees.push(desk.probe.tree().await);
         }
         for expected in trees.iter().rev().skip(1) {
-            desk.undone(Selection::Last(1)).await;
+            desk.undone(UndoSelection::Last(1)).await;
             assert_eq!(desk.probe.tree().await, *expected);
         }
-        let error = desk.room.undo(Selection::Last(1), Origin::default()).await.unwrap_err();
+        let error = desk
+            .room
+            .undo(UndoSelection::Last(1), Origin::default())
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         for expected in &trees[1..] {
             desk.redone().await;
@@ -56,7 +60,7 @@ fn repeating_undo_steps_back_and_repeating_redo_steps_forward() {
             ErrorKind::NotFound
         );
         // What was redone can be undone again.
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         assert_eq!(desk.probe.text("f").await, "two");
     });
 }
@@ -66,7 +70,7 @@ fn a_new_change_clears_redo() {
     block_on(async {
         let desk = Desk::in_memory().await;
         desk.write("f", "one").await;
-        desk.undone(Selection::Last(1)).await;
+        desk.undone(UndoSelection::Last(1)).await;
         desk.write("g", "new").await;
         assert_eq!(
             desk.room.redo(Origin::default()).await.unwrap_err().kind(),
@@ -86,7 +90,7 @@ fn the_last_n_are_undone_together_and_redone_together() {
         desk.probe.apply(rename("f", "g")).await;
         desk.write("g", "two").await;
         let after = desk.probe.tree().await;
-        let undo = desk.undone(Selection::Last(3)).await;
+        let undo = desk.undone(UndoSelection::Last(3)).await;
         assert_eq!(undo.reverses, [4, 3, 2]);
         assert_eq!(desk.probe.tree().await, before);
         desk.redone().await;
@@ -101,18 +105,18 @@ fn a_change_out_of_the_middle_leaves_later_work_alone() {
         desk.write("a", "one").await;
         let middle = desk.write("b", "two").await;
         desk.write("c", "three").await;
-        desk.undone(Selection::Change(middle.id.clone())).await;
+        desk.undone(UndoSelection::Change(middle.id.clone())).await;
         assert!(!desk.probe.exists("b").await);
         assert_eq!(desk.probe.text("c").await, "three");
         let again = desk
             .room
-            .undo(Selection::Change(middle.id), Origin::default())
+            .undo(UndoSelection::Change(middle.id), Origin::default())
             .await
             .unwrap_err();
         assert_eq!(again.kind(), ErrorKind::Invalid);
         // The plain undo skips what is undone already.
-        assert_eq!(desk.undone(Selection::Last(1)).await.reverses, [3]);
-        assert_eq!(desk.undone(Selection::Last(1)).await.reverses, [1]);
+        assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, [3]);
+        assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, [1]);
     });
 }
 
@@ -129,10 +133,13 @@ fn a_clash_names_each_path_and_touches_nothing() {
         desk.write("a", "2").await;
         desk.probe.apply(remove("c")).await;
         let before = (desk.probe.tree().await, desk.newest().await);
-        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(middle.id)).await else {
+        let ReversalOutcome::Clashed(clashes) = desk.undo(UndoSelection::Change(middle.id)).await else {
             panic!("two paths were changed since");
         };
-        let shown: Vec<_> = clashes.iter().map(|clash| (clash.path.shown(), clash.reason)).collect();
+        let shown: Vec<_> = clashes
+            .iter()
+            .map(|clash| (clash.path.display_path(), clash.reason))
+            .collect();
         assert_eq!(
             shown,
             [("a".into(), ClashReason::Changed), ("c".into(), ClashReason::Changed)]
@@ -150,10 +157,10 @@ fn a_directory_with_later_files_is_not_taken_away() {
         desk.probe.apply(make_dir("d")).await;
         let made = desk.newest().await;
         desk.write("d/later", "x").await;
-        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(made.id)).await else {
+        let ReversalOutcome::Clashed(clashes) = desk.undo(UndoSelection::Change(made.id)).await else {
             panic!("a file is in the directory");
         };
-        assert_eq!(clashes[0].path.shown(), "d/later");
+        assert_eq!(clashes[0].path.display_path(), "d/later");
         assert_eq!(clashes[0].reason, ClashReason::WouldLoseItsDirectory);
     });
 }
@@ -166,12 +173,12 @@ fn a_file_whose_directory_is_gone_is_not_brought_back_alone() {
         desk.probe.apply(remove("d/f")).await;
         let removed = desk.newest().await;
         desk.probe.apply(remove_tree("d")).await;
-        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(removed.id)).await else {
+        let ReversalOutcome::Clashed(clashes) = desk.undo(UndoSelection::Change(removed.id)).await else {
             panic!("the directory is gone");
         };
         assert_eq!(clashes[0].reason, ClashReason::DirectoryIsGone);
         // Together with the removal of the directory it can be.
-        desk.undone(Selection::Last(2)).await;
+        desk.undone(UndoSelection::Last(2)).await;
         assert_eq!(desk.probe.text("d/f").await, "x");
     });
 }
@@ -183,21 +190,21 @@ fn everything_by_one_session_or_one_tool_call_is_undone() {
         desk.write_as("a", "1", "alice", "call-1").await;
         desk.write_as("b", "1", "bob", "call-2").await;
         desk.write_as("a", "2", "alice", "call-3").await;
-        let undo = desk.undone(Selection::Session("alice".into())).await;
+        let undo = desk.undone(UndoSelection::Session("alice".into())).await;
         assert_eq!(undo.reverses, [3, 1]);
         assert_eq!(desk.probe.names("").await, ["b"]);
         desk.undone(tool_call("call-2", None)).await;
         assert!(desk.probe.names("").await.is_empty());
         let nobody = desk
             .room
-            .undo(Selection::Session("carol".into()), Origin::default())
+            .undo(UndoSelection::Session("carol".into()), Origin::default())
             .await;
         assert_eq!(nobody.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 
-fn tool_call(call: &str, session: Option<&str>) -> Selection {
-    Selection::ToolCall {
+fn tool_call(call: &str, session: Option<&str>) -> UndoSelection {
+    UndoSelection::ToolCall {
         call: call.into(),
         session: session.map(Into::into),
     }
@@ -228,8 +235,8 @@ fn undoing_an_undo_by_its_id_is_a_redo() {
     block_on(async {
         let desk = Desk::in_memory().await;
         desk.write("f", "one").await;
-        let undo = desk.undone(Selection::Last(1)).await;
-        let redo = desk.undone(Selection::Change(undo.id)).await;
+        let undo = desk.undone(UndoSelection::Last(1)).await;
+        let redo = desk.undone(UndoSelection::Change(undo.id)).await;
         assert_eq!(redo.kind, ChangeKind::Redo);
         assert_eq!(desk.probe.text("f").await, "one");
         let first = desk.room.changes(None, 10).await.unwrap().pop().unwrap();
@@ -243,12 +250,12 @@ fn a_change_that_two_undos_hold_stays_undone_when_one_lets_go() {
         let desk = Desk::in_memory().await;
         desk.write("f", "same").await;
         let change = desk.write("f", "same").await;
-        desk.undone(Selection::Change(change.id.clone())).await;
+        desk.undone(UndoSelection::Change(change.id.clone())).await;
         let redo = desk.redone().await;
-        let second = desk.undone(Selection::Change(change.id)).await;
+        let second = desk.undone(UndoSelection::Change(change.id)).await;
         // Since the change left everything as it was, its reversals can be reversed in any order.
-        let third = desk.undone(Selection::Change(redo.id)).await;
-        desk.undone(Selection::Change(third.id)).await;
+        let third = desk.undone(UndoSelection::Change(redo.id)).await;
+        desk.undone(UndoSelection::Change(third.id)).await;
         let (change, _) = desk.room.change(&Point::Number(2)).await.unwrap();
         assert_eq!(change.undone_by, Some(second.number));
     });
@@ -262,7 +269,7 @@ fn the_way_forward_costs_no_more_than_the_way_back() {
             desk.write(&format!("f{}", number % 100), &number.to_string()).await;
         }
         let start = std::time::Instant::now();
-        desk.undone(Selection::Last(1_000)).await;
+        desk.undone(UndoSelection::Last(1_000)).await;
         let back = start.elapsed();
         let start = std::time::Instant::now();
         desk.redone().await;
@@ -278,12 +285,12 @@ fn a_long_row_of_reversals_stays_as_short_as_its_first() {
         let desk = Desk::in_memory().await;
         let mut newest = desk.write("a", "one").await;
         for _ in 0..40 {
-            newest = desk.undone(Selection::Change(newest.id)).await;
+            newest = desk.undone(UndoSelection::Change(newest.id)).await;
         }
         assert_eq!(newest.summary, "redo: write `a`");
         assert_eq!(desk.probe.text("a").await, "one");
         assert_eq!(
-            desk.undone(Selection::Change(newest.id)).await.summary,
+            desk.undone(UndoSelection::Change(newest.id)).await.summary,
             "undo: write `a`"
         );
     });

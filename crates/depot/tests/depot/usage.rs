@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use garret_depot::{CollectOptions, NewWorkspace, Point, Usage, WorkspaceUsage};
+use garret_depot::{CollectOptions, DepotUsage, NewWorkspace, Point, WorkspaceUsage};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{remove_tree, write};
 
@@ -15,7 +15,7 @@ fn noise(seed: u8, length: usize) -> Bytes {
     bytes.into()
 }
 
-fn of<'u>(usage: &'u Usage, name: &str) -> &'u WorkspaceUsage {
+fn of<'u>(usage: &'u DepotUsage, name: &str) -> &'u WorkspaceUsage {
     usage
         .workspaces
         .iter()

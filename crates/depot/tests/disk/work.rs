@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Batch, ChangesOptions, EntryKind, Error, ErrorKind, History, HistoryMode, ListOptions, Making, MemoryStorage,
-    Mutation, OpenContext, RandomIds, ReadOptions, Result, Selection, SnapshotOptions, StatOptions, Storage,
-    StorageFactory, SystemClock, WsPath,
+    Batch, ChangeRequest, ChangesOptions, EntryKind, Error, ErrorKind, History, HistoryMode, ListOptions,
+    MemoryStorage, Mutation, OpenContext, RandomIds, ReadOptions, Result, SnapshotOptions, StatOptions, Storage,
+    StorageFactory, SystemClock, UndoSelection, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot, NewWorkspace};
 use garret_storage::local::LocalFactory;
@@ -48,7 +48,7 @@ impl Place {
         let directory = directory.to_str().expect("its path is UTF-8");
         let options = Map::from_iter([("dir".to_owned(), directory.into())]);
         let opened = LocalFactory.open(options, &context()).await?;
-        let depot = Arc::new(LazyDepot::opened(depot.clone()));
+        let depot = Arc::new(LazyDepot::from_opened(depot.clone()));
         let journaled = Journaled::open(opened, depot, Durability::Full).await?;
         Ok((journaled.clone(), journaled))
     }
@@ -176,11 +176,11 @@ impl Work {
     }
 
     async fn reversed(&self, index: usize) -> Result<()> {
-        let selection = Selection::Last(1 + index % 2);
-        self.history.undo(selection, Making::default()).await?;
+        let selection = UndoSelection::Last(1 + index % 2);
+        self.history.undo(selection, ChangeRequest::default()).await?;
         let label = format!("at-{index}");
         self.history.snapshot(&label, SnapshotOptions::default()).await?;
-        self.history.redo(Making::default()).await.map(|_| ())
+        self.history.redo(ChangeRequest::default()).await.map(|_| ())
     }
 
     /// A change that happened without being acknowledged is there as a whole.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garret_core::{Batch, ErrorKind, Follow, Mutation, Storage};
-use garret_depot::{ChangeKind, ChangesOptions, History, Selection, SnapshotOptions};
+use garret_depot::{ChangeKind, ChangesOptions, History, SnapshotOptions, UndoSelection};
 use garret_testkit::fuzz::Random;
 use garret_testkit::mutations::{append_or_create, copy, link, make_dir, remove_tree, rename, set_mode, write};
 
@@ -62,7 +62,7 @@ fn batch(random: &mut Random, step: usize) -> Batch {
 async fn work(desk: &Desk, random: &mut Random) {
     for step in 0..STEPS {
         let refused = match random.below(12) {
-            0 => desk.room.undo(Selection::Last(1), making()).await.err(),
+            0 => desk.room.undo(UndoSelection::Last(1), making()).await.err(),
             1 => desk.room.changes(ChangesOptions::default()).await.err(),
             _ => desk.room.apply(batch(random, step)).await.err(),
         };

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use garret_core::{Actor, Batch, Mutation, Opened, Origin, Storage, WsPath};
+use garret_core::{Actor, Batch, Mutation, OpenedStorage, Origin, Storage, WsPath};
 use garret_depot::{
-    Change, ChangeKind, ChangesOptions, Clash, History, Journaled, Making, PathChange, Point, Reversed, Selection,
+    Change, ChangeKind, ChangeRequest, ChangesOptions, History, Journaled, PathChange, PathClash, Point,
+    ReversalOutcome, UndoSelection,
 };
 use garret_testkit::{Hook, Hooked, Tree, mutations};
 use tempfile::TempDir;
@@ -53,7 +54,7 @@ impl Desk {
     /// A handle of whose files a hook sees each call.
     pub(crate) async fn hooked(&self, hook: impl Hook + 'static) -> Arc<Journaled> {
         let opened = local(self.directory.path()).await;
-        let hooked = Opened {
+        let hooked = OpenedStorage {
             storage: Arc::new(Hooked::new(opened.storage, hook)),
             ..opened
         };
@@ -113,7 +114,7 @@ impl Desk {
     pub(crate) async fn undo(&self) -> Change {
         done(
             self.room
-                .undo(Selection::Last(1), making())
+                .undo(UndoSelection::Last(1), making())
                 .await
                 .expect("there is one"),
         )
@@ -123,10 +124,10 @@ impl Desk {
         done(self.room.redo(making()).await.expect("there is one"))
     }
 
-    pub(crate) async fn undo_clashes(&self, selection: Selection) -> Vec<Clash> {
+    pub(crate) async fn undo_clashes(&self, selection: UndoSelection) -> Vec<PathClash> {
         match self.room.undo(selection, making()).await.expect("there is one") {
-            Reversed::Clashed(clashes) => clashes,
-            Reversed::Done(change) => panic!("it must clash: {change:?}"),
+            ReversalOutcome::Clashed(clashes) => clashes,
+            ReversalOutcome::Done(change) => panic!("it must clash: {change:?}"),
         }
     }
 
@@ -134,7 +135,7 @@ impl Desk {
     pub(crate) async fn trees(&self) -> (Tree, Tree) {
         // By its number: a look at what is now would have the journal find out.
         let newest = self.changes().await.first().map_or(0, |change| change.number);
-        let known = self.room.at(&Point::Number(newest)).await.expect("it is known");
+        let known = self.room.open_view(&Point::Number(newest)).await.expect("it is known");
         let known = garret_testkit::Probe::new(known, None).tree().await;
         let there = garret_testkit::Probe::new(self.room.clone(), None).tree().await;
         (known, there)
@@ -147,11 +148,15 @@ impl Desk {
 }
 
 fn shown(change: &PathChange) -> (String, bool, bool) {
-    (change.path.shown(), change.before.is_some(), change.after.is_some())
+    (
+        change.path.display_path(),
+        change.before.is_some(),
+        change.after.is_some(),
+    )
 }
 
-pub(crate) fn making() -> Making {
-    Making::from(Origin {
+pub(crate) fn making() -> ChangeRequest {
+    ChangeRequest::from(Origin {
         actor: Actor {
             door: "api".into(),
             ..Actor::default()
@@ -160,10 +165,10 @@ pub(crate) fn making() -> Making {
     })
 }
 
-pub(crate) fn done(reversed: Reversed) -> Change {
+pub(crate) fn done(reversed: ReversalOutcome) -> Change {
     match reversed {
-        Reversed::Done(change) => *change,
-        Reversed::Clashed(clashes) => panic!("{clashes:?}"),
+        ReversalOutcome::Done(change) => *change,
+        ReversalOutcome::Clashed(clashes) => panic!("{clashes:?}"),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, EntryPath, ErrorKind, Expected, History, ListOptions, MemoryStorage, Mutation, Opened, Placed, Point,
-    Precondition, Put, Puts, Reach, ReadOptions, Result, Selection, SnapshotOptions, StatOptions, Storage, SystemClock,
-    Timestamp, WsPath,
+    AccessLimits, EntryPath, ErrorKind, History, ListOptions, MemoryStorage, Mutation, MutationOutcome, OpenedStorage,
+    PathExpectation, PathPut, PlacedEntry, Point, Precondition, PutBatch, ReadOptions, Result, SnapshotOptions,
+    StatOptions, Storage, SystemClock, Timestamp, UndoSelection, WsPath,
 };
 use garret_depot::{ChangeKind, ChangesOptions, Journaled};
 use garret_testkit::mutations::{append, write};
@@ -54,7 +54,7 @@ impl Far {
         self.room = opened(&self.files, &self.home).await;
     }
 
-    async fn apply(&self, mutation: Mutation) -> Result<Vec<Applied>> {
+    async fn apply(&self, mutation: Mutation) -> Result<Vec<MutationOutcome>> {
         self.room.apply(mutation.into()).await
     }
 
@@ -78,11 +78,11 @@ impl Far {
 }
 
 async fn opened(files: &Arc<Hooked<Asked>>, home: &TempDir) -> Arc<Journaled> {
-    let opened = Opened {
-        place: Some("far away".into()),
-        reach: Reach {
-            is_far: true,
-            ..Reach::default()
+    let opened = OpenedStorage {
+        location_id: Some("far away".into()),
+        access_limits: AccessLimits {
+            is_remote: true,
+            ..AccessLimits::default()
         },
         ..files.clone().into()
     };
@@ -156,7 +156,7 @@ async fn the_first_file_of_a_new_directory_takes_one_look_more() {
     far.outside("x/theirs", "3").await;
     far.apply(write("x/y/ours", "4")).await.expect("it is made");
     for _ in 0..3 {
-        History::undo(&*far.room, Selection::Last(1), making())
+        History::undo(&*far.room, UndoSelection::Last(1), making())
             .await
             .expect("it is undone");
     }
@@ -175,7 +175,7 @@ async fn the_first_file_of_a_new_directory_takes_one_look_more() {
         .expect("it can be listed")
         .entries
         .iter()
-        .map(|entry| entry.path.shown())
+        .map(|entry| entry.path.display_path())
         .collect();
     assert_eq!(
         left,
@@ -196,7 +196,7 @@ async fn what_others_did_is_never_overwritten_unseen() {
     assert_eq!(far.text("a").await, "ours again and on");
     let making = making();
     for _ in 0..3 {
-        History::undo(&*far.room, Selection::Last(1), making.clone())
+        History::undo(&*far.room, UndoSelection::Last(1), making.clone())
             .await
             .expect("it is undone");
     }
@@ -234,7 +234,7 @@ async fn a_snapshot_lists_and_fetches_only_what_the_depot_lacks() {
     assert_eq!(snapshot("fourth").await, (1, 0, 0), "what was written here is known");
     let past = far
         .room
-        .at(&Point::Snapshot("first".into()))
+        .open_view(&Point::Snapshot("first".into()))
         .await
         .expect("it is there");
     let read = past
@@ -245,23 +245,23 @@ async fn a_snapshot_lists_and_fetches_only_what_the_depot_lacks() {
 }
 
 /// What a command did that began when the journal was at `change`.
-fn puts(change: u64, all: Vec<(String, Placed)>) -> Puts {
-    let put = |(path, placed): (String, Placed)| Put {
+fn puts(change: u64, all: Vec<(String, PlacedEntry)>) -> PutBatch {
+    let put = |(path, placed): (String, PlacedEntry)| PathPut {
         path: EntryPath::from_bytes(path.into_bytes()),
-        expected: Expected::UnchangedSince {
+        expected: PathExpectation::UnchangedSince {
             change,
             at: Timestamp::MIN,
         },
         placed,
     };
-    Puts {
+    PutBatch {
         puts: all.into_iter().map(put).collect(),
-        ..Puts::default()
+        ..PutBatch::default()
     }
 }
 
-fn file(content: &str) -> Placed {
-    Placed::File {
+fn file(content: &str) -> PlacedEntry {
+    PlacedEntry::File {
         content: content.to_owned().into(),
         mode: 0o755,
     }
@@ -273,14 +273,14 @@ async fn what_a_command_did_goes_up_as_one_question() {
     for number in 0..20 {
         far.outside(&format!("src/f{number}"), "before").await;
     }
-    far.room.at(&Point::Now).await.expect("everything is looked at");
+    far.room.open_view(&Point::Now).await.expect("everything is looked at");
     let head = History::head(&*far.room).await.expect("there is one");
     far.asked();
     let mut all: Vec<_> = (0..10)
         .map(|number| (format!("src/f{number}"), file("after")))
         .collect();
-    all.push(("src/f19".into(), Placed::Nothing));
-    all.push(("out".into(), Placed::Directory { mode: 0o755 }));
+    all.push(("src/f19".into(), PlacedEntry::Nothing));
+    all.push(("out".into(), PlacedEntry::Directory { mode: 0o755 }));
     all.push(("out/listing.txt".into(), file("listed")));
     far.room
         .put(puts(head, all), making())
@@ -296,7 +296,7 @@ async fn what_a_command_did_goes_up_as_one_question() {
         .await
         .expect("it is taken");
     assert_eq!(far.asked(), ["list"], "all of it is known");
-    History::undo(&*far.room, Selection::Last(1), making())
+    History::undo(&*far.room, UndoSelection::Last(1), making())
         .await
         .expect("it is undone");
     assert_eq!(far.text("src/f3").await, "before");
@@ -316,9 +316,9 @@ async fn a_command_that_others_overtook_changes_nothing() {
     for path in ["a", "b", "c"] {
         far.outside(path, "before").await;
     }
-    far.room.at(&Point::Now).await.expect("everything is looked at");
+    far.room.open_view(&Point::Now).await.expect("everything is looked at");
     let head = History::head(&*far.room).await.expect("there is one");
-    let clashes: [(&str, Placed); 3] = [("b", file("ours")), ("new", file("ours")), ("c", Placed::Nothing)];
+    let clashes: [(&str, PlacedEntry); 3] = [("b", file("ours")), ("new", file("ours")), ("c", PlacedEntry::Nothing)];
     for (path, placed) in clashes {
         far.outside(path, "theirs").await;
         let all = vec![("a".to_owned(), file("ours")), (path.to_owned(), placed)];
@@ -351,7 +351,11 @@ async fn a_large_file_is_captured_in_pieces_and_nothing_of_it_stays_beside_the_j
     let reads = far.asked().iter().filter(|one| **one == "read").count();
     assert_eq!(reads, 3, "of 21 MB, eight at a time");
     far.outside("large", "small now").await;
-    let past = far.room.at(&Point::Snapshot("one".into())).await.expect("it is there");
+    let past = far
+        .room
+        .open_view(&Point::Snapshot("one".into()))
+        .await
+        .expect("it is there");
     let read = past
         .read(&at("large"), ReadOptions::default())
         .await

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use garret_core::{ErrorKind, Opened, Storage, WsPath};
+use garret_core::{ErrorKind, OpenedStorage, Storage, WsPath};
 use garret_depot::{
-    ChangeKind, ChangesOptions, ClashReason, Durability, History, Journaled, Point, Restore, Selection, SnapshotOptions,
+    ChangeKind, ChangesOptions, ClashReason, Durability, History, Journaled, Point, RestoreTarget, SnapshotOptions,
+    UndoSelection,
 };
 use garret_testkit::Hooked;
 use garret_testkit::mutations::{append, copy, link, make_dir, remove, remove_tree, rename, set_mode, write};
@@ -112,7 +113,7 @@ async fn an_undo_never_overwrites_what_others_did() {
     let desk = Desk::new().await;
     desk.write("a", "ours").await;
     desk.put_outside("a", "theirs");
-    let clashes = desk.undo_clashes(Selection::Last(1)).await;
+    let clashes = desk.undo_clashes(UndoSelection::Last(1)).await;
     assert_eq!(clashes.len(), 1);
     assert_eq!(clashes[0].reason, ClashReason::Changed);
     assert_eq!(desk.on_disk("a").as_deref(), Some("theirs"));
@@ -124,7 +125,7 @@ async fn an_undo_leaves_a_directory_that_others_put_files_in() {
     let desk = Desk::new().await;
     desk.apply(vec![make_dir("d")]).await;
     desk.put_outside("d/theirs", "x");
-    let clashes = desk.undo_clashes(Selection::Last(1)).await;
+    let clashes = desk.undo_clashes(UndoSelection::Last(1)).await;
     assert_eq!(clashes[0].reason, ClashReason::WouldLoseItsDirectory);
     assert_eq!(desk.on_disk("d/theirs").as_deref(), Some("x"));
 }
@@ -141,7 +142,7 @@ async fn a_snapshot_meets_everything_and_what_others_do_later_shows() {
     let expected = expected.map(|(path, before, after)| (path.to_owned(), before, after));
     assert_eq!(desk.diff(Point::Snapshot("start".into())).await, expected);
     assert_eq!(desk.kinds().await, [ChangeKind::Capture, ChangeKind::Outside]);
-    let restore = Restore::Point {
+    let restore = RestoreTarget::Point {
         point: Point::Snapshot("start".into()),
         path: WsPath::root(),
     };
@@ -173,7 +174,7 @@ async fn a_lazy_point_says_what_it_never_captured() {
     };
     assert!(desk.room.snapshot("lazy", lazy).await.unwrap().lazy);
     desk.write("later", "changed").await;
-    let past = desk.room.at(&Point::Snapshot("lazy".into())).await.unwrap();
+    let past = desk.room.open_view(&Point::Snapshot("lazy".into())).await.unwrap();
     let read = |path: &'static str| {
         let past = past.clone();
         async move { past.read(&WsPath::parse(path).unwrap(), Default::default()).await }
@@ -294,10 +295,12 @@ async fn to_a_branch_from_before_a_file_was_met_the_file_is_unknown_and_not_the_
     let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
     let branch = depot.workspace("try").await.unwrap();
     branch.apply(write("d/both", "there").into()).await.unwrap();
-    let merging = desk.room.merging("try").await.unwrap();
-    let told = |side: &garret_core::Side| -> Vec<_> {
+    let merging = desk.room.merge_input("try").await.unwrap();
+    let told = |side: &garret_core::MergeSide| -> Vec<_> {
         let changes = side.changes.iter();
-        changes.map(|one| (one.path.shown(), one.before.is_some())).collect()
+        changes
+            .map(|one| (one.path.display_path(), one.before.is_some()))
+            .collect()
     };
     let new = |paths: &[&str]| -> Vec<_> { paths.iter().map(|path| (path.to_string(), false)).collect() };
     assert_eq!(told(&merging.ours), new(&["d", "d/both", "d/unseen"]));
@@ -335,7 +338,7 @@ async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     assert!(!is_replaced, "its files are elsewhere than was seen");
     assert_eq!(std::fs::read_to_string(directory.path().join("d/b")).unwrap(), "2");
     room.apply(write("a", "tried").into()).await.unwrap();
-    let undone = room.undo(Selection::Last(1), making()).await.unwrap();
+    let undone = room.undo(UndoSelection::Last(1), making()).await.unwrap();
     crate::desk::done(undone);
     assert_eq!(std::fs::read_to_string(directory.path().join("a")).unwrap(), "1");
     assert_eq!(
@@ -355,12 +358,12 @@ async fn a_checkout_that_ends_in_its_middle_leaves_the_branch_as_it_was() {
     let directory = crate::support::folder();
     let stopped = Arc::new(Notify::new());
     let opened = crate::support::local(directory.path()).await;
-    let place = opened.place.clone().unwrap();
+    let place = opened.location_id.clone().unwrap();
     let stopping = Stopping {
         steps: 1,
         stopped: stopped.clone(),
     };
-    let hooked = Opened {
+    let hooked = OpenedStorage {
         storage: Arc::new(Hooked::new(opened.storage, stopping)),
         ..opened
     };
@@ -404,7 +407,7 @@ async fn a_restore_to_a_point_before_files_were_met_leaves_them_alone_and_names_
     desk.room.snapshot("lazy", lazy).await.unwrap();
     desk.write("met", "two").await;
     desk.write("later", "changed").await;
-    let restore = Restore::Point {
+    let restore = RestoreTarget::Point {
         point: Point::Snapshot("lazy".into()),
         path: WsPath::root(),
     };
@@ -482,7 +485,7 @@ async fn what_others_put_there_just_in_time_is_recorded_with_what_was_made_of_it
             .await;
         room.apply(change.into()).await.unwrap();
         room.apply(write(made, "later").into()).await.unwrap();
-        room.undo(Selection::Last(1), making()).await.unwrap();
+        room.undo(UndoSelection::Last(1), making()).await.unwrap();
         assert_eq!(desk.on_disk(made).as_deref(), Some("just now"));
         room.snapshot("after", SnapshotOptions::default()).await.unwrap();
         let (disk, depot) = desk.trees().await;
@@ -519,6 +522,6 @@ async fn what_others_move_in_between_two_looks_has_its_directory_in_the_journal(
     room.changes(ChangesOptions::default()).await.unwrap();
     let depot = depot_at(desk.home.path()).get().await.unwrap();
     assert_eq!(depot.check().await.unwrap(), []);
-    room.undo(Selection::Last(1), making()).await.unwrap();
+    room.undo(UndoSelection::Last(1), making()).await.unwrap();
     assert_eq!(desk.on_disk("d/a").as_deref(), Some("just now"));
 }

@@ -1,28 +1,30 @@
 //! Putting what was worked out beside the files, while others may be at work on them.
 
-use garret_core::{Clock, EntryPath, ErrorKind, Expected, History, Placed, Put, Puts, SystemClock, Timestamp};
+use garret_core::{
+    Clock, EntryPath, ErrorKind, History, PathExpectation, PathPut, PlacedEntry, PutBatch, SystemClock, Timestamp,
+};
 use garret_testkit::mutations::{make_dir, write};
 use garret_testkit::{Probe, Tree};
 
 use crate::desk::{Desk, making};
 
-fn file(content: &str) -> Placed {
-    Placed::File {
+fn file(content: &str) -> PlacedEntry {
+    PlacedEntry::File {
         content: content.to_owned().into(),
         mode: 0o644,
     }
 }
 
 /// The puts of somebody who looked at the files when the journal was at `change`, at the time `at`.
-fn puts(change: u64, at: Timestamp, all: Vec<(&str, Placed)>) -> Puts {
-    let put = |(path, placed): (&str, Placed)| Put {
+fn puts(change: u64, at: Timestamp, all: Vec<(&str, PlacedEntry)>) -> PutBatch {
+    let put = |(path, placed): (&str, PlacedEntry)| PathPut {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
-        expected: Expected::UnchangedSince { change, at },
+        expected: PathExpectation::UnchangedSince { change, at },
         placed,
     };
-    Puts {
+    PutBatch {
         puts: all.into_iter().map(put).collect(),
-        ..Puts::default()
+        ..PutBatch::default()
     }
 }
 
@@ -45,18 +47,18 @@ async fn everything_that_can_be_put_is_put_and_taken_back_as_one_change() {
     let (change, at) = now(&desk).await;
     let before = on_disk(&desk).await;
     let all = vec![
-        ("gone", Placed::Nothing),
-        ("new", Placed::Directory { mode: 0o750 }),
-        ("new/empty", Placed::Directory { mode: 0o755 }),
+        ("gone", PlacedEntry::Nothing),
+        ("new", PlacedEntry::Directory { mode: 0o750 }),
+        ("new/empty", PlacedEntry::Directory { mode: 0o755 }),
         (
             "new/link",
-            Placed::Symlink {
+            PlacedEntry::Symlink {
                 target: "../old/a".into(),
             },
         ),
         (
             "new/tool",
-            Placed::File {
+            PlacedEntry::File {
                 content: "#!".into(),
                 mode: 0o755,
             },
@@ -104,7 +106,7 @@ async fn what_anybody_did_meanwhile_is_a_conflict_and_nothing_is_touched() {
     for (path, placed) in [
         ("a", file("x")),
         ("b", file("x")),
-        ("d/new", Placed::Nothing),
+        ("d/new", PlacedEntry::Nothing),
         ("e", file("x")),
     ] {
         let all = vec![("c", file("x")), (path, placed)];

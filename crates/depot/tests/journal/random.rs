@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use garret_core::{Batch, ErrorKind, Expected, Mutation, PathChange, Placed, Put, Puts, Storage};
-use garret_depot::{DepotWorkspace, History, Point, Reversed, Selection, SnapshotOptions};
+use garret_core::{Batch, ErrorKind, Mutation, PathChange, PathExpectation, PathPut, PlacedEntry, PutBatch, Storage};
+use garret_depot::{DepotWorkspace, History, Point, ReversalOutcome, SnapshotOptions, UndoSelection};
 use garret_testkit::mutations::{append, copy, link, make_dir, remove_tree, rename, set_mode, write};
 use garret_testkit::tree::{differing, three_way};
 use garret_testkit::{Probe, Tree};
@@ -85,9 +85,9 @@ async fn the_journal_knows_what_is_there_and_undo_leads_back() {
             .filter(|change| change.kind.as_str() == "change")
             .count();
         assert!(count <= made, "a change was recorded that was not made");
-        match desk.room.undo(Selection::Last(count), making()).await.unwrap() {
-            Reversed::Done(_) => {}
-            Reversed::Clashed(clashes) => panic!("seed {seed}: {clashes:?}"),
+        match desk.room.undo(UndoSelection::Last(count), making()).await.unwrap() {
+            ReversalOutcome::Done(_) => {}
+            ReversalOutcome::Clashed(clashes) => panic!("seed {seed}: {clashes:?}"),
         }
         let (known, there) = desk.trees().await;
         assert_eq!(there, start, "seed {seed}");
@@ -117,7 +117,7 @@ async fn what_others_do_in_between_is_always_found() {
         desk.diff(Point::Now).await;
         let (known, there) = desk.trees().await;
         assert_eq!(known, there, "seed {seed}");
-        let restore = garret_depot::Restore::Point {
+        let restore = garret_depot::RestoreTarget::Point {
             point: Point::Snapshot("start".into()),
             path: garret_core::WsPath::root(),
         };
@@ -128,23 +128,23 @@ async fn what_others_do_in_between_is_always_found() {
 
 /// Merges `theirs` into `ours`, by path, with ours where both changed something; gives the tree that must come out, unless it is none.
 async fn merge(ours: &dyn History, theirs: &dyn History, trees: (&Tree, &Tree)) -> Option<Tree> {
-    let merging = ours.merging(theirs.id()).await.expect("they have met");
+    let merging = ours.merge_input(theirs.id()).await.expect("they have met");
     let base = Probe::new(merging.base.clone(), None).tree().await;
     for (side, tree) in [(&merging.ours, trees.0), (&merging.theirs, trees.1)] {
-        let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.shown()).collect();
+        let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.display_path()).collect();
         assert_eq!(told, differing(&base, tree), "what {} did since the base", side.name);
     }
     let merged = three_way(&base, trees.0, trees.1)?;
     let is_taken = |change: &&PathChange| {
-        let path = change.path.shown();
+        let path = change.path.display_path();
         trees.0.get(&path) == base.get(&path)
     };
-    let put = |change: &PathChange| Put {
+    let put = |change: &PathChange| PathPut {
         path: change.path.clone(),
-        expected: Expected::Is(change.before.clone()),
-        placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
+        expected: PathExpectation::Is(change.before.clone()),
+        placed: change.after.clone().map_or(PlacedEntry::Nothing, PlacedEntry::Image),
     };
-    let puts = Puts {
+    let puts = PutBatch {
         puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
         moves: Vec::new(),
         merged: Some(merging.point),

@@ -9,31 +9,32 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use garret_core::{
-    Actor, Alteration, Clock, Directory, DirectoryEntry, EntryPath, Error, ErrorKind, Expected, History, Making,
-    OpenFile, Origin, Placed, Put, Puts, Result, Selection, Stat, SystemClock,
+    Actor, ChangeRequest, Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryPath, Error, ErrorKind,
+    History, OpenFile, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result, Stat, SystemClock,
+    UndoSelection,
 };
 use garret_testkit::Hook;
 
 use crate::desk::{Desk, making};
 
-fn file(content: &str) -> Placed {
-    Placed::File {
+fn file(content: &str) -> PlacedEntry {
+    PlacedEntry::File {
         content: content.to_owned().into(),
         mode: 0o640,
     }
 }
 
-async fn puts(desk: &Desk, all: Vec<(&[u8], Placed)>) -> Puts {
+async fn puts(desk: &Desk, all: Vec<(&[u8], PlacedEntry)>) -> PutBatch {
     let change = History::head(&*desk.room).await.unwrap();
     let at = SystemClock::default().now();
-    let put = |(path, placed): (&[u8], Placed)| Put {
+    let put = |(path, placed): (&[u8], PlacedEntry)| PathPut {
         path: EntryPath::from_bytes(path.to_vec()),
-        expected: Expected::UnchangedSince { change, at },
+        expected: PathExpectation::UnchangedSince { change, at },
         placed,
     };
-    Puts {
+    PutBatch {
         puts: all.into_iter().map(put).collect(),
-        ..Puts::default()
+        ..PutBatch::default()
     }
 }
 
@@ -73,16 +74,16 @@ async fn desk() -> Desk {
 }
 
 /// Touches names that paths spell and names that none does.
-async fn work(desk: &Desk) -> Puts {
-    let all: Vec<(&[u8], Placed)> = vec![
-        (b"dir-\xfd/in", Placed::Nothing),
-        (b"dir-\xfd", Placed::Nothing),
-        (b"gone", Placed::Nothing),
-        (b"gone-\xfe", Placed::Nothing),
+async fn work(desk: &Desk) -> PutBatch {
+    let all: Vec<(&[u8], PlacedEntry)> = vec![
+        (b"dir-\xfd/in", PlacedEntry::Nothing),
+        (b"dir-\xfd", PlacedEntry::Nothing),
+        (b"gone", PlacedEntry::Nothing),
+        (b"gone-\xfe", PlacedEntry::Nothing),
         (b"changed-\xff", file("new")),
-        (b"made", Placed::Directory { mode: 0o755 }),
+        (b"made", PlacedEntry::Directory { mode: 0o755 }),
         (b"made/a", file("plain")),
-        (b"made/b-\xfc", Placed::Directory { mode: 0o500 }),
+        (b"made/b-\xfc", PlacedEntry::Directory { mode: 0o500 }),
         (b"made/b-\xfc/c", file("deep")),
         (b"plain", file("changed")),
     ];
@@ -126,13 +127,22 @@ async fn a_run_that_a_crash_stopped_is_recovered_as_that_run_through_that_door()
         command: Some("make".into()),
     };
     let puts = work(&desk).await;
-    desk.crash(1, |room| async move { room.put(puts, Making::from(origin)).await })
-        .await;
+    desk.crash(
+        1,
+        |room| async move { room.put(puts, ChangeRequest::from(origin)).await },
+    )
+    .await;
     desk.reopen().await;
     let recovered = desk.changes().await.remove(0);
-    assert_eq!((recovered.operation.as_str(), recovered.summary.as_str()), ("run", "run `make`"));
+    assert_eq!(
+        (recovered.operation.as_str(), recovered.summary.as_str()),
+        ("run", "run `make`")
+    );
     let actor = recovered.actor;
-    assert_eq!((actor.agent.as_deref(), actor.door.as_str()), (Some("builder"), "my-editor"));
+    assert_eq!(
+        (actor.agent.as_deref(), actor.door.as_str()),
+        (Some("builder"), "my-editor")
+    );
     assert_eq!(actor.command.as_deref(), Some("make"));
 }
 
@@ -149,7 +159,7 @@ async fn where_such_a_name_cannot_be_changed_nothing_is() {
         let again = desk.again().await;
         assert_eq!(everything(&desk.path("")), start, "{refused:?}");
         assert_eq!(
-            again.undo(Selection::Last(1), making()).await.unwrap_err().kind(),
+            again.undo(UndoSelection::Last(1), making()).await.unwrap_err().kind(),
             ErrorKind::NotFound
         );
     }
@@ -173,23 +183,23 @@ async fn what_others_made_of_such_a_name_is_not_overwritten() {
 struct Refusing(Vec<u8>);
 
 impl Hook for Refusing {
-    fn directory(&self, opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+    fn directory(&self, opened: Option<Box<dyn DirectoryHandle>>) -> Option<Box<dyn DirectoryHandle>> {
         let name = self.0.clone();
-        opened.map(|inner| Box::new(RefusingDirectory { inner, name }) as Box<dyn Directory>)
+        opened.map(|inner| Box::new(RefusingDirectory { inner, name }) as Box<dyn DirectoryHandle>)
     }
 }
 
 struct RefusingDirectory {
-    inner: Box<dyn Directory>,
+    inner: Box<dyn DirectoryHandle>,
     name: Vec<u8>,
 }
 
-impl Directory for RefusingDirectory {
-    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
-        self.inner.entries()
+impl DirectoryHandle for RefusingDirectory {
+    fn list_entries(&self) -> Result<Vec<DirectoryEntry>> {
+        self.inner.list_entries()
     }
 
-    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn DirectoryHandle>> {
         let inner = self.inner.open_directory(name)?;
         let name = self.name.clone();
         Ok(Box::new(Self { inner, name }))
@@ -199,14 +209,14 @@ impl Directory for RefusingDirectory {
         self.inner.open_file(name)
     }
 
-    fn stat(&self, name: &[u8]) -> Result<Stat> {
-        self.inner.stat(name)
+    fn stat_entry(&self, name: &[u8]) -> Result<Stat> {
+        self.inner.stat_entry(name)
     }
 
-    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()> {
+    fn alter_entry(&self, name: &[u8], alteration: EntryAlteration<'_>) -> Result<()> {
         match name == self.name {
             true => Err(Error::new(ErrorKind::Denied, "not this one")),
-            false => self.inner.alter(name, alteration),
+            false => self.inner.alter_entry(name, alteration),
         }
     }
 }

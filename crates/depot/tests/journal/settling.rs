@@ -1,7 +1,7 @@
 //! What a crash leaves is settled by whoever comes next.
 
 use garret_core::{Mutation, Storage, WsPath};
-use garret_depot::{ChangeKind, Depot, History, Selection};
+use garret_depot::{ChangeKind, Depot, History, UndoSelection};
 use garret_testkit::mutations::{append, link, make_dir, remove, rename, set_mode, write};
 
 use crate::desk::{Desk, making};
@@ -62,10 +62,9 @@ async fn an_undo_is_rolled_forward_from_wherever_it_stopped() {
         let start = desk.trees().await.1;
         desk.apply(vec![write("a", "new"), remove("b"), write("d/c", "new")])
             .await;
-        desk.crash(
-            steps,
-            |room| async move { room.undo(Selection::Last(1), making()).await },
-        )
+        desk.crash(steps, |room| async move {
+            room.undo(UndoSelection::Last(1), making()).await
+        })
         .await;
         desk.reopen().await;
         let (known, there) = desk.trees().await;

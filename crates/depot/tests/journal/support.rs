@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use garret_core::{MemoryStorage, OpenContext, Opened, RandomIds, Reach, Storage, StorageFactory, SystemClock};
+use garret_core::{
+    AccessLimits, MemoryStorage, OpenContext, OpenedStorage, RandomIds, Storage, StorageFactory, SystemClock,
+};
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot};
 use garret_storage::local::LocalFactory;
 use garret_testkit::Fixture;
@@ -27,14 +29,14 @@ pub(crate) fn options() -> DepotOptions {
     }
 }
 
-pub(crate) async fn local(directory: &Path) -> Opened {
+pub(crate) async fn local(directory: &Path) -> OpenedStorage {
     let mut options = Map::new();
     options.insert("dir".into(), json!(directory.to_str().expect("its name is UTF-8")));
     options.insert("durability".into(), json!("relaxed"));
     LocalFactory.open(options, &context()).await.expect("it can be opened")
 }
 
-pub(crate) fn memory() -> Opened {
+pub(crate) fn memory() -> OpenedStorage {
     Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))).into()
 }
 
@@ -44,10 +46,10 @@ pub(crate) fn depot_at(home: &Path) -> Arc<LazyDepot> {
 
 pub(crate) fn depot_in_memory() -> Arc<LazyDepot> {
     let depot = Depot::in_memory(options(), context()).expect("memory needs nothing");
-    Arc::new(LazyDepot::opened(depot))
+    Arc::new(LazyDepot::from_opened(depot))
 }
 
-pub(crate) async fn journaled(opened: Opened, depot: Arc<LazyDepot>) -> Arc<Journaled> {
+pub(crate) async fn journaled(opened: OpenedStorage, depot: Arc<LazyDepot>) -> Arc<Journaled> {
     let opened = Journaled::open(opened, depot, Durability::Relaxed).await;
     opened.expect("the journal can be opened")
 }
@@ -74,10 +76,10 @@ pub(crate) async fn memory_fixture() -> Fixture {
 
 /// Files in memory that are taken to be far away, so that no look is made in vain.
 pub(crate) async fn far_fixture() -> Fixture {
-    let far = Opened {
-        reach: Reach {
-            is_far: true,
-            ..Reach::default()
+    let far = OpenedStorage {
+        access_limits: AccessLimits {
+            is_remote: true,
+            ..AccessLimits::default()
         },
         ..memory()
     };

@@ -148,7 +148,7 @@ fn options(given: Value) -> Map<String, Value> {
 
 async fn journaled(factory: &dyn StorageFactory, options: Map<String, Value>, depot: &Depot) -> Room {
     let opened = factory.open(options, &context()).await.expect("it can be opened");
-    let depot = Arc::new(LazyDepot::opened(depot.clone()));
+    let depot = Arc::new(LazyDepot::from_opened(depot.clone()));
     let room = Journaled::open(opened, depot, Durability::Full)
         .await
         .expect("the disk is fine");

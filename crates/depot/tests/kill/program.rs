@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    Batch, ChangesOptions, ErrorKind, Making, Mutation, Point, Restore, Result, Reversed, Selection, SnapshotOptions,
-    WsPath,
+    Batch, ChangeRequest, ChangesOptions, ErrorKind, Mutation, Point, RestoreTarget, Result, ReversalOutcome,
+    SnapshotOptions, UndoSelection, WsPath,
 };
 use garret_testkit::mutations::{append_or_create, remove_tree, rename_into, set_mode, write};
 use garret_testkit::{Probe, Tree};
@@ -69,7 +69,7 @@ pub(crate) async fn step(room: &Room, name: &str, index: usize) {
             )
             .await
         }
-        4 => reverse(room, Selection::Last(2)).await,
+        4 => reverse(room, UndoSelection::Last(2)).await,
         5 => redo(room).await,
         6 => take_snapshot(room, &format!("turn-{turn}")).await,
         7 => branch(room, &format!("{name}-{turn}")).await,
@@ -109,18 +109,18 @@ async fn apply(room: &Room, mutations: Vec<Mutation>) {
     done(|| room.storage.apply(batch.clone())).await;
 }
 
-async fn reverse(room: &Room, selection: Selection) {
-    let reversed = done(|| room.history.undo(selection.clone(), Making::default())).await;
+async fn reverse(room: &Room, selection: UndoSelection) {
+    let reversed = done(|| room.history.undo(selection.clone(), ChangeRequest::default())).await;
     assert!(
-        matches!(reversed, Reversed::Done(_)),
+        matches!(reversed, ReversalOutcome::Done(_)),
         "nobody else works here: {reversed:?}"
     );
 }
 
 async fn redo(room: &Room) {
-    let reversed = done(|| room.history.redo(Making::default())).await;
+    let reversed = done(|| room.history.redo(ChangeRequest::default())).await;
     assert!(
-        matches!(reversed, Reversed::Done(_)),
+        matches!(reversed, ReversalOutcome::Done(_)),
         "nobody else works here: {reversed:?}"
     );
 }
@@ -134,9 +134,9 @@ async fn branch(room: &Room, name: &str) {
 }
 
 async fn restore(room: &Room, label: &str) {
-    let restore = Restore::Point {
+    let restore = RestoreTarget::Point {
         point: Point::Snapshot(label.to_owned()),
         path: WsPath::root(),
     };
-    done(|| room.history.restore(restore.clone(), Making::default())).await;
+    done(|| room.history.restore(restore.clone(), ChangeRequest::default())).await;
 }

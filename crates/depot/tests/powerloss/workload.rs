@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{Actor, Batch, ErrorKind, Mutation, OpenContext, Origin, RandomIds, Storage, SystemClock};
-use garret_depot::{Depot, DepotOptions, DepotWorkspace, Durability, NewWorkspace, Point, Reversed, Selection};
+use garret_depot::{
+    Depot, DepotOptions, DepotWorkspace, Durability, NewWorkspace, Point, ReversalOutcome, UndoSelection,
+};
 use garret_testkit::mutations::{append_or_create, rename_into, set_mode, write};
 
 /// What the recorded process asks of its depot.
@@ -204,15 +206,15 @@ impl Worker {
 
     async fn undo(&self, room: &DepotWorkspace) {
         let undone = room
-            .undo(Selection::Last(2), Origin::default())
+            .undo(UndoSelection::Last(2), Origin::default())
             .await
             .expect("there is something to undo");
-        let Reversed::Done(change) = undone else {
+        let ReversalOutcome::Done(change) = undone else {
             panic!("nobody else works here")
         };
         self.promise_change(room, change.number);
         let redone = room.redo(Origin::default()).await.expect("there is something to redo");
-        let Reversed::Done(change) = redone else {
+        let ReversalOutcome::Done(change) = redone else {
             panic!("nobody else works here")
         };
         self.promise_change(room, change.number);

@@ -27,12 +27,12 @@ async fn promise_13_every_operation_leaves_one_event() {
             matches!(
                 &outcomes[..],
                 [
-                    Outcome::Done,
-                    Outcome::Refused { rule: Some(_) },
-                    Outcome::Failed { .. },
-                    Outcome::Failed { .. },
-                    Outcome::Failed { .. },
-                    Outcome::Failed { .. }
+                    EventOutcome::Done,
+                    EventOutcome::Refused { rule: Some(_) },
+                    EventOutcome::Failed { .. },
+                    EventOutcome::Failed { .. },
+                    EventOutcome::Failed { .. },
+                    EventOutcome::Failed { .. }
                 ]
             ),
             "{outcomes:?}"
@@ -54,8 +54,8 @@ impl Approver for Silent {
 #[tokio::test]
 async fn promise_13_a_cancelled_operation_leaves_one_event_too() {
     let events = Arc::new(MemoryEvents::default());
-    let mut config = WorkspaceConfig::on(StorageConfig::Url("memory:".into()));
-    config.capabilities.fs = Declared::Options(FsPolicy {
+    let mut config = WorkspaceConfig::with_storage(StorageConfig::Url("memory:".into()));
+    config.capabilities.fs = DeclaredCapability::Options(FsPolicy {
         require_approval: vec!["read_file".into()],
         ..FsPolicy::default()
     });
@@ -64,7 +64,7 @@ async fn promise_13_a_cancelled_operation_leaves_one_event_too() {
     let call = toolbox.call("read_file", json!({"path": "f"}));
     assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
     let outcomes: Vec<_> = events.events().into_iter().map(|event| event.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Cancelled]);
+    assert_eq!(outcomes, [EventOutcome::Cancelled]);
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn promise_23_a_snapshot_stays_what_it_is() {
         room.write("new", "x").await;
         let past = room
             .toolbox
-            .on(room.workspace().at(&Point::Named("before".into())).await.unwrap());
+            .on(room.workspace().at_point(&Point::Named("before".into())).await.unwrap());
         let read = past.call("read_file", json!({"path": "f"})).await;
         assert_eq!(read.data.unwrap()["content"], "then", "{}", room.kind);
         let found = past.call("grep", json!({"pattern": "then|now"})).await;
@@ -289,7 +289,7 @@ async fn promise_27_the_past_obeys_the_same_rules() {
         let shown = serde_json::to_string(&log).unwrap();
         assert!(!shown.contains("key"), "{kind}: {shown}");
         assert_eq!(log.changes.len(), 1, "{kind}: {shown}");
-        let past = fenced.workspace().at(&Point::Number(1)).await.unwrap();
+        let past = fenced.workspace().at_point(&Point::Number(1)).await.unwrap();
         assert_eq!(
             past.read_bytes("secret/key").await.unwrap_err().kind(),
             ErrorKind::Denied,
@@ -313,11 +313,11 @@ async fn promise_27_the_past_obeys_the_same_rules() {
 
 /// The workspace of a room, in which `secret` may not be read.
 async fn without_secret(room: &Room) -> Toolbox {
-    let mut config = WorkspaceConfig::on(StorageConfig::Table {
+    let mut config = WorkspaceConfig::with_storage(StorageConfig::Table {
         kind: room.kind.into(),
         options: room.workspace().reference().unwrap().payload,
     });
-    config.capabilities.fs = Declared::Options(denying(&["secret"]));
+    config.capabilities.fs = DeclaredCapability::Options(denying(&["secret"]));
     let garret = Garret::new().home(Home::new(room.home.path()));
     garret.open_config("room", &config).await.unwrap()
 }
@@ -335,7 +335,7 @@ async fn promise_27_a_hard_link_to_a_denied_file_has_no_past() {
         .unwrap();
     let toolbox = without_secret(&room).await;
     let fenced = toolbox.workspace();
-    let past = fenced.at(&Point::Named("linked".into())).await.unwrap();
+    let past = fenced.at_point(&Point::Named("linked".into())).await.unwrap();
     assert_eq!(past.read_bytes("plain").await.unwrap().bytes, "x");
     assert_eq!(past.read_bytes("second").await.unwrap_err().kind(), ErrorKind::Denied);
     assert_eq!(past.stat("second").await.unwrap_err().kind(), ErrorKind::Denied);

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garret::{
-    Approval, ApprovalRequest, Approver, Declared, DiffRequest, ErrorKind, FsPolicy, Garret, GrepRequest, Home,
-    ListRequest, LogRequest, MemoryEvents, MergeOptions, Outcome, Point, RestoreRequest, ScopeOptions, SnapshotOptions,
-    StorageConfig, Toolbox, UndoRequest, Workspace, WorkspaceConfig,
+    Approval, ApprovalRequest, Approver, DeclaredCapability, DiffRequest, ErrorKind, EventOutcome, FsPolicy, Garret,
+    GrepRequest, Home, ListRequest, LogRequest, MemoryEvents, MergeOptions, Point, RestoreRequest, ScopeOptions,
+    SnapshotOptions, StorageConfig, Toolbox, UndoRequest, Workspace, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 
@@ -46,8 +46,8 @@ impl Room {
         };
         let home = tempfile::tempdir().unwrap();
         let events = Arc::new(MemoryEvents::default());
-        let mut config = WorkspaceConfig::on(StorageConfig::Url(url));
-        config.capabilities.fs = Declared::Options(policy);
+        let mut config = WorkspaceConfig::with_storage(StorageConfig::Url(url));
+        config.capabilities.fs = DeclaredCapability::Options(policy);
         let toolbox = Garret::new()
             .home(Home::new(home.path()))
             .events(events.clone())

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use garret::{
-    Approval, ApprovalRequest, Approver, CodePolicy, CodeRequest, ContextRequest, Declared, EffectsMode, FsPolicy,
-    Language, Network, PieceRequest, RunRequest, ShellPolicy,
+    Approval, ApprovalRequest, Approver, CodePolicy, CodeRequest, ContextRequest, DeclaredCapability, EffectsMode,
+    FsPolicy, Language, Network, PieceRequest, RunRequest, ShellPolicy,
 };
 
 use crate::support::{On, Room, each, room_asking};
@@ -43,16 +43,16 @@ async fn room(on: On) -> (Room, Arc<Asked>) {
     let asked = Arc::new(Asked::default());
     let tools = ["run", "start", "run_code", "create_code_context", "run_in_code_context"];
     let room = room_asking(on, asked.clone(), |config| {
-        config.capabilities.fs = Declared::Options(FsPolicy {
+        config.capabilities.fs = DeclaredCapability::Options(FsPolicy {
             require_approval: tools.map(str::to_owned).to_vec(),
             ..FsPolicy::default()
         });
-        config.capabilities.shell = Declared::Options(ShellPolicy {
+        config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
             secrets: vec!["TOKEN".into()],
             network: Network::None,
             ..ShellPolicy::default()
         });
-        config.capabilities.code = Declared::Options(CodePolicy {
+        config.capabilities.code = DeclaredCapability::Options(CodePolicy {
             is_stateful: true,
             ..CodePolicy::default()
         });

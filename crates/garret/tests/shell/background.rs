@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use garret::{Declared, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
+use garret::{DeclaredCapability, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
 use serde_json::json;
 
 use crate::support::{each, everywhere, room, room_with};
@@ -172,7 +172,7 @@ fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
 fn processes_are_limited_in_number_and_end_with_the_workspace() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 max_processes: 2,
                 ..ShellPolicy::default()
             });

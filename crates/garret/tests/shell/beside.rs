@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret::{
-    Capabilities, Declared, EffectsMode, ErrorKind, FsPolicy, HistoryMode, RunRequest, RunResult, ScopeOptions,
-    ShellPolicy, Workspace,
+    Capabilities, DeclaredCapability, EffectsMode, ErrorKind, FsPolicy, HistoryMode, RunRequest, RunResult,
+    ScopeOptions, ShellPolicy, Workspace,
 };
 
 use crate::approvals::Asked;
@@ -251,7 +251,7 @@ fn processes_may_end_and_commands_be_given_up_in_any_order() {
 fn what_lives_on_cannot_be_discarded_or_asked_about_and_says_what_to_do() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 effects: EffectsMode::Ask,
                 ..ShellPolicy::default()
             });
@@ -288,9 +288,9 @@ fn a_quota_holds_for_processes_whoever_takes_over_what_they_did() {
             let room = room_with(on, |config| {
                 if history.is_some() {
                     config.history = history;
-                    config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+                    config.capabilities = Capabilities::from_names(["fs", "shell"]).unwrap();
                 }
-                config.capabilities.fs = Declared::Options(FsPolicy {
+                config.capabilities.fs = DeclaredCapability::Options(FsPolicy {
                     max_files: Some(4),
                     ..FsPolicy::default()
                 });

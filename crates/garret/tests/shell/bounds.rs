@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use garret::{Declared, ListRequest, RunRequest, ScopeOptions, ShellLimits, ShellPolicy};
+use garret::{DeclaredCapability, ListRequest, RunRequest, ScopeOptions, ShellLimits, ShellPolicy};
 
 use crate::support::{On, Room, each, everywhere, room, room_with};
 
 /// A workspace whose commands may leave 100 paths, and write 64 MiB.
 async fn tight(on: On) -> Room {
     room_with(on, |config| {
-        config.capabilities.shell = Declared::Options(ShellPolicy {
+        config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
             limits: ShellLimits {
                 changed_files: Some(100),
                 written_mb: Some(64.0),

@@ -1,6 +1,6 @@
 //! What a command does to the files is one change, and every part of it can be taken back.
 
-use garret::{EffectsMode, HistoryMode, Outcome, RunRequest};
+use garret::{EffectsMode, EventOutcome, HistoryMode, RunRequest};
 
 use crate::support::{On, each, everywhere, room, room_with};
 
@@ -9,7 +9,7 @@ fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
     everywhere(|on| async move {
         let room = room(on).await;
         let result = room.sh("mkdir -p src && echo hi > src/a && chmod +x src/a").await;
-        assert_eq!(result.changed.counts(), "2 created", "{on:?}");
+        assert_eq!(result.changed.describe_counts(), "2 created", "{on:?}");
         assert_eq!(result.changed.paths, ["+ src", "+ src/a"], "{on:?}");
         let number = result.changed.change.expect("it is a change").number;
         let log = room.workspace().log(Default::default()).await.unwrap();
@@ -74,7 +74,7 @@ fn everything_removed_is_brought_back() {
             .await;
         let before = room.tree().await;
         let ruined = room.sh("rm -rf *").await;
-        assert_eq!(ruined.changed.counts(), format!("{} deleted", before.len()));
+        assert_eq!(ruined.changed.describe_counts(), format!("{} deleted", before.len()));
         assert!(room.tree().await.is_empty());
         room.undo().await;
         assert_eq!(room.tree().await, before, "{on:?}");
@@ -97,7 +97,7 @@ fn a_command_that_changed_nothing_leaves_an_event_and_no_change() {
         let events = room.events.events();
         let ran = events
             .iter()
-            .filter(|event| event.operation == "run" && event.outcome == Outcome::Done);
+            .filter(|event| event.operation == "run" && event.outcome == EventOutcome::Done);
         assert_eq!(ran.count(), 1, "{on:?}");
     });
 }
@@ -113,7 +113,7 @@ fn what_a_command_would_do_can_be_looked_at_and_forgotten() {
         };
         let result = room.workspace().run(request).await.unwrap();
         assert!(result.changed.discarded && result.changed.change.is_none());
-        assert_eq!(result.changed.counts(), "1 created, 1 deleted", "{on:?}");
+        assert_eq!(result.changed.describe_counts(), "1 created, 1 deleted", "{on:?}");
         assert_eq!(room.tree().await.keys().collect::<Vec<_>>(), ["a"]);
         assert_eq!(room.sh("ls").await.output, "a\n", "the bench is as it was, too");
     });

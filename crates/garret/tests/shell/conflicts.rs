@@ -119,7 +119,7 @@ async fn collide_after(room: &Room, begun: &str, text: &str, theirs: impl Future
 fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_for_branches() {
     on_all(&[On::Local], |on| async move {
         let room = room_with(on, |config| {
-            config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+            config.capabilities = Capabilities::from_names(["fs", "shell"]).unwrap();
         })
         .await;
         room.write("shared", "before\n").await;

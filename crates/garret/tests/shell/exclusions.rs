@@ -30,7 +30,7 @@ fn excluded_paths_live_in_the_bench_alone() {
         let shown = room.workspace().snapshot("s", Default::default()).await.unwrap();
         let past = room
             .workspace()
-            .at(&garret::Point::Snapshot(shown.label))
+            .at_point(&garret::Point::Snapshot(shown.label))
             .await
             .unwrap();
         assert!(!past.exists("target").await.unwrap().exists, "{on:?}");

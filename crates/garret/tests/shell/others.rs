@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use garret::{Declared, Garret, Home, ShellPolicy, Toolbox};
+use garret::{DeclaredCapability, Garret, Home, ShellPolicy, Toolbox};
 use serde_json::json;
 
 use crate::support::{On, Room, on_all, room, room_with};
@@ -172,8 +172,8 @@ async fn room_in(sandbox: &str) -> Room {
     .await
 }
 
-fn shell_in(sandbox: &str) -> Declared<ShellPolicy> {
-    Declared::Options(ShellPolicy {
+fn shell_in(sandbox: &str) -> DeclaredCapability<ShellPolicy> {
+    DeclaredCapability::Options(ShellPolicy {
         sandbox: sandbox.into(),
         host_as_root: true,
         ..ShellPolicy::default()

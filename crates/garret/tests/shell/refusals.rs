@@ -1,14 +1,14 @@
 //! What a policy or a quota keeps from commands.
 
-use garret::{Capabilities, Declared, FsPolicy, ShellPolicy, WorkspaceConfig};
+use garret::{Capabilities, DeclaredCapability, FsPolicy, ShellPolicy, WorkspaceConfig};
 use serde_json::json;
 
 use crate::support::{On, each, everywhere, room_with};
 
-fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
+fn policy(change: impl FnOnce(&mut FsPolicy)) -> DeclaredCapability<FsPolicy> {
     let mut policy = FsPolicy::default();
     change(&mut policy);
-    Declared::Options(policy)
+    DeclaredCapability::Options(policy)
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_read_only_workspace_runs_commands_that_change_nothing() {
 fn command_lines_are_judged_before_they_run() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 denied_commands: vec!["curl".into()],
                 require_approval: vec!["git push".into()],
                 ..ShellPolicy::default()
@@ -158,14 +158,14 @@ fn what_others_make_between_two_commands_is_hidden_from_the_second_where_a_rule_
             return;
         }
         let room = room_with(on, |config| {
-            config.capabilities.fs = Declared::Options(FsPolicy {
+            config.capabilities.fs = DeclaredCapability::Options(FsPolicy {
                 deny_read: vec!["**/.env".into(), "config/*.key".into()],
                 ..FsPolicy::default()
             });
         })
         .await;
         let open = WorkspaceConfig {
-            capabilities: Capabilities::named(["fs"]).unwrap(),
+            capabilities: Capabilities::from_names(["fs"]).unwrap(),
             ..room.config.clone()
         };
         let others = room.garret.open_config("others", &open).await.unwrap();

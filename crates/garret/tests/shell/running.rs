@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use garret::{Chunk, Declared, ErrorKind, OutputSink, RunRequest, ScopeOptions, ShellPolicy, Stream};
+use garret::{Chunk, DeclaredCapability, ErrorKind, OutputSink, OutputStream, RunRequest, ScopeOptions, ShellPolicy};
 use serde_json::json;
 
 use crate::support::{On, each, room, room_with};
@@ -147,7 +147,7 @@ async fn wait_until(holds: impl Fn() -> bool) {
 fn endless_output_is_bounded_with_its_head_and_tail() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 limits: garret::ShellLimits {
                     output_kib: Some(4),
                     ..Default::default()
@@ -164,7 +164,7 @@ fn endless_output_is_bounded_with_its_head_and_tail() {
 }
 
 /// Notes when each chunk came.
-struct Watch(Vec<(Stream, Vec<u8>, Instant)>);
+struct Watch(Vec<(OutputStream, Vec<u8>, Instant)>);
 
 #[async_trait]
 impl OutputSink for Watch {
@@ -182,8 +182,12 @@ fn output_comes_while_the_command_runs() {
         let request = RunRequest::shell("echo early; sleep 1; echo late >&2");
         room.workspace().run_with(request, &mut watch).await.unwrap();
         let (first, last) = (&watch.0[0], watch.0.last().unwrap());
-        assert_eq!((first.0, &first.1[..]), (Stream::Stdout, &b"early\n"[..]), "{on:?}");
-        assert_eq!((last.0, &last.1[..]), (Stream::Stderr, &b"late\n"[..]));
+        assert_eq!(
+            (first.0, &first.1[..]),
+            (OutputStream::Stdout, &b"early\n"[..]),
+            "{on:?}"
+        );
+        assert_eq!((last.0, &last.1[..]), (OutputStream::Stderr, &b"late\n"[..]));
         assert!(last.2 - first.2 > Duration::from_millis(700), "{on:?}");
     });
 }
@@ -231,7 +235,7 @@ fn the_host_is_a_sandbox_for_those_who_ask_for_it_by_name() {
     each(|on| async move {
         let host = |host_as_root| {
             move |config: &mut garret::WorkspaceConfig| {
-                config.capabilities.shell = Declared::Options(ShellPolicy {
+                config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                     sandbox: "host".into(),
                     host_as_root,
                     ..ShellPolicy::default()
@@ -241,7 +245,7 @@ fn the_host_is_a_sandbox_for_those_who_ask_for_it_by_name() {
         let said_twice = room_with(on, host(true)).await;
         let result = said_twice.sh("echo hi > a && mkdir d && ln -s a l").await;
         assert!(!result.isolated, "{on:?}");
-        assert_eq!(result.changed.counts(), "3 created", "{on:?}");
+        assert_eq!(result.changed.describe_counts(), "3 created", "{on:?}");
         said_twice.undo().await;
         assert!(said_twice.tree().await.is_empty(), "{on:?}");
         if is_root() {

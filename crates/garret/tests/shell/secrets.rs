@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use garret::{Declared, RunRequest, ShellPolicy};
+use garret::{DeclaredCapability, RunRequest, ShellPolicy};
 
 use crate::support::{On, each, room_with};
 
@@ -11,7 +11,7 @@ use crate::support::{On, each, room_with};
 fn promise_35_a_secret_is_masked_in_output_and_nowhere_under_the_home() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 secrets: vec!["TOKEN".into()],
                 ..ShellPolicy::default()
             });
@@ -48,7 +48,7 @@ fn promise_35_a_secret_is_masked_in_output_and_nowhere_under_the_home() {
 fn a_secret_is_masked_in_messages_and_in_the_names_of_files() {
     each(|on| async move {
         let room = room_with(on, |config| {
-            config.capabilities.shell = Declared::Options(ShellPolicy {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
                 secrets: vec!["TOKEN".into()],
                 ..ShellPolicy::default()
             });

@@ -75,8 +75,8 @@ async fn room_of(
         On::Local => StorageConfig::Url(format!("local:{}", directory.path().display())),
         On::S3 => in_a_bucket(),
     };
-    let mut config = WorkspaceConfig::on(storage);
-    config.capabilities = Capabilities::named(["fs", "snapshot", "shell"]).unwrap();
+    let mut config = WorkspaceConfig::with_storage(storage);
+    config.capabilities = Capabilities::from_names(["fs", "snapshot", "shell"]).unwrap();
     change(&mut config);
     let toolbox = garret.open_config("box", &config).await.unwrap();
     Room {

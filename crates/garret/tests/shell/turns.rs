@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret::{
-    Chunk, Declared, Error, ErrorKind, OutputSink, Result, RunRequest, RunResult, ScopeOptions, ShellPolicy,
+    Chunk, DeclaredCapability, Error, ErrorKind, OutputSink, Result, RunRequest, RunResult, ScopeOptions, ShellPolicy,
     TurnWaiting, Workspace,
 };
 use serde_json::json;
@@ -92,7 +92,10 @@ async fn room_with_secret(on: On) -> Room {
         secrets: vec!["TOKEN".into()],
         ..ShellPolicy::default()
     };
-    room_with(on, |config| config.capabilities.shell = Declared::Options(policy)).await
+    room_with(on, |config| {
+        config.capabilities.shell = DeclaredCapability::Options(policy)
+    })
+    .await
 }
 
 #[test]

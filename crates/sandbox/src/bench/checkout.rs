@@ -8,7 +8,7 @@
 //!
 //! A file whose stored content is damaged is left out and reported; all other files are there.
 //!
-//! From [`Bench::ready`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a
+//! From [`Bench::bring_up_to_date`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a
 //! layer.
 
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use garret_core::{
-    Bench, BenchState, ChangesOptions, Effect, Error, ErrorKind, Exclusions, Follow, History, Image, PathChange,
-    Placed, Point, Result, StatOptions, Storage, Taken, WsPath,
+    Bench, BenchState, ChangesOptions, Effect, Error, ErrorKind, Exclusions, Follow, History, LayerOutcome, PathChange,
+    PathImage, PlacedEntry, Point, Result, StatOptions, Storage, WsPath,
 };
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::filling::{Filled, Work, fill, recorded, stopped};
-use super::manifest::{self, Changes, Records};
-use super::placing::{Placing, PlacingOptions};
-use super::state::{State, Turn, own_directory};
+use super::checkout_writer::{CheckoutWork, FillOutcome, fill_tree, to_manifest_changes, update_stopped};
+use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
+use super::manifest::{self, ManifestChanges, ManifestRecords};
+use super::state::{CheckoutLock, CheckoutState, own_directory};
 use super::survey;
-use super::wanted::{Files, Versions, everything, version_number};
+use super::wanted_entries::{CheckoutFiles, VersionLookup, list_wanted_entries, version_number};
 
 const MAX_TRIES: usize = 4;
 
@@ -53,7 +53,7 @@ pub struct CheckoutOptions {
 pub struct CheckoutBench {
     options: CheckoutOptions,
     excluded: Exclusions,
-    turn: Mutex<Option<Turn>>,
+    turn: Mutex<Option<CheckoutLock>>,
     /// Whether the state was found to belong to this journal.
     is_known: AtomicBool,
 }
@@ -65,7 +65,7 @@ impl fmt::Debug for CheckoutBench {
 }
 
 /// The open directories of a checkout.
-struct Home {
+struct CheckoutHome {
     home: OwnedFd,
     tree: OwnedFd,
 }
@@ -83,15 +83,15 @@ impl CheckoutBench {
 
     /// Surveys every entry and repairs those that are wrong. For callers that suspect damage.
     pub async fn check(&self) -> Result<()> {
-        let home = self.home()?;
-        let mut turn = self.turn(&home).await?;
-        let checked = self.rebuild(&home).await;
+        let home = self.open_home()?;
+        let mut turn = self.lock_checkout(&home).await?;
+        let checked = self.rebuild_checkout(&home).await;
         *turn = None;
         checked.map(drop)
     }
 
     /// Returns whether the layer left nothing to take over and the checkout is unchanged since it was made ready.
-    async fn is_nothing(&self, taken: &Taken<'_>) -> bool {
+    async fn has_nothing_to_take(&self, taken: &LayerOutcome<'_>) -> bool {
         let ready_at = self.turn.lock().await.as_ref().and_then(|turn| turn.ready_at);
         taken.committed.is_empty() && taken.excluded.is_empty() && ready_at == Some(taken.head)
     }
@@ -101,7 +101,7 @@ impl CheckoutBench {
         *self.turn.lock().await = None;
     }
 
-    fn home(&self) -> Result<Home> {
+    fn open_home(&self) -> Result<CheckoutHome> {
         let unusable = |_| {
             Error::new(ErrorKind::Unavailable, "the directory for checkouts cannot be used")
                 .hint("check that the home can be written and has free space")
@@ -118,47 +118,47 @@ impl CheckoutBench {
         let home = opened.map_err(|errno| unusable(errno.into()))?;
         let tree = own_directory(&home, "tree", Mode::from_raw_mode(0o755))?;
         own_directory(&home, "scratch", Mode::RWXU)?;
-        Ok(Home { home, tree })
+        Ok(CheckoutHome { home, tree })
     }
 
-    async fn turn(&self, home: &Home) -> Result<MutexGuard<'_, Option<Turn>>> {
+    async fn lock_checkout(&self, home: &CheckoutHome) -> Result<MutexGuard<'_, Option<CheckoutLock>>> {
         let mut turn = self.turn.lock().await;
         if turn.is_none() {
-            *turn = Some(Turn::take(&home.home).await?);
+            *turn = Some(CheckoutLock::acquire(&home.home).await?);
         }
         Ok(turn)
     }
 
     /// Brings the checkout up to the newest change.
-    async fn follow(&self, home: &Home) -> Result<State> {
-        let state = State::load(&home.home, &home.tree)?;
+    async fn follow_journal(&self, home: &CheckoutHome) -> Result<CheckoutState> {
+        let state = CheckoutState::load(&home.home, &home.tree)?;
         // Nothing is synced, so after a restart of the machine any entry may be lost or torn.
         let usable = state.filter(|state| state.is_whole && !state.is_of_another_boot());
         let Some(state) = usable else {
-            return self.rebuild(home).await;
+            return self.rebuild_checkout(home).await;
         };
         let Some(history) = &self.options.history else {
-            return self.compare(home, state).await;
+            return self.compare_without_journal(home, state).await;
         };
         let head = history.head().await?;
         if !self.is_of_journal(history, &state, head).await? {
-            return self.rebuild(home).await;
+            return self.rebuild_checkout(home).await;
         }
         if state.head == head {
             return Ok(state);
         }
-        let Some(changes) = self.changes(state.head, head).await? else {
-            return self.rebuild(home).await;
+        let Some(changes) = self.changes_between(state.head, head).await? else {
+            return self.rebuild_checkout(home).await;
         };
-        match survey::changed(&home.tree, &changes, &self.excluded)? {
-            Some(work) => self.write(home, state, work, head).await,
-            None => self.rebuild(home).await,
+        match survey::work_from_changes(&home.tree, &changes, &self.excluded)? {
+            Some(work) => self.carry_out_work(home, state, work, head).await,
+            None => self.rebuild_checkout(home).await,
         }
     }
 
     /// Returns whether the checkout was made from this journal, and the journal was not restored to an older state
     /// since.
-    async fn is_of_journal(&self, history: &Arc<dyn History>, state: &State, head: u64) -> Result<bool> {
+    async fn is_of_journal(&self, history: &Arc<dyn History>, state: &CheckoutState, head: u64) -> Result<bool> {
         if state.head > head {
             return Ok(false);
         }
@@ -172,7 +172,7 @@ impl CheckoutBench {
     }
 
     /// Returns the changes of the journal between two numbers; `None` if it no longer has them.
-    async fn changes(&self, from: u64, to: u64) -> Result<Option<Vec<PathChange>>> {
+    async fn changes_between(&self, from: u64, to: u64) -> Result<Option<Vec<PathChange>>> {
         let Some(history) = &self.options.history else {
             return Ok(Some(Vec::new()));
         };
@@ -184,13 +184,13 @@ impl CheckoutBench {
     }
 
     /// Returns the files after the change with this number.
-    async fn files_at(&self, head: u64) -> Result<Files> {
+    async fn files_at(&self, head: u64) -> Result<CheckoutFiles> {
         Ok(match &self.options.history {
-            Some(history) => Files {
-                storage: history.at(&Point::Number(head)).await?,
+            Some(history) => CheckoutFiles {
+                storage: history.open_view(&Point::Number(head)).await?,
                 at: Some((history.clone(), head)),
             },
-            None => Files {
+            None => CheckoutFiles {
                 storage: self.options.files.clone(),
                 at: None,
             },
@@ -198,72 +198,84 @@ impl CheckoutBench {
     }
 
     /// Carries out the work, and records that the checkout is at `head`.
-    async fn write(&self, home: &Home, mut state: State, work: Work, head: u64) -> Result<State> {
+    async fn carry_out_work(
+        &self,
+        home: &CheckoutHome,
+        mut state: CheckoutState,
+        work: CheckoutWork,
+        head: u64,
+    ) -> Result<CheckoutState> {
         state.is_whole = false;
         state.save(&home.home)?;
-        let filled = self.fill(home, work, head).await?;
+        let filled = self.fill_checkout(home, work, head).await?;
         state.corrupt = filled.corrupt;
-        self.settle(home, state, &filled.changes, head).await
+        self.record_changes(home, state, &filled.changes, head).await
     }
 
-    async fn fill(&self, home: &Home, work: Work, head: u64) -> Result<Filled> {
+    async fn fill_checkout(&self, home: &CheckoutHome, work: CheckoutWork, head: u64) -> Result<FillOutcome> {
         if work.is_empty() {
-            return Ok(Filled::default());
+            return Ok(FillOutcome::default());
         }
         let files = self.files_at(head).await?;
-        fill(&home.tree, files, work, self.excluded.clone()).await
+        fill_tree(&home.tree, files, work, self.excluded.clone()).await
     }
 
     /// Records the entries that were written, and compacts the manifest if it is long.
-    async fn settle(&self, home: &Home, mut state: State, changes: &Changes, head: u64) -> Result<State> {
-        manifest::append(&home.home, &mut state, changes)?;
+    async fn record_changes(
+        &self,
+        home: &CheckoutHome,
+        mut state: CheckoutState,
+        changes: &ManifestChanges,
+        head: u64,
+    ) -> Result<CheckoutState> {
+        manifest::append_changes(&home.home, &mut state, changes)?;
         if manifest::is_long(&state)
-            && let Some(records) = manifest::load(&home.home, &state)?
+            && let Some(records) = manifest::load_manifest(&home.home, &state)?
         {
-            manifest::replace(&home.home, &mut state, &records)?;
+            manifest::replace_manifest(&home.home, &mut state, &records)?;
         }
-        self.stand(home, state, head).await
+        self.set_head(home, state, head).await
     }
 
-    async fn stand(&self, home: &Home, mut state: State, head: u64) -> Result<State> {
+    async fn set_head(&self, home: &CheckoutHome, mut state: CheckoutState, head: u64) -> Result<CheckoutState> {
         state.head = head;
         state.change = match &self.options.history {
             Some(history) if head > 0 => change_id(history, head).await?,
             _ => None,
         };
-        state.made_whole();
+        state.mark_complete();
         state.save(&home.home)?;
         Ok(state)
     }
 
     /// Surveys the whole checkout and repairs it.
-    async fn rebuild(&self, home: &Home) -> Result<State> {
+    async fn rebuild_checkout(&self, home: &CheckoutHome) -> Result<CheckoutState> {
         let head = match &self.options.history {
             Some(history) => history.head().await?,
             None => 0,
         };
         let files = self.files_at(head).await?;
-        let known = State::load(&home.home, &home.tree)?;
+        let known = CheckoutState::load(&home.home, &home.tree)?;
         let records = match &known {
-            Some(state) => manifest::load(&home.home, state)?.unwrap_or_default(),
-            None => Records::new(),
+            Some(state) => manifest::load_manifest(&home.home, state)?.unwrap_or_default(),
+            None => ManifestRecords::new(),
         };
         let versions = if records.is_empty() {
-            Versions::LeftOut
+            VersionLookup::Omitted
         } else {
-            Versions::Asked
+            VersionLookup::Requested
         };
-        let wanted = everything(&files, versions).await?;
+        let wanted = list_wanted_entries(&files, versions).await?;
         let mut state = match known {
             Some(state) => state,
-            None => State::new(&home.tree, 0)?,
+            None => CheckoutState::new(&home.tree, 0)?,
         };
         state.is_whole = false;
         state.save(&home.home)?;
-        let work = survey::survey(&home.tree, wanted.clone(), &records, &self.excluded)?;
-        let filled = self.fill(home, work, head).await?;
+        let work = survey::survey_checkout(&home.tree, wanted.clone(), &records, &self.excluded)?;
+        let filled = self.fill_checkout(home, work, head).await?;
         state.corrupt = filled.corrupt;
-        let mut records: Records = records
+        let mut records: ManifestRecords = records
             .into_iter()
             .filter(|(path, _)| wanted.contains_key(path))
             .collect();
@@ -271,74 +283,74 @@ impl CheckoutBench {
             Some(record) => drop(records.insert(path, record)),
             None => drop(records.remove(&path)),
         });
-        manifest::replace(&home.home, &mut state, &records)?;
-        let state = self.stand(home, state, head).await?;
+        manifest::replace_manifest(&home.home, &mut state, &records)?;
+        let state = self.set_head(home, state, head).await?;
         self.is_known.store(true, Ordering::Relaxed);
         Ok(state)
     }
 
     /// Surveys and repairs the whole checkout, then writes the excluded files that a layer left.
-    async fn rebuild_with(&self, home: &Home, excluded: &[Effect]) -> Result<()> {
-        let mut state = self.rebuild(home).await?;
-        place(home, excluded.to_vec(), PlacingOptions::default()).await?;
+    async fn rebuild_with_excluded(&self, home: &CheckoutHome, excluded: &[Effect]) -> Result<()> {
+        let mut state = self.rebuild_checkout(home).await?;
+        place_effects(home, excluded.to_vec(), EntryPlacerOptions::default()).await?;
         state.save(&home.home)
     }
 
     /// Brings files without a journal up to date, by comparing them with the records of the last write.
-    async fn compare(&self, home: &Home, state: State) -> Result<State> {
-        let Some(records) = manifest::load(&home.home, &state)? else {
-            return self.rebuild(home).await;
+    async fn compare_without_journal(&self, home: &CheckoutHome, state: CheckoutState) -> Result<CheckoutState> {
+        let Some(records) = manifest::load_manifest(&home.home, &state)? else {
+            return self.rebuild_checkout(home).await;
         };
-        let wanted = everything(&self.files_at(0).await?, Versions::Asked).await?;
-        let work = survey::compared(&home.tree, wanted, &records, &self.excluded)?;
+        let wanted = list_wanted_entries(&self.files_at(0).await?, VersionLookup::Requested).await?;
+        let work = survey::work_without_journal(&home.tree, wanted, &records, &self.excluded)?;
         if work.is_empty() {
             Ok(state)
         } else {
-            self.write(home, state, work, 0).await
+            self.carry_out_work(home, state, work, 0).await
         }
     }
 
-    async fn take_over(&self, home: &Home, taken: Taken<'_>) -> Result<()> {
-        let state = State::load(&home.home, &home.tree)?.filter(|state| state.is_whole);
+    async fn take_over(&self, home: &CheckoutHome, taken: LayerOutcome<'_>) -> Result<()> {
+        let state = CheckoutState::load(&home.home, &home.tree)?.filter(|state| state.is_whole);
         let Some(mut state) = state else {
             // The directory below the layer was replaced. The journal has all files but the excluded ones, so these are
             // taken from the layer.
-            return self.rebuild_with(home, taken.excluded).await;
+            return self.rebuild_with_excluded(home, taken.excluded).await;
         };
         let head = taken.head.max(state.head);
-        let Some(changes) = self.changes(state.head, head).await? else {
-            return self.rebuild_with(home, taken.excluded).await;
+        let Some(changes) = self.changes_between(state.head, head).await? else {
+            return self.rebuild_with_excluded(home, taken.excluded).await;
         };
         state.is_whole = false;
         state.save(&home.home)?;
-        // Other processes may have made changes between `ready` and now. Those are written from the journal, the
+        // Other processes may have made changes between `bring_up_to_date` and now. Those are written from the journal, the
         // layer's own from the layer.
-        let others = others(&changes, taken.committed);
-        let work = survey::changed(&home.tree, &others, &self.excluded)?;
+        let others = changes_by_others(&changes, taken.committed);
+        let work = survey::work_from_changes(&home.tree, &others, &self.excluded)?;
         let is_as_expected = work.is_some();
-        let filled = self.fill(home, work.unwrap_or_default(), head).await?;
+        let filled = self.fill_checkout(home, work.unwrap_or_default(), head).await?;
         state.corrupt = filled.corrupt;
         let mut records = filled.changes;
-        let versions = self.versions(&changes, taken.committed).await?;
+        let versions = self.committed_versions(&changes, taken.committed).await?;
         let mut effects: Vec<Effect> = taken.committed.iter().chain(taken.excluded).cloned().collect();
         effects.sort_by(|one, other| one.path.cmp(&other.path));
-        let placed = place(home, effects, PlacingOptions::default()).await?;
-        records.extend(recorded(placed, &versions));
+        let placed = place_effects(home, effects, EntryPlacerOptions::default()).await?;
+        records.extend(to_manifest_changes(placed, &versions));
         records.retain(|path, record| {
             let is_directory = record.is_some_and(|record| record.seen.is_directory());
             !self.excluded.covers_bytes(path, is_directory)
         });
-        self.settle(home, state, &records, head).await?;
+        self.record_changes(home, state, &records, head).await?;
         if is_as_expected {
             Ok(())
         } else {
-            self.rebuild(home).await.map(drop)
+            self.rebuild_checkout(home).await.map(drop)
         }
     }
 
     /// Returns the versions of committed files, so that the next comparison recognizes them.
-    async fn versions(&self, changes: &[PathChange], committed: &[Effect]) -> Result<BTreeMap<Vec<u8>, u64>> {
-        let of_image = |image: &Image| image.version.as_ref().map(version_number);
+    async fn committed_versions(&self, changes: &[PathChange], committed: &[Effect]) -> Result<BTreeMap<Vec<u8>, u64>> {
+        let of_image = |image: &PathImage| image.version.as_ref().map(version_number);
         let version = |change: &PathChange| {
             let version = change.after.as_ref().and_then(of_image)?;
             Some((change.path.as_bytes().to_vec(), version))
@@ -365,11 +377,11 @@ impl CheckoutBench {
 }
 
 fn is_file(effect: &Effect) -> bool {
-    matches!(effect.placed, Placed::File { .. })
+    matches!(effect.placed, PlacedEntry::File { .. })
 }
 
 /// Returns the changes that no committed effect made: those of other processes.
-fn others(changes: &[PathChange], committed: &[Effect]) -> Vec<PathChange> {
+fn changes_by_others(changes: &[PathChange], committed: &[Effect]) -> Vec<PathChange> {
     let mine: std::collections::BTreeSet<&[u8]> = committed.iter().map(|effect| effect.path.as_bytes()).collect();
     let is_other = |change: &&PathChange| !mine.contains(change.path.as_bytes());
     changes.iter().filter(is_other).cloned().collect()
@@ -388,30 +400,30 @@ async fn change_id(history: &Arc<dyn History>, number: u64) -> Result<Option<Str
 }
 
 /// Writes the effects of a layer into the checkout.
-async fn place(
-    home: &Home,
+async fn place_effects(
+    home: &CheckoutHome,
     effects: Vec<Effect>,
-    options: PlacingOptions,
-) -> Result<BTreeMap<Vec<u8>, Option<crate::effects::seen::Seen>>> {
-    let tree = home.tree.try_clone().map_err(|_| stopped())?;
+    options: EntryPlacerOptions,
+) -> Result<BTreeMap<Vec<u8>, Option<crate::effects::entry_status::EntryStatus>>> {
+    let tree = home.tree.try_clone().map_err(|_| update_stopped())?;
     let placed = tokio::task::spawn_blocking(move || {
-        let mut placing = Placing::new(tree.as_fd(), options);
-        effects.iter().try_for_each(|effect| placing.effect(effect))?;
+        let mut placing = EntryPlacer::new(tree.as_fd(), options);
+        effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
         placing.finish()
     });
-    placed.await.map_err(|_| stopped())?
+    placed.await.map_err(|_| update_stopped())?
 }
 
 #[async_trait]
 impl Bench for CheckoutBench {
-    async fn ready(&self) -> Result<BenchState> {
-        let home = self.home()?;
-        let mut turn = self.turn(&home).await?;
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
+        let home = self.open_home()?;
+        let mut turn = self.lock_checkout(&home).await?;
         let mut tries = 1;
         let state = loop {
-            match self.follow(&home).await {
+            match self.follow_journal(&home).await {
                 // In a workspace without a journal a file changed between its listing and its read.
-                Err(error) if tries < MAX_TRIES && may_pass(&error) => tries += 1,
+                Err(error) if tries < MAX_TRIES && is_transient(&error) => tries += 1,
                 Err(error) => {
                     *turn = None;
                     return Err(error);
@@ -424,30 +436,30 @@ impl Bench for CheckoutBench {
         }
         Ok(BenchState {
             root: self.options.directory.join("tree"),
-            scratch: self.scratch(),
+            scratch: self.scratch_directory(),
             head: state.head,
-            stands: Some(state.stands()),
+            generation: Some(state.generation_token()),
             corrupt: state.corrupt,
         })
     }
 
-    fn scratch(&self) -> PathBuf {
+    fn scratch_directory(&self) -> PathBuf {
         self.options.directory.join("scratch")
     }
 
-    async fn take(&self, taken: Taken<'_>) -> Result<()> {
-        if self.is_nothing(&taken).await {
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
+        if self.has_nothing_to_take(&taken).await {
             self.release().await;
             return Ok(());
         }
-        let home = self.home()?;
-        let mut turn = self.turn(&home).await?;
+        let home = self.open_home()?;
+        let mut turn = self.lock_checkout(&home).await?;
         let outcome = self.take_over(&home, taken).await;
         *turn = None;
         outcome
     }
 }
 
-fn may_pass(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict)
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garret_core::{Bench, BenchState, Error, ErrorKind, History, Result, Taken, Timestamp};
+use garret_core::{Bench, BenchState, Error, ErrorKind, History, LayerOutcome, Result, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::filling::stopped;
-use super::placing::{Placing, PlacingOptions};
-use crate::effects::seen::Seen;
+use super::checkout_writer::update_stopped;
+use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
+use crate::effects::entry_status::EntryStatus;
 
 /// The directories of the bench.
 #[derive(Debug, Clone)]
@@ -47,22 +47,22 @@ impl DirectoryBench {
 
 #[async_trait]
 impl Bench for DirectoryBench {
-    async fn ready(&self) -> Result<BenchState> {
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
         let head = match &self.options.history {
             Some(history) => history.head().await?,
             None => 0,
         };
         Ok(BenchState {
             root: self.options.root.clone(),
-            scratch: self.scratch(),
+            scratch: self.scratch_directory(),
             head,
-            stands: None,
+            generation: None,
             corrupt: Vec::new(),
         })
     }
 
     async fn file_time(&self) -> Result<Option<Timestamp>> {
-        let (root, scratch) = (self.options.root.clone(), self.scratch());
+        let (root, scratch) = (self.options.root.clone(), self.scratch_directory());
         let told = tokio::task::spawn_blocking(move || {
             let device = |place: &PathBuf| rustix::fs::stat(place).map(|stat| stat.st_dev).ok();
             // In the directory itself, programs that watch it would see a file come and go.
@@ -73,26 +73,26 @@ impl Bench for DirectoryBench {
             };
             places.iter().find_map(|place| file_time(place).ok().flatten())
         });
-        told.await.map_err(|_| stopped())
+        told.await.map_err(|_| update_stopped())
     }
 
-    fn scratch(&self) -> PathBuf {
+    fn scratch_directory(&self) -> PathBuf {
         self.options.scratch.clone()
     }
 
-    async fn take(&self, taken: Taken<'_>) -> Result<()> {
+    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
         if taken.excluded.is_empty() {
             return Ok(());
         }
         let (root, effects) = (self.options.root.clone(), taken.excluded.to_vec());
         let placed = tokio::task::spawn_blocking(move || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let top = rustix::fs::open(&root, flags, Mode::empty()).map_err(|_| gone())?;
-            let mut placing = Placing::new(top.as_fd(), PlacingOptions { takes_locks: true });
-            effects.iter().try_for_each(|effect| placing.effect(effect))?;
+            let top = rustix::fs::open(&root, flags, Mode::empty()).map_err(|_| missing_directory())?;
+            let mut placing = EntryPlacer::new(top.as_fd(), EntryPlacerOptions { takes_locks: true });
+            effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
             placing.finish().map(drop)
         });
-        placed.await.map_err(|_| stopped())?
+        placed.await.map_err(|_| update_stopped())?
     }
 }
 
@@ -104,7 +104,7 @@ fn file_time(place: &Path) -> Result<Option<Timestamp>, Errno> {
     // An unnamed file gets its time from the file system's clock and is gone when it is closed.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::open(place, flags, Mode::RUSR | Mode::WUSR)?;
-    let changed = || rustix::fs::fstat(&file).map(|stat| Seen::of(&stat).changed);
+    let changed = || rustix::fs::fstat(&file).map(|stat| EntryStatus::from_stat(&stat).changed);
     let first = changed()?;
     let mut last = first;
     for look in 0..LOOKS {
@@ -120,7 +120,7 @@ fn file_time(place: &Path) -> Result<Option<Timestamp>, Errno> {
     Ok(Timestamp::new(last.0, i32::try_from(last.1).unwrap_or_default()).ok())
 }
 
-fn gone() -> Error {
+fn missing_directory() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "the directory of this workspace cannot be opened",

@@ -21,9 +21,9 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdir
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::placing::write_all;
-use crate::effects::beneath::{GENTLY, look};
-use crate::effects::error::At;
+use super::entry_placer::write_all;
+use crate::effects::handle_tree::{GENTLY, stat_entry};
+use crate::effects::path_error::ErrnoAtPath;
 
 const FORMAT: u32 = 2;
 const STATE: &str = "state";
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct CheckoutState {
     format: u32,
     /// The number of the manifest that belongs to it.
     pub(super) generation: u64,
@@ -63,7 +63,7 @@ pub(super) struct State {
     pub(super) corrupt: Vec<EntryPath>,
 }
 
-impl State {
+impl CheckoutState {
     /// Returns the state of an empty, incomplete checkout.
     pub(super) fn new(tree: &OwnedFd, generation: u64) -> Result<Self> {
         Ok(Self {
@@ -72,11 +72,11 @@ impl State {
             head: 0,
             change: None,
             is_whole: false,
-            tree: identity(tree)?,
+            tree: directory_identity(tree)?,
             manifest_bytes: 0,
             manifest_live_bytes: 0,
-            boot: boot().to_owned(),
-            written: beginning(),
+            boot: current_boot_id().to_owned(),
+            written: random_start(),
             corrupt: Vec::new(),
         })
     }
@@ -86,12 +86,12 @@ impl State {
         let flags = OFlags::RDONLY | GENTLY | OFlags::CLOEXEC;
         let file = match openat(home, STATE, flags, Mode::empty()) {
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-            file => file.at(b"")?,
+            file => file.at_path(b"")?,
         };
         let mut bytes = vec![0; MAX_STATE_BYTES];
         let mut length = 0;
         loop {
-            match rustix::io::read(&file, &mut bytes[length..]).at(b"")? {
+            match rustix::io::read(&file, &mut bytes[length..]).at_path(b"")? {
                 0 => break,
                 count => length += count,
             }
@@ -99,7 +99,7 @@ impl State {
         // The bytes after the first state are left of a longer one that was there before.
         let mut states = serde_json::Deserializer::from_slice(&bytes[..length]).into_iter::<Self>();
         let state = states.next().and_then(std::result::Result::ok);
-        let tree = identity(tree)?;
+        let tree = directory_identity(tree)?;
         Ok(state.filter(|state| state.format == FORMAT && state.tree == tree))
     }
 
@@ -109,45 +109,45 @@ impl State {
         let bytes = serde_json::to_vec(self)
             .map_err(|_| Error::new(ErrorKind::Internal, "the state of a checkout cannot be encoded"))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(home, STATE, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
-        write_all(&file, &bytes).at(b"")
+        let file = openat(home, STATE, flags, Mode::RUSR | Mode::WUSR).at_path(b"")?;
+        write_all(&file, &bytes).at_path(b"")
     }
 
     /// Returns the generation of the checkout; it changes whenever an entry in the checkout does.
-    pub(super) fn stands(&self) -> String {
+    pub(super) fn generation_token(&self) -> String {
         format!("{} {}", self.tree, self.written)
     }
 
     /// Returns whether the machine was restarted since: data that was not synced may be lost.
     pub(super) fn is_of_another_boot(&self) -> bool {
-        self.boot != boot()
+        self.boot != current_boot_id()
     }
 
     /// Marks the checkout as complete in this boot of the machine, unless a file is damaged.
-    pub(super) fn made_whole(&mut self) {
+    pub(super) fn mark_complete(&mut self) {
         self.is_whole = self.corrupt.is_empty();
-        boot().clone_into(&mut self.boot);
+        current_boot_id().clone_into(&mut self.boot);
     }
 }
 
 /// Returns a text that identifies a directory. Inode numbers are reused, so it includes the time of birth.
-fn identity(directory: &OwnedFd) -> Result<String> {
+fn directory_identity(directory: &OwnedFd) -> Result<String> {
     let stat = statx(
         directory,
         c"",
         AtFlags::EMPTY_PATH,
         StatxFlags::BASIC_STATS | StatxFlags::BTIME,
     )
-    .at(b"")?;
+    .at_path(b"")?;
     let birth = &stat.stx_btime;
     Ok(format!("{}-{}.{}", stat.stx_ino, birth.tv_sec, birth.tv_nsec))
 }
 
-fn beginning() -> u64 {
+fn random_start() -> u64 {
     RandomState::new().build_hasher().finish() / 2
 }
 
-fn boot() -> &'static str {
+fn current_boot_id() -> &'static str {
     static BOOT: LazyLock<String> =
         LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     &BOOT
@@ -155,17 +155,17 @@ fn boot() -> &'static str {
 
 /// The use of a checkout: an exclusive lock that the kernel frees when its process dies.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct CheckoutLock {
     _lock: OwnedFd,
     /// The number of the change at which the checkout was made ready under this lock.
     pub(super) ready_at: Option<u64>,
 }
 
-impl Turn {
+impl CheckoutLock {
     /// Waits for the lock; `unavailable` if another process holds it for long.
-    pub(super) async fn take(home: &OwnedFd) -> Result<Self> {
+    pub(super) async fn acquire(home: &OwnedFd) -> Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let lock = openat(home, LOCK, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
+        let lock = openat(home, LOCK, flags, Mode::RUSR | Mode::WUSR).at_path(b"")?;
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -175,9 +175,9 @@ impl Turn {
                         ready_at: None,
                     });
                 }
-                Err(Errno::WOULDBLOCK) if waited >= PATIENCE => return Err(busy()),
+                Err(Errno::WOULDBLOCK) if waited >= PATIENCE => return Err(checkout_in_use()),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
-                Err(errno) => return Err(errno).at(b""),
+                Err(errno) => return Err(errno).at_path(b""),
             }
             // A blocking `flock` would occupy a thread, and could not give up after a time.
             tokio::time::sleep(pause).await;
@@ -187,7 +187,7 @@ impl Turn {
     }
 }
 
-fn busy() -> Error {
+fn checkout_in_use() -> Error {
     Error::new(
         ErrorKind::Unavailable,
         "another process is running commands in this workspace",
@@ -199,16 +199,16 @@ fn busy() -> Error {
 pub(super) fn own_directory(home: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd> {
     match mkdirat(home, name, mode) {
         Err(Errno::EXIST) => {}
-        made => made.at(b"")?,
+        made => made.at_path(b"")?,
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(home, name, flags, Mode::empty()) {
         // Another kind of entry is there, which Garret did not create.
-        Err(Errno::NOTDIR | Errno::LOOP) if look(home.as_fd(), name.as_bytes()).at(b"")?.is_some() => {
-            unlinkat(home, name, AtFlags::empty()).at(b"")?;
-            mkdirat(home, name, mode).at(b"")?;
-            openat(home, name, flags, Mode::empty()).at(b"")
+        Err(Errno::NOTDIR | Errno::LOOP) if stat_entry(home.as_fd(), name.as_bytes()).at_path(b"")?.is_some() => {
+            unlinkat(home, name, AtFlags::empty()).at_path(b"")?;
+            mkdirat(home, name, mode).at_path(b"")?;
+            openat(home, name, flags, Mode::empty()).at_path(b"")
         }
-        opened => opened.at(b""),
+        opened => opened.at_path(b""),
     }
 }

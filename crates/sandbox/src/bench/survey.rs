@@ -3,41 +3,46 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use garret_core::{EntryKind, Exclusions, Image, PathChange, Result};
+use garret_core::{EntryKind, Exclusions, PathChange, PathImage, Result};
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
-use super::filling::Work;
-use super::manifest::Records;
-use super::placing::TEMPORARY;
-use super::wanted::{Everything, Wanted, What};
-use crate::effects::beneath::{Tree, join, look, names, split};
-use crate::effects::error::At;
-use crate::effects::seen::Seen;
+use super::checkout_writer::CheckoutWork;
+use super::entry_placer::TEMPORARY;
+use super::manifest::ManifestRecords;
+use super::wanted_entries::{EntryForm, WantedEntries, WantedEntry};
+use crate::effects::entry_status::EntryStatus;
+use crate::effects::handle_tree::{HandleTree, join_path, list_names, split_path, stat_entry};
+use crate::effects::path_error::ErrnoAtPath;
 
 const COMPARED_BITS: u32 = 0o1777;
 
 /// Compares every entry of the checkout with the wanted one. Excluded entries stay as they are, except temporary files
 /// of a process that died.
-pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
-    let mut work = Work {
+pub(super) fn survey_checkout(
+    tree: &OwnedFd,
+    wanted: WantedEntries,
+    records: &ManifestRecords,
+    excluded: &Exclusions,
+) -> Result<CheckoutWork> {
+    let mut work = CheckoutWork {
         removed: Vec::new(),
         wanted,
     };
-    let mut reach = Tree::new(tree.as_fd());
+    let mut reach = HandleTree::new(tree.as_fd());
     let mut waiting = vec![Vec::new()];
     while let Some(directory) = waiting.pop() {
-        let handle = match reach.directory(&directory) {
+        let handle = match reach.open_directory(&directory) {
             // A mount point: its entries are not part of the checkout.
             Err(Errno::XDEV) => continue,
-            handle => handle.at(&directory)?,
+            handle => handle.at_path(&directory)?,
         };
-        for name in names(&handle).at(&directory)? {
-            let path = join(&directory, &name);
-            let Some(stat) = look(&handle, &name).at(&path)? else {
+        for name in list_names(&handle).at_path(&directory)? {
+            let path = join_path(&directory, &name);
+            let Some(stat) = stat_entry(&handle, &name).at_path(&path)? else {
                 continue;
             };
-            let seen = Seen::of(&stat);
+            let seen = EntryStatus::from_stat(&stat);
             let is_excluded = excluded.covers_bytes(&path, seen.is_directory());
             let is_right = match work.wanted.get(&path) {
                 _ if name.starts_with(TEMPORARY) => false,
@@ -45,7 +50,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
                 Some(wanted) => {
                     let record = records.get(&path).filter(|record| record.seen == seen);
                     let version = record.map(|record| record.version);
-                    is_as_wanted(handle.as_fd(), &path, &seen, version, wanted).at(&path)?
+                    is_as_wanted(handle.as_fd(), &path, &seen, version, wanted).at_path(&path)?
                 }
                 None => false,
             };
@@ -61,7 +66,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
         }
     }
     work.removed.sort();
-    work.wanted.retain(|_, wanted| wanted.what != What::OutOfReach);
+    work.wanted.retain(|_, wanted| wanted.what != EntryForm::Unreadable);
     Ok(work)
 }
 
@@ -69,19 +74,19 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
 fn is_as_wanted(
     directory: BorrowedFd<'_>,
     path: &[u8],
-    seen: &Seen,
+    seen: &EntryStatus,
     version: Option<u64>,
-    wanted: &Wanted,
+    wanted: &WantedEntry,
 ) -> Result<bool, Errno> {
     let has_bits = |mode: u32| seen.bits() & COMPARED_BITS == mode & COMPARED_BITS;
     Ok(match &wanted.what {
-        What::OutOfReach => true,
-        What::Directory { mode } => seen.is_directory() && has_bits(*mode),
-        What::Symlink { target } => {
+        EntryForm::Unreadable => true,
+        EntryForm::Directory { mode } => seen.is_directory() && has_bits(*mode),
+        EntryForm::Symlink { target } => {
             seen.kind() == FileType::Symlink
-                && readlinkat(directory, split(path).1, Vec::new())?.as_bytes() == target.as_bytes()
+                && readlinkat(directory, split_path(path).1, Vec::new())?.as_bytes() == target.as_bytes()
         }
-        What::File {
+        EntryForm::File {
             size,
             mode,
             version: wanted,
@@ -94,12 +99,19 @@ fn is_as_wanted(
 
 /// Returns the changes of the journal as work; `None` if an entry is not in the state that the journal has for it, so
 /// that everything must be surveyed.
-pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusions) -> Result<Option<Work>> {
-    let mut work = Work::default();
-    let mut reach = Tree::new(tree.as_fd());
+pub(super) fn work_from_changes(
+    tree: &OwnedFd,
+    changes: &[PathChange],
+    excluded: &Exclusions,
+) -> Result<Option<CheckoutWork>> {
+    let mut work = CheckoutWork::default();
+    let mut reach = HandleTree::new(tree.as_fd());
     for change in changes {
         let path = change.path.as_bytes();
-        let there = reach.look_at(path).at(path)?.map(|stat| Seen::of(&stat));
+        let there = reach
+            .stat_path(path)
+            .at_path(path)?
+            .map(|stat| EntryStatus::from_stat(&stat));
         let is_directory = match &there {
             Some(seen) => seen.is_directory(),
             None => [&change.after, &change.before]
@@ -109,17 +121,17 @@ pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusi
                 .is_some_and(is_directory),
         };
         if excluded.covers_bytes(path, is_directory) {
-            if let (None, Some(wanted)) = (there, change.after.as_ref().and_then(Wanted::of)) {
+            if let (None, Some(wanted)) = (there, change.after.as_ref().and_then(WantedEntry::from_image)) {
                 work.wanted.insert(path.to_vec(), wanted);
             }
             continue;
         }
-        let is_as = |image: &Option<Image>| is_as(there.as_ref(), image.as_ref(), excluded);
+        let is_as = |image: &Option<PathImage>| matches_image(there.as_ref(), image.as_ref(), excluded);
         // A layer may have written the new state before the checkout follows the journal.
         if !is_as(&change.before) && !is_as(&change.after) {
             return Ok(None);
         }
-        match change.after.as_ref().and_then(Wanted::of) {
+        match change.after.as_ref().and_then(WantedEntry::from_image) {
             Some(wanted) => drop(work.wanted.insert(path.to_vec(), wanted)),
             None => work.removed.push(path.to_vec()),
         }
@@ -127,22 +139,22 @@ pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusi
     Ok(Some(work))
 }
 
-fn is_directory(image: &Image) -> bool {
+fn is_directory(image: &PathImage) -> bool {
     image.kind == EntryKind::Directory
 }
 
 /// Returns whether the entry matches the image, as far as its stat tells.
-fn is_as(there: Option<&Seen>, image: Option<&Image>, excluded: &Exclusions) -> bool {
-    match (image.and_then(Wanted::of), there) {
+fn matches_image(there: Option<&EntryStatus>, image: Option<&PathImage>, excluded: &Exclusions) -> bool {
+    match (image.and_then(WantedEntry::from_image), there) {
         (None, None) => true,
         // The directory stayed because excluded entries are in it.
         (None, Some(there)) => there.is_directory() && !excluded.is_empty(),
         (Some(_), None) => false,
         (Some(before), Some(there)) => match before.what {
-            What::OutOfReach => true,
-            What::Directory { mode } => there.is_directory() && has_bits(there, mode),
-            What::Symlink { .. } => there.kind() == FileType::Symlink,
-            What::File { size, mode, .. } => {
+            EntryForm::Unreadable => true,
+            EntryForm::Directory { mode } => there.is_directory() && has_bits(there, mode),
+            EntryForm::Symlink { .. } => there.kind() == FileType::Symlink,
+            EntryForm::File { size, mode, .. } => {
                 let is_file = there.kind() == FileType::RegularFile && there.size == size;
                 is_file && mode.is_none_or(|mode| has_bits(there, mode))
             }
@@ -150,29 +162,37 @@ fn is_as(there: Option<&Seen>, image: Option<&Image>, excluded: &Exclusions) -> 
     }
 }
 
-fn has_bits(seen: &Seen, mode: u32) -> bool {
+fn has_bits(seen: &EntryStatus, mode: u32) -> bool {
     seen.bits() & COMPARED_BITS == mode & COMPARED_BITS
 }
 
 /// Returns the work for files without a journal: the differences between the wanted entries and those that were
 /// written.
-pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
-    let mut work = Work::default();
-    let mut reach = Tree::new(tree.as_fd());
+pub(super) fn work_without_journal(
+    tree: &OwnedFd,
+    wanted: WantedEntries,
+    records: &ManifestRecords,
+    excluded: &Exclusions,
+) -> Result<CheckoutWork> {
+    let mut work = CheckoutWork::default();
+    let mut reach = HandleTree::new(tree.as_fd());
     let paths: BTreeSet<_> = wanted.keys().cloned().collect();
     for (path, wanted) in wanted {
-        let there = reach.look_at(&path).at(&path)?.map(|stat| Seen::of(&stat));
+        let there = reach
+            .stat_path(&path)
+            .at_path(&path)?
+            .map(|stat| EntryStatus::from_stat(&stat));
         let is_right = match there {
             None => false,
             Some(seen) if excluded.covers_bytes(&path, seen.is_directory()) => true,
             Some(seen) => {
-                let above = reach.directory(split(&path).0).at(&path)?;
+                let above = reach.open_directory(split_path(&path).0).at_path(&path)?;
                 let record = records.get(&path).filter(|record| record.seen == seen);
                 let version = record.map(|record| record.version);
-                is_as_wanted(above.as_fd(), &path, &seen, version, &wanted).at(&path)?
+                is_as_wanted(above.as_fd(), &path, &seen, version, &wanted).at_path(&path)?
             }
         };
-        if !is_right && wanted.what != What::OutOfReach {
+        if !is_right && wanted.what != EntryForm::Unreadable {
             work.wanted.insert(path, wanted);
         }
     }

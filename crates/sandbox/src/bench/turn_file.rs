@@ -27,13 +27,13 @@ impl TurnFile {
     /// Tries to take the turn for `command`, which contains no secrets.
     pub fn try_take(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(CWD, &self.path, flags, Mode::RUSR | Mode::WUSR).map_err(unusable)?;
+        let file = openat(CWD, &self.path, flags, Mode::RUSR | Mode::WUSR).map_err(unusable_lock_file)?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => return Ok(TurnAttempt::HeldBy(read_holder(&file))),
-                Err(errno) => return Err(unusable(errno)),
+                Err(errno) => return Err(unusable_lock_file(errno)),
             }
         }
         let holder = TurnHolder {
@@ -76,7 +76,7 @@ fn read_holder(file: &OwnedFd) -> Option<TurnHolder> {
     serde_json::from_slice(&bytes[..length]).ok()
 }
 
-fn unusable(errno: Errno) -> Error {
+fn unusable_lock_file(errno: Errno) -> Error {
     let message = format!("the lock file of this workspace cannot be used ({errno})");
     Error::new(ErrorKind::Unavailable, message).hint("check that the home can be written and has free space")
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use garret_core::{EffectLimits, EffectTally, Result};
 
-use crate::supervisor::clock::now;
+use crate::supervisor::clock::current_time;
 
 /// Counts the entries and bytes that a reading finds, and fails at the first limit that it passes.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub(super) struct ReadingDeadline {
 
 impl ReadingDeadline {
     /// Fails once the time is over.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check_time(&self) -> Result<()> {
         match self.until {
-            Some(until) if now() >= until => Err(self.limits.out_of_time()),
+            Some(until) if current_time() >= until => Err(self.limits.timeout_error()),
             _ => Ok(()),
         }
     }
@@ -34,7 +34,7 @@ impl ReadingDeadline {
 impl EffectBudget {
     /// Begins a reading; the time for it starts now.
     pub(super) fn new(limits: EffectLimits) -> Self {
-        let until = limits.time.and_then(|time| now().checked_add(time));
+        let until = limits.time.and_then(|time| current_time().checked_add(time));
         Self {
             tally: EffectTally::new(limits),
             deadline: ReadingDeadline { until, limits },
@@ -52,7 +52,7 @@ impl EffectBudget {
     }
 
     pub(super) fn add_entry(&mut self, path: &[u8]) -> Result<()> {
-        self.deadline.check()?;
+        self.deadline.check_time()?;
         self.tally.add_entry(path.len())
     }
 

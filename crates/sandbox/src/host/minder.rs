@@ -32,25 +32,25 @@ pub(super) struct ProcessLimits {
 
 /// A command under its minder.
 #[derive(Debug)]
-pub(super) struct Minded {
+pub(super) struct MindedCommand {
     /// The minder.
     pub(super) child: Child,
     /// The lifeline; closing it ends every process of the command.
     pub(super) lifeline: OwnedFd,
-    /// The pipe from which the pid of the command is read, and a [`Report`] after its end.
+    /// The pipe from which the pid of the command is read, and a [`MinderReport`] after its end.
     pub(super) status: OwnedFd,
 }
 
 /// How the command ended, as the minder writes it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Report {
+pub(super) struct MinderReport {
     pub(super) status: i32,
     pub(super) user_us: u64,
     pub(super) system_us: u64,
     pub(super) max_memory: u64,
 }
 
-impl Report {
+impl MinderReport {
     pub(super) const BYTES: usize = 28;
 
     fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -75,26 +75,26 @@ impl Report {
 
 /// The descriptors that the minder keeps open.
 #[derive(Debug, Clone, Copy)]
-struct Handles {
+struct MinderHandles {
     lifeline: RawFd,
     status: RawFd,
     lock: RawFd,
 }
 
 /// Starts `command` under a minder, which holds `lock` until no process of the command is left.
-pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd) -> io::Result<Minded> {
+pub(super) fn spawn_minded(mut command: Command, limits: ProcessLimits, lock: &OwnedFd) -> io::Result<MindedCommand> {
     let (broken, lifeline) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (status, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let handles = Handles {
+    let handles = MinderHandles {
         lifeline: broken.as_raw_fd(),
         status: report.as_raw_fd(),
         lock: lock.as_raw_fd(),
     };
     // SAFETY: the closure makes system calls only and allocates nothing; the handles are open until after the fork. The
     // side that is the minder never returns from it.
-    unsafe { command.pre_exec(move || begin(handles, &limits)) };
+    unsafe { command.pre_exec(move || begin_minding(handles, &limits)) };
     let child = command.spawn()?;
-    Ok(Minded {
+    Ok(MindedCommand {
         child,
         lifeline,
         status,
@@ -105,32 +105,32 @@ pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd)
 const UMASK: libc::mode_t = 0o022;
 
 /// Runs in the child of the first fork, which becomes the minder; its own child becomes the command.
-fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
+fn begin_minding(handles: MinderHandles, limits: &ProcessLimits) -> io::Result<()> {
     // SAFETY: these calls take numbers only.
     unsafe {
         libc::setsid();
-        done(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
+        check_result(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 libc::setsid();
                 // Files of a command are not writable for others, whatever the umask of Garret.
                 libc::umask(UMASK);
-                limit(limits)
+                set_limits(limits)
             }
-            pid => mind(pid, handles),
+            pid => run_minder(pid, handles),
         }
     }
 }
 
-fn limit(limits: &ProcessLimits) -> io::Result<()> {
+fn set_limits(limits: &ProcessLimits) -> io::Result<()> {
     let cpu = limits.cpu_seconds;
     forbid_cores();
     // The kill comes one second after SIGXCPU, so that a command usually ends by SIGXCPU, which shows the limit.
-    set(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
-    set(libc::RLIMIT_DATA, limits.data, limits.data)?;
-    set(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
-    set(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
+    set_limit(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
+    set_limit(libc::RLIMIT_DATA, limits.data, limits.data)?;
+    set_limit(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
+    set_limit(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
 }
 
 /// Sets the limit of the size of a core file, above the inherited one if this process may raise it. At 0, the kernel
@@ -141,7 +141,7 @@ fn forbid_cores() {
         rlim_max: NO_CORE,
     };
     // It fails only if the inherited limit is 0 and may not be raised; then that limit stays.
-    // SAFETY: `limit` is a live rlimit that the kernel reads.
+    // SAFETY: `set_limits` is a live rlimit that the kernel reads.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
 }
 
@@ -151,7 +151,7 @@ type Resource = libc::__rlimit_resource_t;
 type Resource = libc::c_int;
 
 /// Lowers a limit; a limit that is lower already stays.
-fn set(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
+fn set_limit(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
     let (Some(soft), Some(hard)) = (soft, hard) else {
         return Ok(());
     };
@@ -159,35 +159,35 @@ fn set(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<(
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is a live rlimit that the kernel writes and then reads.
+    // SAFETY: `set_limits` is a live rlimit that the kernel writes and then reads.
     unsafe {
-        done(libc::getrlimit(resource, &raw mut limit))?;
+        check_result(libc::getrlimit(resource, &raw mut limit))?;
         limit.rlim_max = limit.rlim_max.min(hard);
         limit.rlim_cur = limit.rlim_max.min(soft);
-        done(libc::setrlimit(resource, &raw const limit))
+        check_result(libc::setrlimit(resource, &raw const limit))
     }
 }
 
 /// Runs the minder until no child is left. It only makes calls that are allowed after a fork of a program with threads:
 /// no allocation, no lock.
-fn mind(command: i32, handles: Handles) -> ! {
+fn run_minder(command: i32, handles: MinderHandles) -> ! {
     write_all(handles.status, &command.to_ne_bytes());
     keep_only(handles);
     let signals = watch_children();
     let (mut command, mut is_ending) = (Some(command), false);
     loop {
-        if !collect(&mut command, handles.status) {
-            exit();
+        if !collect_children(&mut command, handles.status) {
+            exit_minder();
         }
         if is_ending {
             kill_children();
         }
-        is_ending |= wait(handles.lifeline, signals, is_ending);
+        is_ending |= wait_for_event(handles.lifeline, signals, is_ending);
     }
 }
 
 /// Collects every child that ended; returns `false` if no child is left.
-fn collect(command: &mut Option<i32>, report: RawFd) -> bool {
+fn collect_children(command: &mut Option<i32>, report: RawFd) -> bool {
     loop {
         let mut status = 0;
         // SAFETY: a zeroed rusage is a valid one; the kernel writes into live variables.
@@ -200,7 +200,7 @@ fn collect(command: &mut Option<i32>, report: RawFd) -> bool {
             -1 => return false,
             pid if *command == Some(pid) => {
                 *command = None;
-                write_all(report, &told(status, &usage).to_bytes());
+                write_all(report, &make_report(status, &usage).to_bytes());
                 // SAFETY: the handle is the minder's own and used by nobody after this.
                 unsafe { libc::close(report) };
             }
@@ -210,9 +210,9 @@ fn collect(command: &mut Option<i32>, report: RawFd) -> bool {
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
-fn told(status: i32, usage: &libc::rusage) -> Report {
+fn make_report(status: i32, usage: &libc::rusage) -> MinderReport {
     let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    Report {
+    MinderReport {
         status,
         user_us: microseconds(usage.ru_utime),
         system_us: microseconds(usage.ru_stime),
@@ -221,7 +221,7 @@ fn told(status: i32, usage: &libc::rusage) -> Report {
 }
 
 /// Waits until a child ends or the lifeline breaks; returns whether it broke.
-fn wait(lifeline: RawFd, signals: RawFd, is_ending: bool) -> bool {
+fn wait_for_event(lifeline: RawFd, signals: RawFd, is_ending: bool) -> bool {
     let watched = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
@@ -281,7 +281,7 @@ fn watch_children() -> RawFd {
 }
 
 /// Closes every other descriptor that was inherited from Garret.
-fn keep_only(handles: Handles) {
+fn keep_only(handles: MinderHandles) {
     // The streams of the command are among them: with the minder's copies open, their readers would never see the end.
     let mut kept = [handles.lifeline, handles.status, handles.lock];
     kept.sort_unstable();
@@ -315,12 +315,12 @@ fn write_all(handle: RawFd, bytes: &[u8]) {
     unsafe { libc::write(handle, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-fn exit() -> ! {
+fn exit_minder() -> ! {
     // SAFETY: the call does not return and touches no memory.
     unsafe { libc::_exit(0) }
 }
 
-fn done(answer: libc::c_int) -> io::Result<()> {
+fn check_result(answer: libc::c_int) -> io::Result<()> {
     match answer {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

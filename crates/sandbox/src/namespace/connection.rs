@@ -22,58 +22,59 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use garret_core::{Chunk, Error, ErrorKind, Result, Stream};
+use garret_core::{Chunk, Error, ErrorKind, OutputStream, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::SupervisorProgram;
 use super::plan::SandboxPlan;
 use crate::supervisor::protocol::{
-    Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Failure, Frame, Opened, encode_bytes, encode_message,
+    CREDIT, DATA, EndedExit, FrameDecoder, OpenedReport, ProtocolFrame, StepFailure, SupervisorAnswer,
+    SupervisorRequest, encode_bytes, encode_message,
 };
 
 /// The time after a time limit within which the supervisor must end a command.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The answer to a request.
-pub(super) type Reply = oneshot::Receiver<std::result::Result<Done, Failure>>;
+pub(super) type RequestReply = oneshot::Receiver<std::result::Result<RequestOutcome, StepFailure>>;
 
 /// The result of a request that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum RequestOutcome {
     /// The request was carried out as it was made.
-    Whole,
+    Complete,
     /// The layer stays mounted.
-    Stays,
+    Kept,
     /// The processes of the layer are stopped; this many commands were ended because they were not stopped in time.
     Paused { ended: u64 },
 }
 
 /// An open channel to a supervisor. Dropping it ends the sandbox.
 #[derive(Debug)]
-pub(super) struct Connection {
-    shared: Arc<Shared>,
+pub(super) struct SupervisorConnection {
+    shared: Arc<ConnectionShared>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectionShared {
     writer: Mutex<UnixStream>,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConnectionState {
     is_over: bool,
-    opening: Option<oneshot::Sender<std::result::Result<Opened, Failure>>>,
-    requests: HashMap<u64, oneshot::Sender<std::result::Result<Done, Failure>>>,
-    processes: HashMap<u64, Sink>,
+    opening: Option<oneshot::Sender<std::result::Result<OpenedReport, StepFailure>>>,
+    requests: HashMap<u64, oneshot::Sender<std::result::Result<RequestOutcome, StepFailure>>>,
+    processes: HashMap<u64, ProcessSink>,
 }
 
 /// The receiving end of a process's output and exit, in the reading thread.
 #[derive(Debug)]
-struct Sink {
+struct ProcessSink {
     output: Option<mpsc::UnboundedSender<Chunk>>,
     exit: Option<oneshot::Sender<EndedExit>>,
     room: Arc<Semaphore>,
@@ -84,7 +85,7 @@ struct Sink {
 
 /// The output and the exit of a process, and the room for its input.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ProcessSource {
     pub(super) output: mpsc::UnboundedReceiver<Chunk>,
     pub(super) exit: oneshot::Receiver<EndedExit>,
     pub(super) room: Arc<Semaphore>,
@@ -92,18 +93,18 @@ pub(super) struct Source {
 
 /// The input of a new process, and its time limit.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct ExpectedProcess {
     pub(super) input: Option<Bytes>,
     pub(super) wall: Option<Duration>,
 }
 
-impl Connection {
+impl SupervisorConnection {
     /// Starts a supervisor and sends it the plan. It gets an empty environment and no descriptor but the channel.
-    pub(super) async fn open(
+    pub(super) async fn open_supervisor(
         program: &SupervisorProgram,
         plan: SandboxPlan,
-    ) -> Result<(Self, std::result::Result<Opened, Failure>)> {
-        let (channel, other) = UnixStream::pair().map_err(|_| not_started())?;
+    ) -> Result<(Self, std::result::Result<OpenedReport, StepFailure>)> {
+        let (channel, other) = UnixStream::pair().map_err(|_| supervisor_not_started_error())?;
         let child = Command::new(&program.path)
             // Commands can read the command line of this process, which must not show a path of the host.
             .arg0("garret-supervisor")
@@ -116,17 +117,17 @@ impl Connection {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|_| not_started())?;
+            .map_err(|_| supervisor_not_started_error())?;
         let (opening, opened) = oneshot::channel();
         let (over, ended) = watch::channel(false);
-        let shared = Arc::new(Shared {
-            writer: Mutex::new(channel.try_clone().map_err(|_| not_started())?),
-            state: Mutex::new(State {
+        let shared = Arc::new(ConnectionShared {
+            writer: Mutex::new(channel.try_clone().map_err(|_| supervisor_not_started_error())?),
+            state: Mutex::new(ConnectionState {
                 opening: Some(opening),
-                ..State::default()
+                ..ConnectionState::default()
             }),
         });
-        let reader = Reader {
+        let reader = ConnectionReader {
             shared: Arc::clone(&shared),
             channel,
             child,
@@ -134,49 +135,49 @@ impl Connection {
         };
         std::thread::Builder::new()
             .name("garret-sandbox".to_owned())
-            .spawn(move || reader.run())
-            .map_err(|_| not_started())?;
+            .spawn(move || reader.read_to_end())
+            .map_err(|_| supervisor_not_started_error())?;
         let connection = Self {
             shared,
             next: AtomicU64::new(1),
             ended,
         };
-        connection.send(&Ask::Open(Box::new(plan)))?;
-        let opened = opened.await.unwrap_or_else(|_| Err(vanished()));
+        connection.send_message(&SupervisorRequest::Open(Box::new(plan)))?;
+        let opened = opened.await.unwrap_or_else(|_| Err(supervisor_ended_failure()));
         Ok((connection, opened))
     }
 
     /// Returns a new number for a request or a process.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn new_number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns whether the sandbox has ended.
     pub(super) fn is_over(&self) -> bool {
-        self.shared.state().is_over
+        self.shared.lock_state().is_over
     }
 
     /// Sends a message that has no answer.
-    pub(super) fn send(&self, ask: &Ask) -> Result<()> {
+    pub(super) fn send_message(&self, ask: &SupervisorRequest) -> Result<()> {
         let mut out = Vec::new();
         encode_message(ask, &mut out);
-        self.shared.write(&out)
+        self.shared.write_bytes(&out)
     }
 
     /// Sends a request; returns its number, and the reply, which comes later.
-    pub(super) fn ask(&self, make: impl FnOnce(u64) -> Ask) -> Result<(u64, Reply)> {
-        let (request, reply) = self.announce()?;
-        self.send(&make(request))?;
+    pub(super) fn send_request(&self, make: impl FnOnce(u64) -> SupervisorRequest) -> Result<(u64, RequestReply)> {
+        let (request, reply) = self.register_request()?;
+        self.send_message(&make(request))?;
         Ok((request, reply))
     }
 
     /// Registers a request that is about to be sent; returns its number and the reply.
-    pub(super) fn announce(&self) -> Result<(u64, Reply)> {
-        let request = self.number();
+    pub(super) fn register_request(&self) -> Result<(u64, RequestReply)> {
+        let request = self.new_number();
         let (sender, reply) = oneshot::channel();
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock_state();
         if state.is_over {
-            return Err(ended());
+            return Err(sandbox_ended_error());
         }
         state.requests.insert(request, sender);
         Ok((request, reply))
@@ -188,73 +189,73 @@ impl Connection {
         for part in bytes.chunks(DATA) {
             encode_bytes(id, stream, part, &mut out);
         }
-        self.shared.write(&out)
+        self.shared.write_bytes(&out)
     }
 
     /// Registers a process before it is started, so that none of its output is missed.
-    pub(super) fn expect(&self, process: u64, expected: Expected) -> Source {
+    pub(super) fn register_process(&self, process: u64, expected: ExpectedProcess) -> ProcessSource {
         let (output_sender, output) = mpsc::unbounded_channel();
         let (exit_sender, exit) = oneshot::channel();
         let room = Arc::new(Semaphore::new(CREDIT as usize));
         let deadline = expected.wall.map(|wall| Instant::now() + wall + GRACE);
-        let sink = Sink {
+        let sink = ProcessSink {
             output: Some(output_sender),
             exit: Some(exit_sender),
             room: Arc::clone(&room),
             input: expected.input,
             deadline,
         };
-        self.shared.state().processes.insert(process, sink);
-        Source { output, exit, room }
+        self.shared.lock_state().processes.insert(process, sink);
+        ProcessSource { output, exit, room }
     }
 
     /// Sends the first part of the input that was given with a process.
-    pub(super) fn feed(&self, process: u64) -> Result<()> {
-        self.shared.feed(process, CREDIT)
+    pub(super) fn feed_input(&self, process: u64) -> Result<()> {
+        self.shared.feed_input(process, CREDIT)
     }
 
     /// Forgets a process that was not started.
-    pub(super) fn forget(&self, process: u64) {
-        self.shared.state().processes.remove(&process);
+    pub(super) fn forget_process(&self, process: u64) {
+        self.shared.lock_state().processes.remove(&process);
     }
 
     /// Ends the sandbox and waits until none of its processes is left.
     pub(super) async fn close(&self) {
-        self.shut();
+        self.shut_down();
         let mut ended = self.ended.clone();
         let _ = ended.wait_for(|over| *over).await;
     }
 
-    fn shut(&self) {
-        let _ = self.shared.writer().shutdown(Shutdown::Both);
+    fn shut_down(&self) {
+        let _ = self.shared.lock_writer().shutdown(Shutdown::Both);
     }
 }
 
-impl Drop for Connection {
+impl Drop for SupervisorConnection {
     fn drop(&mut self) {
-        self.shut();
+        self.shut_down();
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ConnectionShared {
+    fn lock_state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().expect("nobody panics while holding the state")
     }
 
-    fn writer(&self) -> MutexGuard<'_, UnixStream> {
+    fn lock_writer(&self) -> MutexGuard<'_, UnixStream> {
         self.writer.lock().expect("nobody panics while writing")
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<()> {
-        self.writer().write_all(bytes).map_err(|_| ended())
+    fn write_bytes(&self, bytes: &[u8]) -> Result<()> {
+        self.lock_writer().write_all(bytes).map_err(|_| sandbox_ended_error())
     }
 
     /// Sends as much of a process's given input as there is room for, and the end of the input after the last part.
-    fn feed(&self, process: u64, room: u64) -> Result<()> {
+    fn feed_input(&self, process: u64, room: u64) -> Result<()> {
         // Encoded under the lock on the state, and written after it: a write may block, and the reading thread needs
         // the state.
         let mut out = Vec::new();
-        if let Some(sink) = self.state().processes.get_mut(&process)
+        if let Some(sink) = self.lock_state().processes.get_mut(&process)
             && let Some(input) = &mut sink.input
         {
             let part = input.split_to(input.len().min(usize::try_from(room).unwrap_or(DATA)));
@@ -263,19 +264,19 @@ impl Shared {
             }
             if input.is_empty() {
                 sink.input = None;
-                encode_message(&Ask::CloseInput { process }, &mut out);
+                encode_message(&SupervisorRequest::CloseInput { process }, &mut out);
             }
         }
         if out.is_empty() {
             return Ok(());
         }
-        self.write(&out)
+        self.write_bytes(&out)
     }
 
     /// Returns whether the supervisor has not ended some command in time.
     fn is_late(&self) -> bool {
         let now = Instant::now();
-        let state = self.state();
+        let state = self.lock_state();
         state
             .processes
             .values()
@@ -284,37 +285,37 @@ impl Shared {
 }
 
 /// The reading thread of a connection.
-struct Reader {
-    shared: Arc<Shared>,
+struct ConnectionReader {
+    shared: Arc<ConnectionShared>,
     channel: UnixStream,
     child: Child,
     over: watch::Sender<bool>,
 }
 
-impl Reader {
-    fn run(mut self) {
-        let mut decoder = Decoder::default();
-        while self.turn(&mut decoder).is_ok() {}
+impl ConnectionReader {
+    fn read_to_end(mut self) {
+        let mut decoder = FrameDecoder::default();
+        while self.read_once(&mut decoder).is_ok() {}
         let _ = self.channel.shutdown(Shutdown::Both);
         // Dropping the senders wakes every task that waits for a reply, an output or an exit.
-        *self.shared.state() = State {
+        *self.shared.lock_state() = ConnectionState {
             is_over: true,
-            ..State::default()
+            ..ConnectionState::default()
         };
         let _ = self.child.wait();
         let _ = self.over.send(true);
     }
 
-    fn turn(&mut self, decoder: &mut Decoder) -> std::io::Result<()> {
+    fn read_once(&mut self, decoder: &mut FrameDecoder) -> std::io::Result<()> {
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         let mut watched = [PollFd::new(&self.channel, PollFlags::IN)];
         let ready = poll(&mut watched, Some(&second)).unwrap_or(0);
         if ready > 0 {
-            if decoder.fill(&mut self.channel)? == 0 {
+            if decoder.read_more(&mut self.channel)? == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
-            while let Some(frame) = decoder.next()? {
-                self.take(frame);
+            while let Some(frame) = decoder.next_frame()? {
+                self.handle_frame(frame);
             }
         }
         if self.shared.is_late() {
@@ -324,22 +325,26 @@ impl Reader {
         Ok(())
     }
 
-    fn take(&self, frame: Frame<Answer>) {
+    fn handle_frame(&self, frame: ProtocolFrame<SupervisorAnswer>) {
         match frame {
-            Frame::Bytes { id, stream, bytes } => self.take_output(id, stream, bytes),
-            Frame::Message(answer) => self.take_answer(answer),
+            ProtocolFrame::Bytes { id, stream, bytes } => self.handle_output(id, stream, bytes),
+            ProtocolFrame::Message(answer) => self.handle_answer(answer),
         }
     }
 
-    fn take_output(&self, process: u64, stream: u8, bytes: Vec<u8>) {
-        let stream = if stream == 2 { Stream::Stderr } else { Stream::Stdout };
+    fn handle_output(&self, process: u64, stream: u8, bytes: Vec<u8>) {
+        let stream = if stream == 2 {
+            OutputStream::Stderr
+        } else {
+            OutputStream::Stdout
+        };
         let chunk = Chunk {
             stream,
             bytes: bytes.into(),
         };
         if let Some(output) = self
             .shared
-            .state()
+            .lock_state()
             .processes
             .get(&process)
             .and_then(|sink| sink.output.as_ref())
@@ -349,62 +354,64 @@ impl Reader {
         }
     }
 
-    fn take_answer(&self, answer: Answer) {
+    fn handle_answer(&self, answer: SupervisorAnswer) {
         match answer {
-            Answer::Opened(opened) => self.take_opening(Ok(opened)),
-            Answer::Failed { request: 0, failure } => self.take_opening(Err(failure)),
-            Answer::Done { request } => self.settle(request, Ok(Done::Whole)),
-            Answer::Stays { request } => self.settle(request, Ok(Done::Stays)),
-            Answer::Paused { request, ended } => self.settle(request, Ok(Done::Paused { ended })),
-            Answer::Failed { request, failure } => self.settle(request, Err(failure)),
-            Answer::Room { process, bytes } => self.take_room(process, bytes),
-            Answer::OutputEnded { process } => {
-                if let Some(sink) = self.shared.state().processes.get_mut(&process) {
+            SupervisorAnswer::Opened(opened) => self.handle_opening(Ok(opened)),
+            SupervisorAnswer::Failed { request: 0, failure } => self.handle_opening(Err(failure)),
+            SupervisorAnswer::Done { request } => self.resolve_request(request, Ok(RequestOutcome::Complete)),
+            SupervisorAnswer::Stays { request } => self.resolve_request(request, Ok(RequestOutcome::Kept)),
+            SupervisorAnswer::Paused { request, ended } => {
+                self.resolve_request(request, Ok(RequestOutcome::Paused { ended }))
+            }
+            SupervisorAnswer::Failed { request, failure } => self.resolve_request(request, Err(failure)),
+            SupervisorAnswer::Room { process, bytes } => self.handle_room(process, bytes),
+            SupervisorAnswer::OutputEnded { process } => {
+                if let Some(sink) = self.shared.lock_state().processes.get_mut(&process) {
                     sink.output = None;
                 }
-                self.tidy(process);
+                self.forget_if_done(process);
             }
-            Answer::Ended { process, exit } => {
-                if let Some(sink) = self.shared.state().processes.get_mut(&process) {
+            SupervisorAnswer::Ended { process, exit } => {
+                if let Some(sink) = self.shared.lock_state().processes.get_mut(&process) {
                     sink.room.close();
                     sink.deadline = None;
                     let _ = sink.exit.take().map(|sender| sender.send(exit));
                 }
-                self.tidy(process);
+                self.forget_if_done(process);
             }
         }
     }
 
-    fn take_opening(&self, opened: std::result::Result<Opened, Failure>) {
-        if let Some(sender) = self.shared.state().opening.take() {
+    fn handle_opening(&self, opened: std::result::Result<OpenedReport, StepFailure>) {
+        if let Some(sender) = self.shared.lock_state().opening.take() {
             let _ = sender.send(opened);
         }
     }
 
-    fn settle(&self, request: u64, result: std::result::Result<Done, Failure>) {
-        if let Some(sender) = self.shared.state().requests.remove(&request) {
+    fn resolve_request(&self, request: u64, result: std::result::Result<RequestOutcome, StepFailure>) {
+        if let Some(sender) = self.shared.lock_state().requests.remove(&request) {
             let _ = sender.send(result);
         }
     }
 
-    fn take_room(&self, process: u64, bytes: u64) {
+    fn handle_room(&self, process: u64, bytes: u64) {
         let room = {
-            let state = self.shared.state();
+            let state = self.shared.lock_state();
             state
                 .processes
                 .get(&process)
                 .map(|sink| (Arc::clone(&sink.room), sink.input.is_some()))
         };
         match room {
-            Some((_, true)) => drop(self.shared.feed(process, bytes)),
+            Some((_, true)) => drop(self.shared.feed_input(process, bytes)),
             Some((room, false)) => room.add_permits(usize::try_from(bytes).unwrap_or(0)),
             None => {}
         }
     }
 
     /// Forgets a process whose output and exit have both arrived.
-    fn tidy(&self, process: u64) {
-        let mut state = self.shared.state();
+    fn forget_if_done(&self, process: u64) {
+        let mut state = self.shared.lock_state();
         let is_done = state
             .processes
             .get(&process)
@@ -416,19 +423,19 @@ impl Reader {
 }
 
 /// Returns the error for a sandbox that has ended.
-pub(super) fn ended() -> Error {
+pub(super) fn sandbox_ended_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the sandbox has ended")
         .hint("open the workspace again, and run the command once more")
 }
 
-fn vanished() -> Failure {
-    Failure {
+fn supervisor_ended_failure() -> StepFailure {
+    StepFailure {
         step: "starting".to_owned(),
         errno: 0,
     }
 }
 
-fn not_started() -> Error {
+fn supervisor_not_started_error() -> Error {
     Error::new(
         ErrorKind::Unsupported,
         "the supervisor of the sandbox cannot be started",

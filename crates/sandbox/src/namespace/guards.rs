@@ -2,27 +2,27 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_core::{Enforced, Error, ErrorKind, Guard};
+use garret_core::{Error, ErrorKind, Guard, GuardStatus};
 
-use super::plan::{GroupPlace, SandboxPlan};
-use crate::supervisor::protocol::{Failure, Opened, Pausing};
+use super::plan::{ControlGroupPlace, SandboxPlan};
+use crate::supervisor::protocol::{OpenedReport, PauseMethod, StepFailure};
 
 /// Returns for each guard whether the sandbox enforces it, and by which means.
-pub(super) fn enforced(plan: &SandboxPlan, opened: &Opened) -> Vec<Enforced> {
-    Guard::ALL.map(|guard| one(guard, plan, opened)).into()
+pub(super) fn enforced_guards(plan: &SandboxPlan, opened: &OpenedReport) -> Vec<GuardStatus> {
+    Guard::ALL.map(|guard| enforced_guard(guard, plan, opened)).into()
 }
 
-fn one(guard: Guard, plan: &SandboxPlan, opened: &Opened) -> Enforced {
+fn enforced_guard(guard: Guard, plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
     match guard {
-        Guard::Files => holds(guard, files(plan, opened)),
-        Guard::Processes => holds(guard, processes(opened)),
-        Guard::Network => network(plan),
-        Guard::SystemCalls => holds(guard, "seccomp filter"),
-        Guard::Layers => layers(opened),
-        Guard::Memory => memory(plan, opened),
+        Guard::Files => guard_that_holds(guard, files_means(plan, opened)),
+        Guard::Processes => guard_that_holds(guard, processes_means(opened)),
+        Guard::Network => network_guard(plan),
+        Guard::SystemCalls => guard_that_holds(guard, "seccomp filter"),
+        Guard::Layers => layers_guard(opened),
+        Guard::Memory => memory_guard(plan, opened),
         Guard::ProcessCount => process_count(plan, opened),
         Guard::CpuTime => cpu_time(plan, opened),
-        Guard::Written => sampled(
+        Guard::Written => sampled_guard(
             guard,
             opened,
             "all processes together are checked every 50 ms; the size of /tmp is limited",
@@ -30,8 +30,8 @@ fn one(guard: Guard, plan: &SandboxPlan, opened: &Opened) -> Enforced {
     }
 }
 
-fn holds(guard: Guard, by: impl Into<String>) -> Enforced {
-    Enforced {
+fn guard_that_holds(guard: Guard, by: impl Into<String>) -> GuardStatus {
+    GuardStatus {
         guard,
         is_enforced: true,
         by: by.into(),
@@ -39,8 +39,8 @@ fn holds(guard: Guard, by: impl Into<String>) -> Enforced {
     }
 }
 
-fn lacks(guard: Guard, by: impl Into<String>, remedy: &str) -> Enforced {
-    Enforced {
+fn guard_that_lacks(guard: Guard, by: impl Into<String>, remedy: &str) -> GuardStatus {
+    GuardStatus {
         guard,
         is_enforced: false,
         by: by.into(),
@@ -48,7 +48,7 @@ fn lacks(guard: Guard, by: impl Into<String>, remedy: &str) -> Enforced {
     }
 }
 
-fn files(plan: &SandboxPlan, opened: &Opened) -> String {
+fn files_means(plan: &SandboxPlan, opened: &OpenedReport) -> String {
     let landlock = if plan.has_landlock { " and Landlock" } else { "" };
     let proc = if opened.has_proc {
         ""
@@ -58,23 +58,23 @@ fn files(plan: &SandboxPlan, opened: &Opened) -> String {
     format!("mount namespace{landlock}{proc}")
 }
 
-fn processes(opened: &Opened) -> String {
+fn processes_means(opened: &OpenedReport) -> String {
     let pausing = match opened.pausing {
-        Pausing::FreezerTwo => "paused by the freezer of cgroup v2",
-        Pausing::FreezerOne => "paused by the freezer of cgroup v1",
-        Pausing::Trace => "paused by ptrace",
-        Pausing::Nothing => {
+        PauseMethod::FreezerTwo => "paused by the freezer of cgroup v2",
+        PauseMethod::FreezerOne => "paused by the freezer of cgroup v1",
+        PauseMethod::Trace => "paused by ptrace",
+        PauseMethod::Nothing => {
             "background processes are ended instead of paused: there is neither a cgroup freezer nor /proc"
         }
     };
     format!("user and pid namespaces; {pausing}")
 }
 
-fn network(plan: &SandboxPlan) -> Enforced {
-    if plan.namespaces.contains(&super::plan::Space::Network) {
-        holds(Guard::Network, "network namespace")
+fn network_guard(plan: &SandboxPlan) -> GuardStatus {
+    if plan.namespaces.contains(&super::plan::NamespaceKind::Network) {
+        guard_that_holds(Guard::Network, "network namespace")
     } else {
-        lacks(
+        guard_that_lacks(
             Guard::Network,
             "the configuration allows it".to_owned(),
             "set `network` to `none` if commands need no network",
@@ -82,10 +82,10 @@ fn network(plan: &SandboxPlan) -> Enforced {
     }
 }
 
-fn layers(opened: &Opened) -> Enforced {
+fn layers_guard(opened: &OpenedReport) -> GuardStatus {
     match &opened.overlay_failure {
-        None => holds(Guard::Layers, "overlayfs"),
-        Some(reason) => lacks(
+        None => guard_that_holds(Guard::Layers, "overlayfs"),
+        Some(reason) => guard_that_lacks(
             Guard::Layers,
             format!("a copy of the workspace for each command: {reason}"),
             "use a kernel of 5.11 or newer, and keep the scratch directory on ext4, xfs, btrfs or tmpfs",
@@ -96,13 +96,13 @@ fn layers(opened: &Opened) -> Enforced {
 const GROUP_REMEDY: &str =
     "run Garret as root, or in a systemd unit with `Delegate=yes`, so that it may write a control group";
 
-fn group_by(plan: &SandboxPlan, opened: &Opened, guard: Guard) -> Option<&'static str> {
+fn group_by(plan: &SandboxPlan, opened: &OpenedReport, guard: Guard) -> Option<&'static str> {
     if opened.group_failure.is_some() {
         return None;
     }
     match &plan.group.as_ref()?.place {
-        GroupPlace::Two { .. } => Some("cgroup v2"),
-        GroupPlace::One {
+        ControlGroupPlace::Two { .. } => Some("cgroup v2"),
+        ControlGroupPlace::One {
             memory,
             processes,
             time,
@@ -117,10 +117,10 @@ fn group_by(plan: &SandboxPlan, opened: &Opened, guard: Guard) -> Option<&'stati
     }
 }
 
-fn memory(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+fn memory_guard(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
     match group_by(plan, opened, Guard::Memory) {
-        Some(by) => holds(Guard::Memory, by),
-        None => lacks(
+        Some(by) => guard_that_holds(Guard::Memory, by),
+        None => guard_that_lacks(
             Guard::Memory,
             "rlimit (each process); all processes together are checked every 50 ms",
             GROUP_REMEDY,
@@ -128,20 +128,20 @@ fn memory(plan: &SandboxPlan, opened: &Opened) -> Enforced {
     }
 }
 
-fn process_count(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+fn process_count(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
     match group_by(plan, opened, Guard::ProcessCount) {
-        Some(by) => holds(Guard::ProcessCount, format!("{by} and rlimit")),
-        None => holds(Guard::ProcessCount, "rlimit (of the user inside)"),
+        Some(by) => guard_that_holds(Guard::ProcessCount, format!("{by} and rlimit")),
+        None => guard_that_holds(Guard::ProcessCount, "rlimit (of the user inside)"),
     }
 }
 
-fn cpu_time(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+fn cpu_time(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
     match group_by(plan, opened, Guard::CpuTime) {
-        Some(by) => holds(
+        Some(by) => guard_that_holds(
             Guard::CpuTime,
             format!("{by}, checked every 50 ms, and rlimit (each process)"),
         ),
-        None => sampled(
+        None => sampled_guard(
             Guard::CpuTime,
             opened,
             "rlimit (each process); all processes together are checked every 50 ms",
@@ -149,11 +149,11 @@ fn cpu_time(plan: &SandboxPlan, opened: &Opened) -> Enforced {
     }
 }
 
-fn sampled(guard: Guard, opened: &Opened, by: &str) -> Enforced {
+fn sampled_guard(guard: Guard, opened: &OpenedReport, by: &str) -> GuardStatus {
     if opened.has_proc {
-        return holds(guard, by);
+        return guard_that_holds(guard, by);
     }
-    lacks(
+    guard_that_lacks(
         guard,
         "rlimit (each process)",
         "let the container mount /proc: run it without masked paths, or Garret outside of it",
@@ -161,14 +161,14 @@ fn sampled(guard: Guard, opened: &Opened, by: &str) -> Enforced {
 }
 
 /// Fails if a required guard does not hold.
-pub(super) fn check(enforced: &[Enforced], required: &[Guard]) -> Result<(), Error> {
+pub(super) fn check_required(enforced: &[GuardStatus], required: &[Guard]) -> Result<(), Error> {
     let missing = enforced
         .iter()
         .find(|one| !one.is_enforced && required.contains(&one.guard));
-    missing.map_or(Ok(()), |one| Err(unsupported(one)))
+    missing.map_or(Ok(()), |one| Err(unsupported_guard_error(one)))
 }
 
-fn unsupported(missing: &Enforced) -> Error {
+fn unsupported_guard_error(missing: &GuardStatus) -> Error {
     let guard = missing.guard.as_str();
     let message = format!(
         "this machine cannot enforce `{guard}`, which is required: {}",
@@ -182,16 +182,16 @@ fn unsupported(missing: &Enforced) -> Error {
 }
 
 /// Returns the error for a sandbox that could not be made at all.
-pub(super) fn not_opened(failure: &Failure) -> Error {
-    let reason = reason(failure.errno);
+pub(super) fn not_opened_error(failure: &StepFailure) -> Error {
+    let reason = errno_reason(failure.errno);
     let message = format!(
         "this machine cannot make the sandbox `namespace`: {} failed: {reason}",
         failure.step
     );
-    Error::new(ErrorKind::Unsupported, message).hint(remedy(failure))
+    Error::new(ErrorKind::Unsupported, message).hint(remedy_for_step(failure))
 }
 
-fn reason(errno: i32) -> String {
+fn errno_reason(errno: i32) -> String {
     if errno == 0 {
         return "the supervisor ended".to_owned();
     }
@@ -200,7 +200,7 @@ fn reason(errno: i32) -> String {
 }
 
 /// Returns the remedy for the step that failed.
-pub(super) fn remedy(failure: &Failure) -> &'static str {
+pub(super) fn remedy_for_step(failure: &StepFailure) -> &'static str {
     match failure.step.as_str() {
         "making namespaces" => {
             "let this user make user namespaces (sysctl `user.max_user_namespaces`, `kernel.unprivileged_userns_clone=1`, \
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn what_is_required_and_missing_is_named_with_its_remedy() {
-        let missing = lacks(Guard::Memory, "rlimit (each process)", GROUP_REMEDY);
-        assert!(check(std::slice::from_ref(&missing), &Guard::DEFAULT).is_ok());
-        let error = check(&[missing], &[Guard::Memory]).unwrap_err();
+        let missing = guard_that_lacks(Guard::Memory, "rlimit (each process)", GROUP_REMEDY);
+        assert!(check_required(std::slice::from_ref(&missing), &Guard::DEFAULT).is_ok());
+        let error = check_required(&[missing], &[Guard::Memory]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.message().contains("`memory`"));
         assert!(error.hint_text().contains("control group"));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_sandbox_that_cannot_be_made_says_what_failed_and_what_helps() {
-        let error = not_opened(&Failure {
+        let error = not_opened_error(&StepFailure {
             step: "making namespaces".to_owned(),
             errno: libc::EPERM,
         });

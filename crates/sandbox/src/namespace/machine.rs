@@ -14,43 +14,43 @@ use std::path::{Path, PathBuf};
 use garret_core::{Error, ErrorKind, Result};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
-use super::Pauses;
-use super::plan::{Freezer, GroupPlace, Machine, Present, wanted};
+use super::PauseMode;
+use super::plan::{ControlGroupPlace, FreezerPlace, HostPathKind, MachineFeatures, wanted_paths};
 
 /// Returns the features of the machine.
-pub(super) fn look(bench: &Path, system: &[PathBuf], pauses: Pauses) -> Result<Machine> {
+pub(super) fn examine_machine(bench: &Path, system: &[PathBuf], pauses: PauseMode) -> Result<MachineFeatures> {
     let owner = fs::metadata(bench).map_err(|_| {
         Error::new(ErrorKind::Unavailable, "the directory for commands cannot be opened")
             .hint("check that the directory exists")
     })?;
     let (group, freezer) = group_places(pauses).unwrap_or_default();
-    Ok(Machine {
+    Ok(MachineFeatures {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
         bench_owner: (owner.uid(), owner.gid()),
         group,
         freezer,
         has_landlock: has_landlock(),
-        present: present(system),
+        present: find_present_paths(system),
     })
 }
 
-fn present(system: &[PathBuf]) -> BTreeMap<String, Present> {
+fn find_present_paths(system: &[PathBuf]) -> BTreeMap<String, HostPathKind> {
     let kind = |path: &str| {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
             return fs::read_link(path)
                 .ok()?
                 .to_str()
-                .map(|target| Present::Link(target.to_owned()));
+                .map(|target| HostPathKind::Link(target.to_owned()));
         }
         Some(if metadata.is_dir() {
-            Present::Directory
+            HostPathKind::Directory
         } else {
-            Present::File
+            HostPathKind::File
         })
     };
-    wanted(system)
+    wanted_paths(system)
         .into_iter()
         .filter_map(|path| kind(&path).map(|kind| (path, kind)))
         .collect()
@@ -65,19 +65,19 @@ fn has_landlock() -> bool {
 }
 
 /// Returns the control groups below which Garret may make its own: for limits, and to freeze commands.
-fn group_places(pauses: Pauses) -> Option<(Option<GroupPlace>, Option<Freezer>)> {
+fn group_places(pauses: PauseMode) -> Option<(Option<ControlGroupPlace>, Option<FreezerPlace>)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let limits = version_two(&groups, &mounts);
-    let freezer = freezer(&groups, &mounts, pauses, limits.is_some());
+    let freezer = choose_freezer(&groups, &mounts, pauses, limits.is_some());
     let limits = limits.or_else(|| version_one(&groups, &mounts, freezer.is_some()));
     Some((limits, freezer))
 }
 
-fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<GroupPlace> {
-    let place = |controller: &str| writable(groups, mounts, "cgroup", controller);
+fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<ControlGroupPlace> {
+    let place = |controller: &str| writable_group(groups, mounts, "cgroup", controller);
     let (memory, processes) = (place("memory"), place("pids"));
-    (memory.is_some() || processes.is_some() || has_freezer).then(|| GroupPlace::One {
+    (memory.is_some() || processes.is_some() || has_freezer).then(|| ControlGroupPlace::One {
         memory,
         processes,
         time: place("cpuacct"),
@@ -86,26 +86,26 @@ fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<GroupPla
 
 /// Returns the best control group to freeze commands: one of version 2, in which a frozen process can be ended, before
 /// version 1.
-fn freezer(groups: &str, mounts: &str, pauses: Pauses, has_limits_of_two: bool) -> Option<Freezer> {
-    let one = || writable(groups, mounts, "cgroup", "freezer").map(|path| Freezer::One { path });
-    let two = || writable(groups, mounts, "cgroup2", "").map(|path| Freezer::Two { path });
+fn choose_freezer(groups: &str, mounts: &str, pauses: PauseMode, has_limits_of_two: bool) -> Option<FreezerPlace> {
+    let one = || writable_group(groups, mounts, "cgroup", "freezer").map(|path| FreezerPlace::One { path });
+    let two = || writable_group(groups, mounts, "cgroup2", "").map(|path| FreezerPlace::Two { path });
     match pauses {
-        Pauses::Traced => None,
-        Pauses::FrozenByVersionOne => one(),
-        Pauses::Best if has_limits_of_two => Some(Freezer::OfLimits),
-        Pauses::Best => two().or_else(one),
+        PauseMode::Traced => None,
+        PauseMode::FrozenByVersionOne => one(),
+        PauseMode::Best if has_limits_of_two => Some(FreezerPlace::OfLimits),
+        PauseMode::Best => two().or_else(one),
     }
 }
 
 /// Returns the directory of this process's group for a controller, if Garret may write it.
-fn writable(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+fn writable_group(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
     let path = directory_of(groups, mounts, kind, controller)?;
     is_writable(&path).then_some(path)
 }
 
 /// Returns the nearest group above this process that enables the controllers of memory and processes below it, and that
 /// Garret may write.
-fn version_two(groups: &str, mounts: &str) -> Option<GroupPlace> {
+fn version_two(groups: &str, mounts: &str) -> Option<ControlGroupPlace> {
     let own = directory_of(groups, mounts, "cgroup2", "")?;
     let passes_on = |path: &&Path| {
         let passed = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
@@ -117,7 +117,7 @@ fn version_two(groups: &str, mounts: &str) -> Option<GroupPlace> {
         .take_while(|path| path.starts_with("/sys"))
         .find(passes_on)?
         .to_owned();
-    Some(GroupPlace::Two { path })
+    Some(ControlGroupPlace::Two { path })
 }
 
 fn is_writable(path: &Path) -> bool {

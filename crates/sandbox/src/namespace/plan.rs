@@ -58,27 +58,27 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPlan {
     /// The namespaces that are made for it.
-    pub namespaces: Vec<Space>,
+    pub namespaces: Vec<NamespaceKind>,
     /// The user that runs commands.
-    pub user: User,
+    pub user: CommandUser,
     /// The steps that make its root, in order.
-    pub root: Vec<Step>,
+    pub root: Vec<RootStep>,
     /// The directory that the layers lie over.
     pub bench: PathBuf,
     /// The directory that holds the layers.
     pub layers: PathBuf,
     /// Whether layers are overlays.
-    pub overlays: Overlays,
+    pub overlays: OverlayUse,
     /// The file whose lock shows that the sandbox lives.
     pub lock: PathBuf,
     /// Paths that a command may not change; an empty one is the root.
     pub read_only: Vec<String>,
     /// The control group with the limits on all processes together, if there is one.
-    pub group: Option<Group>,
+    pub group: Option<ControlGroupPlan>,
     /// The time within which paused processes must be stopped before they are ended.
     pub still_within: Duration,
     /// The filter of system calls.
-    pub system_calls: SystemCalls,
+    pub system_calls: SystemCallPolicy,
     /// Whether Landlock is used in addition.
     pub has_landlock: bool,
     /// The shell that runs command lines.
@@ -89,7 +89,7 @@ pub struct SandboxPlan {
 
 /// Whether layers are overlays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Overlays {
+pub enum OverlayUse {
     /// No: layers are copies.
     Unwanted,
     /// If an overlay can be mounted on a trial: the directory of this name, among those of the layers.
@@ -100,7 +100,7 @@ pub enum Overlays {
 
 /// A kind of namespace of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Space {
+pub enum NamespaceKind {
     /// Users and their capabilities.
     User,
     /// Mounts.
@@ -119,7 +119,7 @@ pub enum Space {
 
 /// The user that runs commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct User {
+pub struct CommandUser {
     /// The user on the host.
     pub uid: u32,
     /// The group on the host.
@@ -132,7 +132,7 @@ pub struct User {
 
 /// One step in making the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Step {
+pub enum RootStep {
     /// A new directory.
     Directory {
         /// Its path in the sandbox.
@@ -180,11 +180,11 @@ pub enum Step {
 
 /// The control group with the limits on all processes together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub struct ControlGroupPlan {
     /// The directories below which the group is made.
-    pub place: GroupPlace,
+    pub place: ControlGroupPlace,
     /// The control group that freezes commands, if there is one.
-    pub freezer: Option<Freezer>,
+    pub freezer: Option<FreezerPlace>,
     /// The name of the group.
     pub name: String,
     /// The limit of memory, in bytes.
@@ -195,7 +195,7 @@ pub struct Group {
 
 /// The control groups that Garret may write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GroupPlace {
+pub enum ControlGroupPlace {
     /// Version 1: a hierarchy for each resource.
     One {
         /// The directory in the hierarchy of memory.
@@ -214,7 +214,7 @@ pub enum GroupPlace {
 
 /// The control groups that can freeze commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Freezer {
+pub enum FreezerPlace {
     /// The groups of version 2 that also hold the limits.
     OfLimits,
     /// Separate groups of version 2, without limits.
@@ -231,14 +231,14 @@ pub enum Freezer {
 
 /// A filter of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SystemCalls {
+pub enum SystemCallPolicy {
     /// Refuses the calls that a build, a test or a server has no use for.
     Ordinary,
 }
 
 /// The features of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineFeatures {
     /// The user Garret runs as.
     pub uid: u32,
     /// The group of that user.
@@ -246,18 +246,18 @@ pub struct Machine {
     /// The owner of the bench.
     pub bench_owner: (u32, u32),
     /// The control groups that Garret may write.
-    pub group: Option<GroupPlace>,
+    pub group: Option<ControlGroupPlace>,
     /// The control group that freezes commands, if there is one.
-    pub freezer: Option<Freezer>,
+    pub freezer: Option<FreezerPlace>,
     /// Whether the kernel has Landlock.
     pub has_landlock: bool,
     /// The wanted system paths that exist, with their kinds.
-    pub present: BTreeMap<String, Present>,
+    pub present: BTreeMap<String, HostPathKind>,
 }
 
 /// The kind of an existing path of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Present {
+pub enum HostPathKind {
     /// A directory.
     Directory,
     /// A file.
@@ -268,7 +268,7 @@ pub enum Present {
 
 /// The options that go into a plan.
 #[derive(Debug, Clone)]
-pub struct Wishes<'a> {
+pub struct PlanOptions<'a> {
     /// More system directories to show.
     pub system: &'a [PathBuf],
     /// The host user that runs commands if Garret is root.
@@ -282,11 +282,11 @@ pub struct Wishes<'a> {
     /// The time within which paused processes must be stopped before they are ended.
     pub still_within: Duration,
     /// Whether layers are to be overlays.
-    pub overlays: Overlays,
+    pub overlays: OverlayUse,
 }
 
 /// Returns the paths of the host whose kinds a plan depends on.
-pub fn wanted(system: &[PathBuf]) -> Vec<String> {
+pub fn wanted_paths(system: &[PathBuf]) -> Vec<String> {
     let extra = system.iter().filter_map(|path| path.to_str());
     let shells = ["/bin/bash", "/usr/bin/bash"];
     SYSTEM
@@ -302,37 +302,37 @@ pub fn wanted(system: &[PathBuf]) -> Vec<String> {
 }
 
 /// Plans a sandbox.
-pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> SandboxPlan {
+pub fn plan_sandbox(request: &SandboxRequest, machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> SandboxPlan {
     SandboxPlan {
-        namespaces: namespaces(request.network),
-        user: user(machine, wishes),
-        root: root(request, machine, wishes),
+        namespaces: planned_namespaces(request.network),
+        user: command_user(machine, wishes),
+        root: root_steps(request, machine, wishes),
         bench: request.bench.clone(),
-        layers: layers(&request.scratch),
+        layers: layers_directory(&request.scratch),
         overlays: wishes.overlays.clone(),
         still_within: wishes.still_within,
-        lock: locks(&request.scratch).join(wishes.name),
-        read_only: texts(&request.read_only),
-        group: group(request, machine, wishes),
-        system_calls: SystemCalls::Ordinary,
+        lock: locks_directory(&request.scratch).join(wishes.name),
+        read_only: path_texts(&request.read_only),
+        group: group_plan(request, machine, wishes),
+        system_calls: SystemCallPolicy::Ordinary,
         has_landlock: machine.has_landlock,
-        shell: shell(machine, wishes),
-        environment: environment(),
+        shell: choose_shell(machine, wishes),
+        environment: base_environment(),
     }
 }
 
 /// Returns the directory that holds the layers.
-pub(crate) fn layers(scratch: &Path) -> PathBuf {
+pub(crate) fn layers_directory(scratch: &Path) -> PathBuf {
     scratch.join("layers")
 }
 
 /// Returns the directory of the locks that show which sandboxes live.
-pub(crate) fn locks(scratch: &Path) -> PathBuf {
+pub(crate) fn locks_directory(scratch: &Path) -> PathBuf {
     scratch.join("locks")
 }
 
 /// Returns the variables that the environment of a command begins with; the caller adds its own.
-pub fn environment() -> BTreeMap<String, String> {
+pub fn base_environment() -> BTreeMap<String, String> {
     [
         ("PATH", SEARCH),
         ("HOME", HOME),
@@ -345,26 +345,26 @@ pub fn environment() -> BTreeMap<String, String> {
     .into()
 }
 
-fn texts(paths: &[WsPath]) -> Vec<String> {
+fn path_texts(paths: &[WsPath]) -> Vec<String> {
     paths.iter().map(|path| path.as_str().to_owned()).collect()
 }
 
-fn namespaces(network: Network) -> Vec<Space> {
+fn planned_namespaces(network: Network) -> Vec<NamespaceKind> {
     let mut spaces = vec![
-        Space::User,
-        Space::Mount,
-        Space::Pid,
-        Space::Ipc,
-        Space::Uts,
-        Space::Cgroup,
+        NamespaceKind::User,
+        NamespaceKind::Mount,
+        NamespaceKind::Pid,
+        NamespaceKind::Ipc,
+        NamespaceKind::Uts,
+        NamespaceKind::Cgroup,
     ];
     if network == Network::None {
-        spaces.push(Space::Network);
+        spaces.push(NamespaceKind::Network);
     }
     spaces
 }
 
-fn user(machine: &Machine, wishes: &Wishes<'_>) -> User {
+fn command_user(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> CommandUser {
     let is_dedicated = machine.uid == 0;
     let (uid, gid) = if is_dedicated {
         (wishes.uid, wishes.gid)
@@ -372,7 +372,7 @@ fn user(machine: &Machine, wishes: &Wishes<'_>) -> User {
         (machine.uid, machine.gid)
     };
     let bench_owner = (is_dedicated && machine.bench_owner.0 != uid).then_some(machine.bench_owner);
-    User {
+    CommandUser {
         uid,
         gid,
         is_dedicated,
@@ -380,7 +380,7 @@ fn user(machine: &Machine, wishes: &Wishes<'_>) -> User {
     }
 }
 
-fn root(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Vec<Step> {
+fn root_steps(request: &SandboxRequest, machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> Vec<RootStep> {
     let mut steps = Vec::new();
     for path in [
         "/etc",
@@ -393,76 +393,81 @@ fn root(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Vec
         "/workspace",
         "/.garret",
     ] {
-        steps.push(directory(path));
+        steps.push(directory_step(path));
     }
-    steps.extend(SYSTEM.iter().filter_map(|path| shown(path, machine)));
-    steps.extend(wishes.system.iter().filter_map(|path| shown(path.to_str()?, machine)));
-    steps.extend(settings(request.network, machine));
-    steps.push(link("/var/tmp", "/tmp"));
-    steps.extend(devices());
+    steps.extend(SYSTEM.iter().filter_map(|path| shown_step(path, machine)));
+    steps.extend(
+        wishes
+            .system
+            .iter()
+            .filter_map(|path| shown_step(path.to_str()?, machine)),
+    );
+    steps.extend(settings_steps(request.network, machine));
+    steps.push(link_step("/var/tmp", "/tmp"));
+    steps.extend(device_steps());
     steps.extend(memory_files(&request.limits));
-    steps.push(directory(HOME));
+    steps.push(directory_step(HOME));
     steps
 }
 
 /// Makes the steps for the file systems in memory, `/tmp` and `/dev/shm`.
-fn memory_files(limits: &Limits) -> [Step; 2] {
+fn memory_files(limits: &Limits) -> [RootStep; 2] {
     let most = limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
     let memory = limits.memory.unwrap_or(u64::MAX);
     // These files count as memory and stay after a command has ended. Even full, both leave a quarter of the memory to
     // the next command and to the supervisor; otherwise the supervisor would be the only process left for the kernel to
     // end.
-    [("/tmp", memory / 2), ("/dev/shm", memory / 4)].map(|(path, share)| Step::Memory {
+    [("/tmp", memory / 2), ("/dev/shm", memory / 4)].map(|(path, share)| RootStep::Memory {
         path: path.to_owned(),
         bytes: most.min(share),
     })
 }
 
-fn directory(path: &str) -> Step {
-    Step::Directory {
+fn directory_step(path: &str) -> RootStep {
+    RootStep::Directory {
         path: path.to_owned(),
         mode: 0o755,
     }
 }
 
-fn link(path: &str, target: &str) -> Step {
-    Step::Link {
+fn link_step(path: &str, target: &str) -> RootStep {
+    RootStep::Link {
         path: path.to_owned(),
         target: target.to_owned(),
     }
 }
 
 /// Makes the step that shows a path of the host: a directory is mounted, a link is made again.
-fn shown(path: &str, machine: &Machine) -> Option<Step> {
+fn shown_step(path: &str, machine: &MachineFeatures) -> Option<RootStep> {
     match machine.present.get(path)? {
-        Present::Directory => Some(Step::Show { path: path.to_owned() }),
-        Present::Link(target) => Some(link(path, target)),
-        Present::File => None,
+        HostPathKind::Directory => Some(RootStep::Show { path: path.to_owned() }),
+        HostPathKind::Link(target) => Some(link_step(path, target)),
+        HostPathKind::File => None,
     }
 }
 
-fn settings(network: Network, machine: &Machine) -> Vec<Step> {
-    let mut steps: Vec<Step> = SETTINGS.iter().filter_map(|path| shown(path, machine)).collect();
-    steps.extend(SETTING_FILES.iter().filter_map(|path| copied(path, machine)));
-    steps.extend(made_up());
+fn settings_steps(network: Network, machine: &MachineFeatures) -> Vec<RootStep> {
+    let mut steps: Vec<RootStep> = SETTINGS.iter().filter_map(|path| shown_step(path, machine)).collect();
+    steps.extend(SETTING_FILES.iter().filter_map(|path| copied_step(path, machine)));
+    steps.extend(neutral_file_steps());
     if network == Network::Full && machine.present.contains_key("/etc/resolv.conf") {
-        steps.push(Step::Copy {
+        steps.push(RootStep::Copy {
             path: "/etc/resolv.conf".to_owned(),
         });
     }
     steps
 }
 
-fn copied(path: &str, machine: &Machine) -> Option<Step> {
+fn copied_step(path: &str, machine: &MachineFeatures) -> Option<RootStep> {
     match machine.present.get(path)? {
-        Present::File => Some(Step::Copy { path: path.to_owned() }),
-        Present::Link(target) => Some(link(path, target)),
-        Present::Directory => None,
+        HostPathKind::File => Some(RootStep::Copy { path: path.to_owned() }),
+        HostPathKind::Link(target) => Some(link_step(path, target)),
+        HostPathKind::Directory => None,
     }
 }
 
 /// Makes the files that would reveal the machine's users and names, with neutral content.
-fn made_up() -> Vec<Step> {
+fn neutral_file_steps() -> Vec<RootStep> {
     let passwd = format!("agent:x:{INSIDE}:{INSIDE}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
     let group = format!("agent:x:{INSIDE}:\nnogroup:x:65534:\n");
     [
@@ -475,17 +480,17 @@ fn made_up() -> Vec<Step> {
             "passwd: files\ngroup: files\nhosts: files dns\n".to_owned(),
         ),
     ]
-    .map(|(path, text)| Step::Text {
+    .map(|(path, text)| RootStep::Text {
         path: path.to_owned(),
         text,
     })
     .into()
 }
 
-fn devices() -> Vec<Step> {
-    let mut steps: Vec<Step> = DEVICES
+fn device_steps() -> Vec<RootStep> {
+    let mut steps: Vec<RootStep> = DEVICES
         .iter()
-        .map(|name| Step::Device {
+        .map(|name| RootStep::Device {
             name: (*name).to_owned(),
         })
         .collect();
@@ -495,14 +500,18 @@ fn devices() -> Vec<Step> {
         ("/dev/stdout", "/proc/self/fd/1"),
         ("/dev/stderr", "/proc/self/fd/2"),
     ] {
-        steps.push(link(path, target));
+        steps.push(link_step(path, target));
     }
-    steps.push(directory("/dev/shm"));
+    steps.push(directory_step("/dev/shm"));
     steps
 }
 
-fn group(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Option<Group> {
-    Some(Group {
+fn group_plan(
+    request: &SandboxRequest,
+    machine: &MachineFeatures,
+    wishes: &PlanOptions<'_>,
+) -> Option<ControlGroupPlan> {
+    Some(ControlGroupPlan {
         place: machine.group.clone()?,
         freezer: machine.freezer.clone(),
         name: format!("garret-{}", wishes.name),
@@ -511,7 +520,7 @@ fn group(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Op
     })
 }
 
-fn shell(machine: &Machine, wishes: &Wishes<'_>) -> String {
+fn choose_shell(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> String {
     let best = || {
         let has_bash = ["/bin/bash", "/usr/bin/bash"]
             .into_iter()
@@ -523,16 +532,16 @@ fn shell(machine: &Machine, wishes: &Wishes<'_>) -> String {
 
 impl SandboxPlan {
     /// Returns whether every path in the plan is UTF-8, because a message to the supervisor is JSON.
-    pub fn is_writable_down(&self) -> bool {
+    pub fn is_utf8(&self) -> bool {
         let group = self.group.as_ref().map(|group| &group.place);
         let freezer = match self.group.as_ref().and_then(|group| group.freezer.as_ref()) {
-            Some(Freezer::Two { path } | Freezer::One { path }) => Some(path.as_path()),
-            Some(Freezer::OfLimits) | None => None,
+            Some(FreezerPlace::Two { path } | FreezerPlace::One { path }) => Some(path.as_path()),
+            Some(FreezerPlace::OfLimits) | None => None,
         };
         let groups: Vec<&Path> = match group {
             None => Vec::new(),
-            Some(GroupPlace::Two { path }) => vec![path],
-            Some(GroupPlace::One {
+            Some(ControlGroupPlace::Two { path }) => vec![path],
+            Some(ControlGroupPlace::One {
                 memory,
                 processes,
                 time,
@@ -568,17 +577,17 @@ mod tests {
         }
     }
 
-    fn machine(uid: u32) -> Machine {
+    fn machine(uid: u32) -> MachineFeatures {
         let present = [
-            ("/usr", Present::Directory),
-            ("/bin", Present::Link("usr/bin".to_owned())),
-            ("/lib64", Present::Directory),
-            ("/bin/bash", Present::File),
-            ("/etc/ld.so.cache", Present::File),
-            ("/etc/resolv.conf", Present::File),
-            ("/opt/tools", Present::Directory),
+            ("/usr", HostPathKind::Directory),
+            ("/bin", HostPathKind::Link("usr/bin".to_owned())),
+            ("/lib64", HostPathKind::Directory),
+            ("/bin/bash", HostPathKind::File),
+            ("/etc/ld.so.cache", HostPathKind::File),
+            ("/etc/resolv.conf", HostPathKind::File),
+            ("/opt/tools", HostPathKind::Directory),
         ];
-        Machine {
+        MachineFeatures {
             uid,
             gid: uid,
             bench_owner: (1001, 1001),
@@ -589,20 +598,20 @@ mod tests {
         }
     }
 
-    fn wishes(system: &[PathBuf]) -> Wishes<'_> {
-        Wishes {
+    fn wishes(system: &[PathBuf]) -> PlanOptions<'_> {
+        PlanOptions {
             system,
             uid: 61184,
             gid: 61184,
             shell: None,
             name: "s1",
             still_within: Duration::from_secs(1),
-            overlays: Overlays::Known,
+            overlays: OverlayUse::Known,
         }
     }
 
     fn planned(uid: u32) -> SandboxPlan {
-        plan(&request(), &machine(uid), &wishes(&[]))
+        plan_sandbox(&request(), &machine(uid), &wishes(&[]))
     }
 
     #[test]
@@ -611,7 +620,7 @@ mod tests {
             .root
             .into_iter()
             .filter_map(|step| match step {
-                Step::Show { path } | Step::Copy { path } => Some(path),
+                RootStep::Show { path } | RootStep::Copy { path } => Some(path),
                 _ => None,
             })
             .collect();
@@ -620,14 +629,14 @@ mod tests {
 
     #[test]
     fn a_link_of_the_host_stays_a_link() {
-        assert!(planned(1001).root.contains(&link("/bin", "usr/bin")));
+        assert!(planned(1001).root.contains(&link_step("/bin", "usr/bin")));
     }
 
     #[test]
     fn a_system_directory_that_was_asked_for_is_shown_and_no_other() {
         let system = [PathBuf::from("/opt/tools"), PathBuf::from("/opt/absent")];
-        let plan = plan(&request(), &machine(1001), &wishes(&system));
-        assert!(plan.root.contains(&Step::Show {
+        let plan = plan_sandbox(&request(), &machine(1001), &wishes(&system));
+        assert!(plan.root.contains(&RootStep::Show {
             path: "/opt/tools".to_owned()
         }));
         assert!(!format!("{:?}", plan.root).contains("absent"));
@@ -639,12 +648,12 @@ mod tests {
             read_only: vec![WsPath::root()],
             ..request()
         };
-        assert_eq!(plan(&request, &machine(1001), &wishes(&[])).read_only, [""]);
+        assert_eq!(plan_sandbox(&request, &machine(1001), &wishes(&[])).read_only, [""]);
     }
 
     #[test]
     fn names_are_resolved_only_where_the_network_is_allowed() {
-        let resolver = Step::Copy {
+        let resolver = RootStep::Copy {
             path: "/etc/resolv.conf".to_owned(),
         };
         assert!(!planned(1001).root.contains(&resolver));
@@ -652,9 +661,9 @@ mod tests {
             network: Network::Full,
             ..request()
         };
-        let plan = plan(&open, &machine(1001), &wishes(&[]));
+        let plan = plan_sandbox(&open, &machine(1001), &wishes(&[]));
         assert!(plan.root.contains(&resolver));
-        assert!(!plan.namespaces.contains(&Space::Network));
+        assert!(!plan.namespaces.contains(&NamespaceKind::Network));
     }
 
     #[test]
@@ -672,7 +681,7 @@ mod tests {
     fn files_in_memory_leave_a_part_of_the_memory_and_hold_no_more_than_may_be_written() {
         let sizes = |limits: &Limits| {
             memory_files(limits).map(|step| match step {
-                Step::Memory { bytes, .. } => bytes,
+                RootStep::Memory { bytes, .. } => bytes,
                 other => panic!("{other:?} is not in memory"),
             })
         };
@@ -701,14 +710,14 @@ mod tests {
     #[test]
     fn limits_on_everything_together_go_to_a_group_where_there_is_one() {
         assert_eq!(planned(0).group, None);
-        let place = GroupPlace::Two {
+        let place = ControlGroupPlace::Two {
             path: "/sys/fs/cgroup/x".into(),
         };
-        let machine = Machine {
+        let machine = MachineFeatures {
             group: Some(place.clone()),
             ..machine(0)
         };
-        let group = plan(&request(), &machine, &wishes(&[])).group.unwrap();
+        let group = plan_sandbox(&request(), &machine, &wishes(&[])).group.unwrap();
         assert_eq!((group.place, group.name.as_str()), (place, "garret-s1"));
         assert_eq!(group.processes, Limits::default().processes);
     }

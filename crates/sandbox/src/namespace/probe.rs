@@ -7,22 +7,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use garret_core::{Enforced, Guard, Limits, Network, Result, SandboxRequest, Stream};
+use garret_core::{Guard, GuardStatus, Limits, Network, OutputStream, Result, SandboxRequest};
 use rustix::fs::{Mode, OFlags};
 
-use super::connection::Expected;
+use super::connection::ExpectedProcess;
 use super::guards;
-use super::open::{Open, unusable};
-use super::remove::remove_tree;
-use super::{Options, SupervisorProgram};
-use crate::supervisor::protocol::{Ask, Exec, Spawn, SpawnLimits};
+use super::open_namespace::{OpenNamespace, unusable_directories_error};
+use super::tree_removal::remove_tree;
+use super::{NamespaceOptions, SupervisorProgram};
+use crate::supervisor::protocol::{ExecTarget, SpawnLimits, SpawnRequest, SupervisorRequest};
 
 /// The results of earlier probes, by supervisor; they stay true as long as this process runs.
-static FOUND: Mutex<Vec<(Option<SupervisorProgram>, Vec<Enforced>)>> = Mutex::new(Vec::new());
+static FOUND: Mutex<Vec<(Option<SupervisorProgram>, Vec<GuardStatus>)>> = Mutex::new(Vec::new());
 
 /// Returns the guards, and whether this machine can enforce each.
-pub(super) async fn probe(options: &Options) -> Vec<Enforced> {
-    let known = |found: &[(Option<SupervisorProgram>, Vec<Enforced>)]| {
+pub(super) async fn probe_guards(options: &NamespaceOptions) -> Vec<GuardStatus> {
+    let known = |found: &[(Option<SupervisorProgram>, Vec<GuardStatus>)]| {
         found
             .iter()
             .find(|(program, _)| *program == options.supervisor)
@@ -31,19 +31,19 @@ pub(super) async fn probe(options: &Options) -> Vec<Enforced> {
     if let Some(enforced) = known(&FOUND.lock().unwrap_or_else(PoisonError::into_inner)) {
         return enforced;
     }
-    let enforced = try_out(options).await;
+    let enforced = probe_machine(options).await;
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     found.push((options.supervisor.clone(), enforced.clone()));
     enforced
 }
 
-async fn try_out(options: &Options) -> Vec<Enforced> {
-    let tried = match Trial::new(options) {
-        Ok(trial) => trial.run(options).await,
+async fn probe_machine(options: &NamespaceOptions) -> Vec<GuardStatus> {
+    let tried = match ProbeTrial::new(options) {
+        Ok(trial) => trial.run_probe(options).await,
         Err(error) => Err(error),
     };
     tried.unwrap_or_else(|error| {
-        let missing = |guard| Enforced {
+        let missing = |guard| GuardStatus {
             guard,
             is_enforced: false,
             by: error.message().to_owned(),
@@ -54,28 +54,28 @@ async fn try_out(options: &Options) -> Vec<Enforced> {
 }
 
 /// A temporary empty bench, removed when it is dropped.
-struct Trial {
+struct ProbeTrial {
     parent: OwnedFd,
     name: String,
 }
 
-impl Trial {
-    fn new(options: &Options) -> Result<Self> {
+impl ProbeTrial {
+    fn new(options: &NamespaceOptions) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let parent = rustix::fs::open("/tmp", flags, Mode::empty()).map_err(|_| unusable())?;
-        let name = format!("garret-probe-{}", options.ids.next());
+        let parent = rustix::fs::open("/tmp", flags, Mode::empty()).map_err(|_| unusable_directories_error())?;
+        let name = format!("garret-probe-{}", options.ids.next_id());
         let trial = Self { parent, name };
         for path in [
             trial.name.clone(),
             format!("{}/bench", trial.name),
             format!("{}/scratch", trial.name),
         ] {
-            rustix::fs::mkdirat(&trial.parent, path, Mode::RWXU).map_err(|_| unusable())?;
+            rustix::fs::mkdirat(&trial.parent, path, Mode::RWXU).map_err(|_| unusable_directories_error())?;
         }
         Ok(trial)
     }
 
-    fn request(&self) -> SandboxRequest {
+    fn make_request(&self) -> SandboxRequest {
         let path = Path::new("/tmp").join(&self.name);
         SandboxRequest {
             bench: path.join("bench"),
@@ -89,32 +89,32 @@ impl Trial {
         }
     }
 
-    async fn run(&self, options: &Options) -> Result<Vec<Enforced>> {
-        let (shared, opened) = Open::begin(options, self.request()).await?;
+    async fn run_probe(&self, options: &NamespaceOptions) -> Result<Vec<GuardStatus>> {
+        let (shared, opened) = OpenNamespace::open_unchecked(options, self.make_request()).await?;
         let plan = shared.plan.clone();
-        let seen = look_around(Open::with(shared)).await?;
-        Ok(guards::enforced(&plan, &opened)
+        let seen = run_probe_process(OpenNamespace::without_guards(shared)).await?;
+        Ok(guards::enforced_guards(&plan, &opened)
             .into_iter()
-            .map(|one| confirmed(one, &seen))
+            .map(|one| confirm_guard(one, &seen))
             .collect())
     }
 }
 
-impl Drop for Trial {
+impl Drop for ProbeTrial {
     fn drop(&mut self) {
         let _ = remove_tree(self.parent.as_fd(), self.name.as_bytes());
     }
 }
 
 /// Runs a process that tries forbidden operations; returns which guards held.
-async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
+async fn run_probe_process(open: OpenNamespace) -> Result<BTreeMap<String, bool>> {
     use garret_core::OpenSandbox;
-    let layer = open.lay().await?;
+    let layer = open.create_layer().await?;
     let connection = &open.shared.connection;
-    let process = connection.number();
-    let mut source = connection.expect(process, Expected::default());
-    let spawn = Box::new(Spawn {
-        program: Exec::Probe,
+    let process = connection.new_number();
+    let mut source = connection.register_process(process, ExpectedProcess::default());
+    let spawn = Box::new(SpawnRequest {
+        program: ExecTarget::Probe,
         cwd: String::new(),
         env: BTreeMap::new(),
         has_input: false,
@@ -124,8 +124,8 @@ async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
         },
     });
     let name = layer.id().to_owned();
-    connection.send(&Ask::Start {
-        request: connection.number(),
+    connection.send_message(&SupervisorRequest::Start {
+        request: connection.new_number(),
         process,
         layer: name,
         spawn,
@@ -133,7 +133,7 @@ async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
     })?;
     let mut text = Vec::new();
     while let Some(chunk) = source.output.recv().await {
-        if chunk.stream == Stream::Stdout {
+        if chunk.stream == OutputStream::Stdout {
             text.extend_from_slice(&chunk.bytes);
         }
     }
@@ -145,7 +145,7 @@ async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
 }
 
 /// Compares a planned guard with the result of the process; a guard that the process cannot try stays as planned.
-fn confirmed(planned: Enforced, seen: &BTreeMap<String, bool>) -> Enforced {
+fn confirm_guard(planned: GuardStatus, seen: &BTreeMap<String, bool>) -> GuardStatus {
     let is_tried = matches!(
         planned.guard,
         Guard::Files | Guard::Processes | Guard::Network | Guard::SystemCalls | Guard::Layers
@@ -153,7 +153,7 @@ fn confirmed(planned: Enforced, seen: &BTreeMap<String, bool>) -> Enforced {
     if !is_tried || !planned.is_enforced || seen.get(planned.guard.as_str()) == Some(&true) {
         return planned;
     }
-    Enforced {
+    GuardStatus {
         is_enforced: false,
         by: format!("{}, but a test process bypassed it", planned.by),
         remedy: Some("report this machine and its kernel version: this is a defect".to_owned()),

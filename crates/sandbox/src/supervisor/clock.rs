@@ -8,6 +8,6 @@
 
 use std::time::Instant;
 
-pub(crate) fn now() -> Instant {
+pub(crate) fn current_time() -> Instant {
     Instant::now()
 }

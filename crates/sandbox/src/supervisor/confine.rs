@@ -16,14 +16,14 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
-use super::system_calls::Filter;
+use super::protocol::{ExecTarget, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
+use super::system_call_filter::SystemCallFilter;
 use super::{execute, sys};
-use crate::effects::beneath::open_through_links;
+use crate::effects::handle_tree::open_through_links;
 
 /// The standard streams of the program.
 #[derive(Debug)]
-pub(super) struct Standard {
+pub(super) struct StandardStreams {
     pub(super) input: OwnedFd,
     pub(super) output: OwnedFd,
     pub(super) error: OwnedFd,
@@ -31,8 +31,8 @@ pub(super) struct Standard {
 
 /// The program to execute, and the confinement it gets.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    pub(super) spawn: Spawn,
+pub(super) struct ExecOrder {
+    pub(super) spawn: SpawnRequest,
     pub(super) has_landlock: bool,
     /// Whether a control group limits memory and processes, so that the limits of a single process are not needed.
     pub(super) has_group: bool,
@@ -55,8 +55,8 @@ pub(super) fn forbid_cores() {
 }
 
 /// Drops every capability except `kept` for good, for this process and all that it starts.
-pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), Failure> {
-    let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
+pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), StepFailure> {
+    let failed = |error: rustix::io::Errno| StepFailure::new("dropping rights", error);
     let sets = CapabilitySets {
         effective: kept,
         permitted: kept,
@@ -77,45 +77,49 @@ pub(super) fn forget_rights() {
 
 /// Gives up every right that is not needed to wait, waits for an order, and executes the program; returns only if that
 /// fails.
-pub(super) fn wait_and_execute(standard: &Standard, filter: &Filter, orders: &mut UnixStream) -> Failure {
-    if let Err(failure) = prepare(standard, filter) {
+pub(super) fn wait_and_execute(
+    standard: &StandardStreams,
+    filter: &SystemCallFilter,
+    orders: &mut UnixStream,
+) -> StepFailure {
+    if let Err(failure) = prepare_process(standard, filter) {
         return failure;
     }
     // Best effort: an older kernel enforces the part of the rules that it knows. The namespaces are the boundary.
     let fence = fence_around_files();
-    let mut decoder = Decoder::default();
-    let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
+    let mut decoder = FrameDecoder::default();
+    let Ok(Some(ProtocolFrame::Message(order))) = read_frame::<ExecOrder>(&mut decoder, orders) else {
         // The init has ended, so no program is wanted any more.
-        sys::exit(0)
+        sys::exit_process(0)
     };
-    match settle(&order, fence) {
+    match apply_order(&order, fence) {
         Err(failure) => failure,
         Ok(()) => match &order.spawn.program {
-            Exec::Arguments(arguments) => execute::search(arguments, &order.spawn),
-            Exec::Plain { words, shell } => execute::plain(words, shell, &order.spawn),
-            Exec::Probe => look_around(),
+            ExecTarget::Arguments(arguments) => execute::execute_by_search(arguments, &order.spawn),
+            ExecTarget::Plain { words, shell } => execute::execute_plain(words, shell, &order.spawn),
+            ExecTarget::Probe => report_guards(),
         },
     }
 }
 
 /// Takes the steps that do not depend on the order.
-fn prepare(standard: &Standard, filter: &Filter) -> Result<(), Failure> {
+fn prepare_process(standard: &StandardStreams, filter: &SystemCallFilter) -> Result<(), StepFailure> {
     let _ = rustix::process::setsid();
     for (at, fd) in [&standard.input, &standard.output, &standard.error]
         .into_iter()
         .enumerate()
     {
-        sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
+        sys::duplicate_to(fd.as_fd(), at as i32).map_err(|error| StepFailure::new("connecting", error))?;
     }
-    sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
+    sys::close_on_exec_from(3).map_err(|error| StepFailure::new("closing descriptors", error))?;
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
     // Only now, after the group was joined: in a new cgroup namespace, a group beside its root cannot be entered.
-    let _ = sys::leave_group_view();
+    let _ = sys::enter_group_namespace();
     drop_rights_but(CapabilitySet::empty())?;
     // Last: the filter refuses calls that the steps above need, such as `unshare`.
-    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
+    let refused = |_| StepFailure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
     filter.install().map_err(refused)
 }
 
@@ -135,18 +139,18 @@ fn choose_first_when_memory_ends() {
 }
 
 /// Takes the steps that depend on the order.
-fn settle(order: &Order, fence: Result<RulesetCreated, RulesetError>) -> Result<(), Failure> {
-    enter(&order.spawn.cwd)?;
-    limit(order)?;
+fn apply_order(order: &ExecOrder, fence: Result<RulesetCreated, RulesetError>) -> Result<(), StepFailure> {
+    enter_directory(&order.spawn.cwd)?;
+    set_limits(order)?;
     if order.has_landlock {
-        let fenced = fence.and_then(close_with_workspace);
-        fenced.map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
+        let fenced = fence.and_then(apply_fence);
+        fenced.map_err(|_| StepFailure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
     Ok(())
 }
 
-fn enter(cwd: &str) -> Result<(), Failure> {
-    let failed = |error: rustix::io::Errno| Failure::new("entering the directory", error);
+fn enter_directory(cwd: &str) -> Result<(), StepFailure> {
+    let failed = |error: rustix::io::Errno| StepFailure::new("entering the directory", error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
     // A symbolic link is followed only if it leads to a place in the workspace.
@@ -154,7 +158,7 @@ fn enter(cwd: &str) -> Result<(), Failure> {
     rustix::process::fchdir(&directory).map_err(failed)
 }
 
-fn limit(order: &Order) -> Result<(), Failure> {
+fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
     let limits = &order.spawn.limits;
     let alone = |limit: Option<u64>| if order.has_group { None } else { limit };
     let processes = limits.processes.map(|count| count + order.own_processes);
@@ -171,14 +175,14 @@ fn limit(order: &Order) -> Result<(), Failure> {
     ];
     for (resource, value) in wanted {
         if let Some(value) = value {
-            set(resource, value).map_err(|error| Failure::new("limiting resources", error))?;
+            set_limit(resource, value).map_err(|error| StepFailure::new("limiting resources", error))?;
         }
     }
     Ok(())
 }
 
 /// Sets a limit, no higher than the inherited one.
-fn set(resource: Resource, value: u64) -> rustix::io::Result<()> {
+fn set_limit(resource: Resource, value: u64) -> rustix::io::Result<()> {
     let most = rustix::process::getrlimit(resource).maximum;
     let value = most.map_or(value, |most| value.min(most));
     let limit = Rlimit {
@@ -217,7 +221,7 @@ fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
 }
 
 /// Adds the rule for the workspace, and applies the rules to this process.
-fn close_with_workspace(mut fence: RulesetCreated) -> Result<(), RulesetError> {
+fn apply_fence(mut fence: RulesetCreated) -> Result<(), RulesetError> {
     if let Ok(workspace) = PathFd::new("/workspace") {
         fence = fence.add_rule(PathBeneath::new(workspace, AccessFs::from_all(FENCE)))?;
     }
@@ -225,31 +229,33 @@ fn close_with_workspace(mut fence: RulesetCreated) -> Result<(), RulesetError> {
 }
 
 /// Tries operations that a command must not be able to do, and writes which guards held.
-fn look_around() -> Failure {
+fn report_guards() -> StepFailure {
     let processes = count_processes();
     let found = [
         (
             "files",
-            sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home"),
+            sys::refuses_new_files(Path::new("/"))
+                && sys::refuses_new_files(Path::new("/usr"))
+                && !has_entries("/home"),
         ),
         ("processes", processes.is_none_or(|count| count <= 2)),
         ("network", is_alone_on_the_network()),
         ("system_calls", sys::is_confined()),
-        ("layers", !sys::shuts_out(Path::new("."))),
+        ("layers", !sys::refuses_new_files(Path::new("."))),
     ];
     for (name, holds) in found {
         let line = format!("{name} {holds}\n");
         let _ = rustix::io::write(rustix::stdio::stdout(), line.as_bytes());
     }
-    sys::exit(0)
+    sys::exit_process(0)
 }
 
 fn has_entries(path: &str) -> bool {
-    names(path).is_some_and(|names| !names.is_empty())
+    list_names(path).is_some_and(|names| !names.is_empty())
 }
 
 fn count_processes() -> Option<usize> {
-    let names = names("/proc")?;
+    let names = list_names("/proc")?;
     Some(
         names
             .iter()
@@ -258,7 +264,7 @@ fn count_processes() -> Option<usize> {
     )
 }
 
-fn names(path: &str) -> Option<Vec<Vec<u8>>> {
+fn list_names(path: &str) -> Option<Vec<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();

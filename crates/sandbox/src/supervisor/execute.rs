@@ -7,86 +7,89 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-use super::protocol::{Failure, Spawn};
+use super::protocol::{SpawnRequest, StepFailure};
 use super::sys;
 
 const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Looks for the program on the `PATH` of its own environment and executes it; returns only if that fails.
-pub(super) fn search(arguments: &[String], spawn: &Spawn) -> Failure {
-    let not_text = || Failure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
+pub(super) fn execute_by_search(arguments: &[String], spawn: &SpawnRequest) -> StepFailure {
+    let not_text = || StepFailure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
     let Some(name) = arguments.first() else {
         return not_text();
     };
-    let (Some(texts), Some(environment)) = (strings(arguments), environment(&spawn.env)) else {
+    let (Some(texts), Some(environment)) = (to_c_strings(arguments), environment_strings(&spawn.env)) else {
         return not_text();
     };
     // As shells do, a file without permission does not end the search; it is reported only if no other is found.
     let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
-    for candidate in candidates(name, spawn) {
-        let error = try_one(&candidate, &texts, &environment);
+    for candidate in candidate_paths(name, spawn) {
+        let error = execute_candidate(&candidate, &texts, &environment);
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) => {}
             Some(libc::EACCES) => kept = error,
-            _ => return Failure::new("executing", error),
+            _ => return StepFailure::new("executing", error),
         }
     }
-    Failure::new("executing", kept)
+    StepFailure::new("executing", kept)
 }
 
-fn candidates(name: &str, spawn: &Spawn) -> Vec<CString> {
+fn candidate_paths(name: &str, spawn: &SpawnRequest) -> Vec<CString> {
     let paths: Vec<String> = if name.contains('/') {
         vec![name.to_owned()]
     } else {
         let search = spawn.env.get("PATH").map_or(DEFAULT_SEARCH, String::as_str);
-        search.split(':').map(|directory| beneath(directory, name)).collect()
+        search
+            .split(':')
+            .map(|directory| path_in_directory(directory, name))
+            .collect()
     };
     paths.into_iter().filter_map(|path| CString::new(path).ok()).collect()
 }
 
-fn beneath(directory: &str, name: &str) -> String {
+fn path_in_directory(directory: &str, name: &str) -> String {
     let directory = if directory.is_empty() { "." } else { directory };
     Path::new(directory).join(name).to_string_lossy().into_owned()
 }
 
 /// Executes one candidate; returns only if that fails.
-fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
-    let error = sys::execute(program, arguments, environment);
+fn execute_candidate(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let error = sys::execute_program(program, arguments, environment);
     // An executable file of no known format and without an interpreter line is a script for the shell, by convention.
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
     }
     let mut with_shell = vec![c"sh".to_owned(), program.to_owned()];
     with_shell.extend(arguments.iter().skip(1).cloned());
-    sys::execute(c"/bin/sh", &with_shell, environment)
+    sys::execute_program(c"/bin/sh", &with_shell, environment)
 }
 
 /// Executes the program that the words name, as a shell would; falls back to the shell if that program cannot be
 /// executed, so that the user gets the shell's own message.
-pub(super) fn plain(words: &[String], shell: &[String], spawn: &Spawn) -> Failure {
-    let found = words.first().and_then(|name| executable(name, spawn));
-    if let (Some(program), Some(texts)) = (found, strings(words))
-        && let Some(environment) = environment(&as_a_shell_leaves_it(spawn, &program))
+pub(super) fn execute_plain(words: &[String], shell: &[String], spawn: &SpawnRequest) -> StepFailure {
+    let found = words.first().and_then(|name| find_executable(name, spawn));
+    if let (Some(program), Some(texts)) = (found, to_c_strings(words))
+        && let Some(environment) = environment_strings(&shell_environment(spawn, &program))
     {
-        sys::execute(&program, &texts, &environment);
+        sys::execute_program(&program, &texts, &environment);
     }
-    search(shell, spawn)
+    execute_by_search(shell, spawn)
 }
 
 /// Returns the first candidate that is an executable file.
-fn executable(name: &str, spawn: &Spawn) -> Option<CString> {
+fn find_executable(name: &str, spawn: &SpawnRequest) -> Option<CString> {
     let can_execute = |path: &CString| rustix::fs::access(path.as_c_str(), rustix::fs::Access::EXEC_OK).is_ok();
     let is_file = |path: &CString| {
         rustix::fs::stat(path.as_c_str())
             .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
     };
-    candidates(name, spawn)
+    candidate_paths(name, spawn)
         .into_iter()
         .find(|path| can_execute(path) && is_file(path))
 }
 
 /// Returns the environment with the variables that a shell would add to it.
-fn as_a_shell_leaves_it(spawn: &Spawn, program: &CStr) -> BTreeMap<String, String> {
+fn shell_environment(spawn: &SpawnRequest, program: &CStr) -> BTreeMap<String, String> {
     let mut environment = spawn.env.clone();
     if let Ok(here) = rustix::process::getcwd(Vec::new()) {
         environment.insert("PWD".to_owned(), here.to_string_lossy().into_owned());
@@ -96,11 +99,11 @@ fn as_a_shell_leaves_it(spawn: &Spawn, program: &CStr) -> BTreeMap<String, Strin
     environment
 }
 
-fn strings(texts: &[String]) -> Option<Vec<CString>> {
+fn to_c_strings(texts: &[String]) -> Option<Vec<CString>> {
     texts.iter().map(|text| CString::new(text.as_str()).ok()).collect()
 }
 
-fn environment(variables: &BTreeMap<String, String>) -> Option<Vec<CString>> {
+fn environment_strings(variables: &BTreeMap<String, String>) -> Option<Vec<CString>> {
     variables
         .iter()
         .map(|(name, value)| CString::new(format!("{name}={value}")).ok())

@@ -19,22 +19,22 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, ope
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
-use super::confine::{self, Order, Standard};
-use super::groups::{Born, Narrow};
-use super::ipc;
-use super::layers::open_below;
-use super::passing::{self, Receiving};
-use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
-use super::root::{PRIVATE, mount_proc};
-use super::sys::{self, Forked, MountAttributes, Status};
-use super::system_calls::Filter;
-use super::tracer::{Stopping, Tracer};
+use super::confine::{self, ExecOrder, StandardStreams};
+use super::control_groups::{CommandGroup, ForkPlace};
+use super::descriptor_passing::{self, DescriptorReceiver};
+use super::ipc_memory;
+use super::mounted_layer::open_below;
+use super::protocol::{FrameDecoder, ProtocolFrame, StepFailure, read_frame, write_message};
+use super::sandbox_root::{PRIVATE, mount_proc};
+use super::sys::{self, ChildStatus, ForkSide, MountAttributes};
+use super::system_call_filter::SystemCallFilter;
+use super::thread_tracer::{StopOutcome, ThreadTracer};
 
 /// A message of the server to an init.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Tell {
+pub(super) enum MessageToInit {
     /// Run this program; sent once. The layer is passed along, as the descriptor of a mount that is not attached yet.
-    Run(Box<Run>),
+    Run(Box<RunOrder>),
     /// Signal the program.
     Signal(i32),
     /// Stop every process within this time, on this request.
@@ -47,8 +47,8 @@ pub(super) enum Tell {
 
 /// The program to run, and how its layer is mounted.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Run {
-    pub(super) order: Order,
+pub(super) struct RunOrder {
+    pub(super) order: ExecOrder,
     pub(super) read_only: Vec<String>,
     /// Whether the init may later be told to stop every process.
     pub(super) may_pause: bool,
@@ -56,11 +56,11 @@ pub(super) struct Run {
 
 /// A message of an init to the server.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Said {
+pub(super) enum MessageFromInit {
     /// The program runs.
     Started,
     /// The program could not be started.
-    NotStarted(Failure),
+    NotStarted(StepFailure),
     /// Every process is stopped, on this request.
     Paused(u64),
     /// The program ended, and every other process of the command with it.
@@ -75,21 +75,21 @@ pub(super) enum Said {
 
 /// The descriptors and settings that an init is made with.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(super) struct InitDescriptors {
     pub(super) socket: UnixStream,
-    pub(super) standard: Standard,
+    pub(super) standard: StandardStreams,
     /// Whether the server counts the memory held by System V IPC.
     pub(super) counts_ipc: bool,
 }
 
 /// Runs an init; never returns.
-pub(super) fn main(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> ! {
-    let _ = run(ends, filter, narrow);
-    sys::exit(0)
+pub(super) fn main(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&CommandGroup>) -> ! {
+    let _ = run_init(ends, filter, narrow);
+    sys::exit_process(0)
 }
 
-fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<()> {
-    let Ends {
+fn run_init(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&CommandGroup>) -> std::io::Result<()> {
+    let InitDescriptors {
         mut socket,
         standard,
         counts_ipc,
@@ -106,42 +106,42 @@ fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<
     // `/proc` lists every mount, covered ones too, and some of these with their paths on the host.
     unmount(PRIVATE, UnmountFlags::DETACH)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
-    let children = sys::children_ended()?;
-    let mut program = Program::make(&standard, filter, narrow)?;
+    let children = sys::watch_children()?;
+    let mut program = WaitingProgram::fork_waiting(&standard, filter, narrow)?;
     // The init must not hold these ends open: the server reads the end of the output from them.
     drop(standard);
-    announce(&socket, has_proc, counts_ipc)?;
-    let mut decoder = Decoder::default();
-    let mut receiving = Receiving::new(&socket);
-    let Some(Frame::Message(Tell::Run(run))) = read_frame(&mut decoder, &mut receiving)? else {
+    announce_ready(&socket, has_proc, counts_ipc)?;
+    let mut decoder = FrameDecoder::default();
+    let mut receiving = DescriptorReceiver::new(&socket);
+    let Some(ProtocolFrame::Message(MessageToInit::Run(run))) = read_frame(&mut decoder, &mut receiving)? else {
         return Ok(());
     };
     let Some(layer) = receiving.descriptors.pop() else {
         return Ok(());
     };
-    match begin(&layer, *run, &mut program) {
+    match begin_program(&layer, *run, &mut program) {
         Ok(()) => {
-            write_message(&Said::Started, &mut socket)?;
-            watch(program.pid, &mut socket, &mut decoder, &children)
+            write_message(&MessageFromInit::Started, &mut socket)?;
+            watch_program(program.pid, &mut socket, &mut decoder, &children)
         }
-        Err(failure) => write_message(&Said::NotStarted(failure), &mut socket),
+        Err(failure) => write_message(&MessageFromInit::NotStarted(failure), &mut socket),
     }
 }
 
 /// Tells the server that the init is ready, and passes it the `/proc` that will show the processes of the command.
-fn announce(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std::io::Result<()> {
+fn announce_ready(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std::io::Result<()> {
     let mut views = Vec::new();
     if has_proc {
-        views.push(directory("/proc")?);
+        views.push(open_directory("/proc")?);
     }
     if has_proc && counts_ipc {
-        views.extend(ipc::open_lists()?);
+        views.extend(ipc_memory::open_lists()?);
     }
     let views: Vec<_> = views.iter().map(AsFd::as_fd).collect();
-    passing::send(socket, b"r", &views)
+    descriptor_passing::send_with_descriptors(socket, b"r", &views)
 }
 
-fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
+fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(
         path,
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -150,10 +150,10 @@ fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Attaches the layer, gives up all rights and lets the program begin.
-fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure> {
+fn begin_program(layer: &OwnedFd, run: RunOrder, program: &mut WaitingProgram) -> Result<(), StepFailure> {
     move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(|error| Failure::new("showing the layer", error))?;
-    protect(&run.read_only)?;
+        .map_err(|error| StepFailure::new("showing the layer", error))?;
+    protect_paths(&run.read_only)?;
     let kept = if run.may_pause {
         // A process that is not dumpable can be traced only with this capability.
         CapabilitySet::SYS_PTRACE
@@ -161,24 +161,24 @@ fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure
         CapabilitySet::empty()
     };
     confine::drop_rights_but(kept)?;
-    program.begin(&run.order)
+    program.send_order(&run.order)
 }
 
 /// Makes paths read-only for the command.
-fn protect(paths: &[String]) -> Result<(), Failure> {
+fn protect_paths(paths: &[String]) -> Result<(), StepFailure> {
     for path in paths {
-        match protect_one(path) {
+        match protect_path(path) {
             // A path that does not exist cannot be protected here; a write there is refused when the effects are
             // committed.
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(error) => return Err(Failure::new("protecting a path", error)),
+            Err(error) => return Err(StepFailure::new("protecting a path", error)),
         }
     }
     Ok(())
 }
 
-fn protect_one(path: &str) -> rustix::io::Result<()> {
-    let workspace = directory("/workspace")?;
+fn protect_path(path: &str) -> rustix::io::Result<()> {
+    let workspace = open_directory("/workspace")?;
     let attributes = MountAttributes {
         is_read_only: true,
         is_without_devices: true,
@@ -202,56 +202,65 @@ fn protect_one(path: &str) -> rustix::io::Result<()> {
 /// The process that becomes the program: it has given up every right already, and waits for the order that names the
 /// program.
 #[derive(Debug)]
-struct Program {
+struct WaitingProgram {
     pid: i32,
     socket: UnixStream,
 }
 
-impl Program {
-    fn make(standard: &Standard, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<Self> {
+impl WaitingProgram {
+    fn fork_waiting(
+        standard: &StandardStreams,
+        filter: &SystemCallFilter,
+        narrow: Option<&CommandGroup>,
+    ) -> std::io::Result<Self> {
         let (socket, mut other) = UnixStream::pair()?;
         let forked = match narrow {
-            Some(narrow) => narrow.fork()?,
-            None => (sys::fork_into(sys::Fresh::NOTHING)?, Born::Inside),
+            Some(narrow) => narrow.fork_into_groups()?,
+            None => (sys::fork_into(sys::NewNamespaces::NOTHING)?, ForkPlace::Inside),
         };
         match forked {
-            (Forked::Child, born) => {
+            (ForkSide::Child, born) => {
                 drop(socket);
                 let joined = narrow
-                    .map_or(Ok(()), |narrow| narrow.join(born))
-                    .map_err(|error| Failure::new("joining the group", error));
+                    .map_or(Ok(()), |narrow| narrow.join_groups(born))
+                    .map_err(|error| StepFailure::new("joining the group", error));
                 let failure = joined
                     .err()
                     .unwrap_or_else(|| confine::wait_and_execute(standard, filter, &mut other));
                 let _ = write_message(&failure, &mut other);
-                sys::exit(127)
+                sys::exit_process(127)
             }
-            (Forked::Parent(pid), _) => Ok(Self { pid, socket }),
+            (ForkSide::Parent(pid), _) => Ok(Self { pid, socket }),
         }
     }
 
     /// Sends the order, and waits until the program is executed or has failed to be.
-    fn begin(&mut self, order: &Order) -> Result<(), Failure> {
+    fn send_order(&mut self, order: &ExecOrder) -> Result<(), StepFailure> {
         // If the process has ended already, its reason is there to be read below.
         let _ = write_message(order, &mut self.socket);
-        let mut decoder = Decoder::default();
+        let mut decoder = FrameDecoder::default();
         // A successful `execve` closes the other end of the socket, so the end of the stream means success.
         match read_frame(&mut decoder, &mut self.socket) {
-            Ok(Some(Frame::Message(failure))) => Err(failure),
+            Ok(Some(ProtocolFrame::Message(failure))) => Err(failure),
             _ => Ok(()),
         }
     }
 }
 
 /// Collects ended processes and carries out the messages of the server, until the program ends.
-fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children: &OwnedFd) -> std::io::Result<()> {
-    let mut tracer = Tracer::default();
+fn watch_program(
+    program: i32,
+    socket: &mut UnixStream,
+    decoder: &mut FrameDecoder,
+    children: &OwnedFd,
+) -> std::io::Result<()> {
+    let mut tracer = ThreadTracer::default();
     loop {
         // Signals that came together are one entry here; so after each wake, every child that has ended is collected.
         let mut drained = [0; 128];
         let _ = rustix::io::read(children, &mut drained);
-        if let Some(status) = tracer.collect(program) {
-            return tell_end(status, socket);
+        if let Some(status) = tracer.collect_children(program) {
+            return report_end(status, socket);
         }
         let mut watched = [
             PollFd::new(&*socket, PollFlags::IN),
@@ -264,12 +273,12 @@ fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children:
         if watched[0].revents().is_empty() {
             continue;
         }
-        if decoder.fill(socket)? == 0 {
+        if decoder.read_more(socket)? == 0 {
             return Ok(());
         }
-        while let Some(Frame::Message(tell)) = decoder.next()? {
-            if let Some(status) = obey(&tell, program, &mut tracer, socket)? {
-                return tell_end(status, socket);
+        while let Some(ProtocolFrame::Message(tell)) = decoder.next_frame()? {
+            if let Some(status) = handle_message(&tell, program, &mut tracer, socket)? {
+                return report_end(status, socket);
             }
         }
     }
@@ -277,22 +286,22 @@ fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children:
 
 /// Ends and collects every other process of this process namespace.
 fn end_the_rest() {
-    while sys::kill(-1, libc::SIGKILL).is_ok() {
+    while sys::send_signal(-1, libc::SIGKILL).is_ok() {
         // A process whose parent was killed becomes a child of this one, so that all of them can be collected here.
         while let Ok(Some(_)) = sys::wait_any(true) {}
     }
 }
 
 /// Ends all other processes, and then reports the end of the command.
-fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
+fn report_end(status: ChildStatus, socket: &mut UnixStream) -> std::io::Result<()> {
     end_the_rest();
     // Reported before the init itself ends: the kernel takes longer for that, and nobody needs to wait for it.
     let used = sys::used_by_children();
     let (code, signal) = match status {
-        Status::Exited(code) => (Some(code), None),
-        Status::Signalled(signal) | Status::Stopped(signal) => (None, Some(signal)),
+        ChildStatus::Exited(code) => (Some(code), None),
+        ChildStatus::Signalled(signal) | ChildStatus::Stopped(signal) => (None, Some(signal)),
     };
-    let ended = Said::Ended {
+    let ended = MessageFromInit::Ended {
         code,
         signal,
         user_us: used.user_us,
@@ -304,19 +313,24 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
 }
 
 /// Carries out one message of the server; returns how the program ended, if it did.
-fn obey(tell: &Tell, program: i32, tracer: &mut Tracer, socket: &mut UnixStream) -> std::io::Result<Option<Status>> {
+fn handle_message(
+    tell: &MessageToInit,
+    program: i32,
+    tracer: &mut ThreadTracer,
+    socket: &mut UnixStream,
+) -> std::io::Result<Option<ChildStatus>> {
     match tell {
-        Tell::Run(_) => {}
-        Tell::End => return Ok(Some(Status::Signalled(libc::SIGKILL))),
-        Tell::Signal(number) => {
-            let _ = sys::kill(program, *number);
+        MessageToInit::Run(_) => {}
+        MessageToInit::End => return Ok(Some(ChildStatus::Signalled(libc::SIGKILL))),
+        MessageToInit::Signal(number) => {
+            let _ = sys::send_signal(program, *number);
         }
-        Tell::Resume => tracer.let_go(),
-        Tell::Pause { request, within } => match tracer.stop_all(program, *within) {
-            Stopping::Still => write_message(&Said::Paused(*request), socket)?,
-            Stopping::Ended(status) => return Ok(Some(status)),
+        MessageToInit::Resume => tracer.release_all(),
+        MessageToInit::Pause { request, within } => match tracer.stop_all(program, *within) {
+            StopOutcome::AllStopped => write_message(&MessageFromInit::Paused(*request), socket)?,
+            StopOutcome::Ended(status) => return Ok(Some(status)),
             // No answer: the server ends a command that is not stopped in time.
-            Stopping::Failed => {}
+            StopOutcome::Failed => {}
         },
     }
     Ok(None)

@@ -15,33 +15,35 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
-use super::groups::Groups;
-use super::protocol::{Answer, Ask, Decoder, Failure, Frame, read_frame, write_message};
-use super::sys::{Forked, Fresh, MountAttributes};
+use super::control_groups::ControlGroups;
+use super::protocol::{
+    FrameDecoder, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest, read_frame, write_message,
+};
+use super::sys::{ForkSide, MountAttributes, NewNamespaces};
 use super::{confine, serve, sys};
-use crate::namespace::plan::{INSIDE, SandboxPlan, Space, User};
+use crate::namespace::plan::{CommandUser, INSIDE, NamespaceKind, SandboxPlan};
 
 /// The directories that can be opened only with the keeper's rights.
 #[derive(Debug)]
-pub(super) struct Grabbed {
+pub(super) struct KeeperDirectories {
     pub(super) bench: OwnedFd,
     pub(super) layers: OwnedFd,
 }
 
-type Result<T> = std::result::Result<T, Failure>;
+type Result<T> = std::result::Result<T, StepFailure>;
 
 pub(super) fn main() -> ExitCode {
     let Ok(mut channel) = take_channel() else {
         return ExitCode::FAILURE;
     };
-    let mut decoder = Decoder::default();
-    let Ok(Some(Frame::Message(Ask::Open(plan)))) = read_frame(&mut decoder, &mut channel) else {
+    let mut decoder = FrameDecoder::default();
+    let Ok(Some(ProtocolFrame::Message(SupervisorRequest::Open(plan)))) = read_frame(&mut decoder, &mut channel) else {
         return ExitCode::FAILURE;
     };
-    match keep(&plan, &channel, decoder) {
+    match keep_sandbox(&plan, &channel, decoder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = write_message(&Answer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
             ExitCode::FAILURE
         }
     }
@@ -53,103 +55,103 @@ fn take_channel() -> std::io::Result<UnixStream> {
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for standard in 0..3 {
-        sys::place_at(&nothing, standard)?;
+        sys::duplicate_to(&nothing, standard)?;
     }
     sys::close_all_but(&[channel.as_fd(), nothing.as_fd()])?;
     Ok(UnixStream::from(channel))
 }
 
-fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()> {
-    let _lock = lock(&plan.lock)?;
+fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, decoder: FrameDecoder) -> Result<()> {
+    let _lock = lock_sandbox(&plan.lock)?;
     // Done here, because as root this process may still raise the limit.
     confine::forbid_cores();
-    let mut groups = Groups::make(plan);
+    let mut groups = ControlGroups::make_planned(plan);
     let grabbed = if plan.user.is_dedicated {
-        Some(grab(plan)?)
+        Some(open_directories(plan)?)
     } else {
         None
     };
-    let (link, other_end) = UnixStream::pair().map_err(|error| Failure::new("making a pair of sockets", error))?;
-    let forked = groups.fork(fresh(&plan.namespaces));
-    match forked.map_err(|error| Failure::new("making namespaces", error))? {
-        (Forked::Child, born) => {
+    let (link, other_end) = UnixStream::pair().map_err(|error| StepFailure::new("making a pair of sockets", error))?;
+    let forked = groups.fork_into_groups(namespaces_to_make(&plan.namespaces));
+    match forked.map_err(|error| StepFailure::new("making namespaces", error))? {
+        (ForkSide::Child, born) => {
             drop(link);
-            let group_failure = groups.enter(born).err();
-            let limits = serve::Grouped { groups, group_failure };
+            let group_failure = groups.enter_groups(born).err();
+            let limits = serve::GroupedLimits { groups, group_failure };
             serve::main(plan, channel, decoder, other_end, grabbed, limits)
         }
-        (Forked::Parent(inner), _) => {
+        (ForkSide::Parent(inner), _) => {
             drop((other_end, grabbed));
-            let introduced = introduce(inner, &plan.user, &link);
+            let introduced = map_user(inner, &plan.user, &link);
             if introduced.is_err() {
                 // The process inside waits for its user map and would wait for ever.
-                let _ = sys::kill(inner, libc::SIGKILL);
+                let _ = sys::send_signal(inner, libc::SIGKILL);
             }
-            groups.tidy();
+            groups.remove_leftovers();
             wait_for_end(inner, channel, &link, &groups);
-            groups.remove();
+            groups.remove_groups();
             introduced
         }
     }
 }
 
 /// Takes the lock that shows that the sandbox lives; the keeper holds it until every process of the sandbox has ended.
-fn lock(path: &Path) -> Result<OwnedFd> {
+fn lock_sandbox(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let locked = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
         .and_then(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).map(|()| file));
-    locked.map_err(|error| Failure::new("locking the sandbox", error))
+    locked.map_err(|error| StepFailure::new("locking the sandbox", error))
 }
 
-fn fresh(spaces: &[Space]) -> Fresh {
-    spaces.iter().fold(Fresh::NOTHING, |all, space| {
-        all.and(match space {
-            Space::User => Fresh::USER,
-            Space::Mount => Fresh::MOUNT,
-            Space::Pid => Fresh::PID,
-            Space::Network => Fresh::NETWORK,
-            Space::Ipc => Fresh::IPC,
-            Space::Uts => Fresh::UTS,
+fn namespaces_to_make(spaces: &[NamespaceKind]) -> NewNamespaces {
+    spaces.iter().fold(NewNamespaces::NOTHING, |all, space| {
+        all.union_with(match space {
+            NamespaceKind::User => NewNamespaces::USER,
+            NamespaceKind::Mount => NewNamespaces::MOUNT,
+            NamespaceKind::Pid => NewNamespaces::PID,
+            NamespaceKind::Network => NewNamespaces::NETWORK,
+            NamespaceKind::Ipc => NewNamespaces::IPC,
+            NamespaceKind::Uts => NewNamespaces::UTS,
             // Each command makes a cgroup namespace of its own, after it has joined its group.
-            Space::Cgroup => Fresh::NOTHING,
+            NamespaceKind::Cgroup => NewNamespaces::NOTHING,
         })
     })
 }
 
 /// Opens the directories that the user of the commands could not reach, and maps the owner of the bench to that user.
-fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
+fn open_directories(plan: &SandboxPlan) -> Result<KeeperDirectories> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let bench = open_tree(CWD, &plan.bench, flags)
-        .map_err(|error| Failure::new("opening the directory of the files", error))?;
-    let layers = open_tree(CWD, &plan.layers, flags).map_err(|error| Failure::new("opening the layers", error))?;
+        .map_err(|error| StepFailure::new("opening the directory of the files", error))?;
+    let layers = open_tree(CWD, &plan.layers, flags).map_err(|error| StepFailure::new("opening the layers", error))?;
     if let Some(owner) = plan.user.bench_owner {
-        let owners = owners(owner, &plan.user)?;
+        let owners = make_owner_map(owner, &plan.user)?;
         let attributes = MountAttributes {
             owners: Some(owners.as_fd()),
             ..MountAttributes::default()
         };
         sys::set_mount(bench.as_fd(), attributes)
-            .map_err(|error| Failure::new("mapping the owner of the files", error))?;
+            .map_err(|error| StepFailure::new("mapping the owner of the files", error))?;
     }
-    rustix::thread::set_thread_groups(&[]).map_err(|error| Failure::new("dropping groups", error))?;
-    Ok(Grabbed { bench, layers })
+    rustix::thread::set_thread_groups(&[]).map_err(|error| StepFailure::new("dropping groups", error))?;
+    Ok(KeeperDirectories { bench, layers })
 }
 
 /// Makes a user namespace that maps the owner of the bench to the user of the commands; it lives as long as the
 /// descriptor.
-fn owners((uid, gid): (u32, u32), user: &User) -> Result<OwnedFd> {
-    let failed = |error: std::io::Error| Failure::new("mapping the owner of the files", error);
+fn make_owner_map((uid, gid): (u32, u32), user: &CommandUser) -> Result<OwnedFd> {
+    let failed = |error: std::io::Error| StepFailure::new("mapping the owner of the files", error);
     // A new user namespace needs a process in it; the child keeps it alive until it is open as a descriptor.
-    match sys::fork_into(Fresh::USER).map_err(failed)? {
-        Forked::Child => loop {
+    match sys::fork_into(NewNamespaces::USER).map_err(failed)? {
+        ForkSide::Child => loop {
             rustix::event::pause();
         },
-        Forked::Parent(child) => {
+        ForkSide::Parent(child) => {
             let made = write_maps(child, (uid, user.uid), (gid, user.gid)).and_then(|()| {
                 let path = format!("/proc/{child}/ns/user");
                 Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
             });
-            let _ = sys::kill(child, libc::SIGKILL);
+            let _ = sys::send_signal(child, libc::SIGKILL);
             let _ = sys::wait_for(child, true);
             made.map_err(failed)
         }
@@ -174,17 +176,18 @@ fn write_proc(pid: i32, name: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// Writes the user map of the process inside, and tells that process to continue.
-fn introduce(inner: i32, user: &User, mut link: &UnixStream) -> Result<()> {
+fn map_user(inner: i32, user: &CommandUser, mut link: &UnixStream) -> Result<()> {
     write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid))
-        .map_err(|error| Failure::new("mapping the user of the commands", error))?;
+        .map_err(|error| StepFailure::new("mapping the user of the commands", error))?;
     // Only now: the files in `/proc` of a process that is not dumpable belong to root, and the map could not be
     // written.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    link.write_all(b"m").map_err(|error| Failure::new("starting", error))
+    link.write_all(b"m")
+        .map_err(|error| StepFailure::new("starting", error))
 }
 
 /// Waits for the end of the process inside, and kills it one second after Garret has closed the channel.
-fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &Groups) {
+fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &ControlGroups) {
     let pidfd = Pid::from_raw(inner).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
     if let Some(pidfd) = pidfd {
         let mut watched = [
@@ -195,7 +198,7 @@ fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &Gr
         while poll(&mut watched, None) == Err(Errno::INTR) {}
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         while poll(&mut watched[..2], Some(&second)) == Err(Errno::INTR) {}
-        let _ = sys::kill(inner, libc::SIGKILL);
+        let _ = sys::send_signal(inner, libc::SIGKILL);
         while poll(&mut watched[..2], None) == Err(Errno::INTR) {}
         // The process inside closes `link` before the kernel ends the rest of its namespace. That waits for all of
         // them, and a frozen process of version 1 ends only after it is thawed.

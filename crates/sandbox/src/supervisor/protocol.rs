@@ -25,19 +25,19 @@ const BYTES: u8 = 1;
 
 /// A message of Garret to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub(crate) enum SupervisorRequest {
     /// Make the sandbox of this plan; the first message.
     Open(Box<SandboxPlan>),
     /// Mount the layer whose directory has this name. A failure is reported with the next request on the layer.
-    Lay { layer: String, ground: Ground },
+    Lay { layer: String, ground: LayerLower },
     /// Start a process on a layer.
     Start {
         request: u64,
         process: u64,
         layer: String,
-        spawn: Box<Spawn>,
+        spawn: Box<SpawnRequest>,
         /// The request to unmount the layer once the process has ended.
-        lift: Option<Lift>,
+        lift: Option<LiftRequest>,
     },
     /// No more input comes for the process.
     CloseInput { process: u64 },
@@ -50,7 +50,7 @@ pub(crate) enum Ask {
         request: u64,
         layer: String,
         path: Vec<u8>,
-        item: Item,
+        item: LayerItem,
     },
     /// Make a layer show changes that others made below it.
     Refresh { request: u64, layer: String },
@@ -64,7 +64,7 @@ pub(crate) enum Ask {
 
 /// The lower directory of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Ground {
+pub(crate) enum LayerLower {
     /// The bench.
     Bench,
     /// The bench without the paths that the file `hidden` in the layer's directory lists.
@@ -77,7 +77,7 @@ pub(crate) enum Ground {
 
 /// A request to unmount a layer.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Lift {
+pub(crate) struct LiftRequest {
     pub(crate) request: u64,
     /// Whether the layer stays mounted if nothing was written to it.
     pub(crate) may_stay: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Lift {
 
 /// An item that is placed on a layer; `Nothing` removes the entry at the path.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Item {
+pub(crate) enum LayerItem {
     Nothing,
     File {
         mode: u32,
@@ -102,8 +102,8 @@ pub(crate) enum Item {
 
 /// A process to start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Spawn {
-    pub(crate) program: Exec,
+pub(crate) struct SpawnRequest {
+    pub(crate) program: ExecTarget,
     /// The path of its directory below the workspace; empty for the root.
     pub(crate) cwd: String,
     pub(crate) env: BTreeMap<String, String>,
@@ -113,7 +113,7 @@ pub(crate) struct Spawn {
 
 /// A program to execute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Exec {
+pub(crate) enum ExecTarget {
     /// A program on the `PATH`, and its arguments.
     Arguments(Vec<String>),
     /// A program on the `PATH` and its arguments, executed as a shell would; if it cannot be executed, the shell.
@@ -136,20 +136,22 @@ pub(crate) struct SpawnLimits {
 
 impl SpawnLimits {
     /// Returns the most bytes that one file may have, and the limit that sets this number.
-    pub(crate) fn largest_file(&self) -> Option<(u64, Ending)> {
+    pub(crate) fn largest_file(&self) -> Option<(u64, EndingLimit)> {
         // The total of written bytes is checked only from time to time. With twice that limit as the limit of a file, a
         // single file cannot exceed the total by far between two checks.
-        let by_size = self.file_size.map(|bytes| (bytes, Ending::FileSize));
-        let by_written = self.written.map(|bytes| (bytes.saturating_mul(2), Ending::Written));
+        let by_size = self.file_size.map(|bytes| (bytes, EndingLimit::FileSize));
+        let by_written = self
+            .written
+            .map(|bytes| (bytes.saturating_mul(2), EndingLimit::Written));
         by_size.into_iter().chain(by_written).min_by_key(|(bytes, _)| *bytes)
     }
 }
 
 /// A message of the supervisor to Garret.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum SupervisorAnswer {
     /// The sandbox is ready.
-    Opened(Opened),
+    Opened(OpenedReport),
     /// A request was done.
     Done { request: u64 },
     /// The processes of a layer are stopped; this many commands were ended because they were not stopped in time.
@@ -157,7 +159,7 @@ pub(crate) enum Answer {
     /// A layer that was to be unmounted stays, because nothing was written to it.
     Stays { request: u64 },
     /// A request failed; request 0 is the opening.
-    Failed { request: u64, failure: Failure },
+    Failed { request: u64, failure: StepFailure },
     /// There is room for this many more bytes of input.
     Room { process: u64, bytes: u64 },
     /// All output of a process was sent.
@@ -168,7 +170,7 @@ pub(crate) enum Answer {
 
 /// The properties of a sandbox that was made.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedReport {
     /// Whether `/proc` could be mounted.
     pub(crate) has_proc: bool,
     /// The reason, if no overlay can be mounted.
@@ -176,12 +178,12 @@ pub(crate) struct Opened {
     /// The reason, if the control groups do not hold.
     pub(crate) group_failure: Option<String>,
     /// The means by which processes in the background are paused.
-    pub(crate) pausing: Pausing,
+    pub(crate) pausing: PauseMethod,
 }
 
 /// The means by which processes are paused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Pausing {
+pub(crate) enum PauseMethod {
     /// None: processes are ended instead.
     #[default]
     Nothing,
@@ -195,14 +197,14 @@ pub(crate) enum Pausing {
 
 /// A step of the supervisor that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub(crate) struct StepFailure {
     /// The step, in words without paths of the host.
     pub(crate) step: String,
     /// The error number of the system.
     pub(crate) errno: i32,
 }
 
-impl Failure {
+impl StepFailure {
     pub(crate) fn new(step: impl Into<String>, error: impl Into<io::Error>) -> Self {
         Self {
             step: step.into(),
@@ -216,7 +218,7 @@ impl Failure {
 pub(crate) struct EndedExit {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    pub(crate) limit: Option<Ending>,
+    pub(crate) limit: Option<EndingLimit>,
     pub(crate) duration_us: u64,
     pub(crate) user_us: u64,
     pub(crate) system_us: u64,
@@ -225,7 +227,7 @@ pub(crate) struct EndedExit {
 
 /// The limit that ended a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Ending {
+pub(crate) enum EndingLimit {
     Wall,
     Cpu,
     Memory,
@@ -237,7 +239,7 @@ pub(crate) enum Ending {
 
 /// A frame that was received.
 #[derive(Debug)]
-pub(crate) enum Frame<T> {
+pub(crate) enum ProtocolFrame<T> {
     Message(T),
     /// Bytes of a process or request; `stream` tells standard output (1) from standard error (2).
     Bytes {
@@ -249,28 +251,28 @@ pub(crate) enum Frame<T> {
 
 /// Writes a message as a frame.
 pub(crate) fn encode_message<T: Serialize>(message: &T, out: &mut Vec<u8>) {
-    let start = begin(out, MESSAGE);
+    let start = begin_frame(out, MESSAGE);
     serde_json::to_writer(&mut *out, message).expect("every message has a JSON form");
-    finish(out, start);
+    finish_frame(out, start);
 }
 
 /// Writes bytes as a frame.
 pub(crate) fn encode_bytes(id: u64, stream: u8, bytes: &[u8], out: &mut Vec<u8>) {
-    let start = begin(out, BYTES);
+    let start = begin_frame(out, BYTES);
     out.extend_from_slice(&id.to_le_bytes());
     out.push(stream);
     out.extend_from_slice(bytes);
-    finish(out, start);
+    finish_frame(out, start);
 }
 
-fn begin(out: &mut Vec<u8>, tag: u8) -> usize {
+fn begin_frame(out: &mut Vec<u8>, tag: u8) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.push(tag);
     start
 }
 
-fn finish(out: &mut [u8], start: usize) {
+fn finish_frame(out: &mut [u8], start: usize) {
     let length = u32::try_from(out.len() - start - 4).expect("a frame is shorter than its longest");
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
@@ -281,14 +283,14 @@ const FIRST_READ: usize = 2 * 1024;
 
 /// Assembles frames from the bytes of a stream, in whatever pieces they arrive.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct FrameDecoder {
     buffer: Vec<u8>,
     start: usize,
     /// The number of bytes that are read at once; it grows while every read fills it.
     at_once: usize,
 }
 
-impl Default for Decoder {
+impl Default for FrameDecoder {
     fn default() -> Self {
         Self {
             buffer: Vec::new(),
@@ -298,9 +300,9 @@ impl Default for Decoder {
     }
 }
 
-impl Decoder {
+impl FrameDecoder {
     /// Reads once from `source`; returns the number of bytes, 0 at its end.
-    pub(crate) fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
+    pub(crate) fn read_more(&mut self, source: &mut impl Read) -> io::Result<usize> {
         self.buffer.drain(..self.start);
         self.start = 0;
         let before = self.buffer.len();
@@ -317,7 +319,7 @@ impl Decoder {
     }
 
     /// Returns the next frame, if all of it has arrived.
-    pub(crate) fn next<T: for<'de> Deserialize<'de>>(&mut self) -> io::Result<Option<Frame<T>>> {
+    pub(crate) fn next_frame<T: for<'de> Deserialize<'de>>(&mut self) -> io::Result<Option<ProtocolFrame<T>>> {
         let rest = &self.buffer[self.start..];
         let Some(length) = rest.first_chunk::<4>() else {
             return Ok(None);
@@ -325,47 +327,47 @@ impl Decoder {
         let length = u32::from_le_bytes(*length) as usize;
         // Checked before the body arrives, so that a damaged length never makes the buffer grow without bound.
         if length == 0 || length > LONGEST {
-            return Err(damaged());
+            return Err(damaged_frame_error());
         }
         let Some(body) = rest.get(4..4 + length) else {
             return Ok(None);
         };
-        let frame = parse(body)?;
+        let frame = parse_frame(body)?;
         self.start += 4 + length;
         Ok(Some(frame))
     }
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> io::Result<Frame<T>> {
+fn parse_frame<T: for<'de> Deserialize<'de>>(body: &[u8]) -> io::Result<ProtocolFrame<T>> {
     match (body[0], &body[1..]) {
-        (MESSAGE, json) => Ok(Frame::Message(serde_json::from_slice(json)?)),
+        (MESSAGE, json) => Ok(ProtocolFrame::Message(serde_json::from_slice(json)?)),
         (BYTES, rest) => {
-            let (id, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
-            let (stream, bytes) = rest.split_first().ok_or_else(damaged)?;
-            Ok(Frame::Bytes {
+            let (id, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged_frame_error)?;
+            let (stream, bytes) = rest.split_first().ok_or_else(damaged_frame_error)?;
+            Ok(ProtocolFrame::Bytes {
                 id: u64::from_le_bytes(*id),
                 stream: *stream,
                 bytes: bytes.to_vec(),
             })
         }
-        _ => Err(damaged()),
+        _ => Err(damaged_frame_error()),
     }
 }
 
-fn damaged() -> io::Error {
+fn damaged_frame_error() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a frame is damaged")
 }
 
 /// Reads until a frame is complete; returns `None` at the end of the stream.
 pub(crate) fn read_frame<T: for<'de> Deserialize<'de>>(
-    decoder: &mut Decoder,
+    decoder: &mut FrameDecoder,
     source: &mut impl Read,
-) -> io::Result<Option<Frame<T>>> {
+) -> io::Result<Option<ProtocolFrame<T>>> {
     loop {
-        if let Some(frame) = decoder.next()? {
+        if let Some(frame) = decoder.next_frame()? {
             return Ok(Some(frame));
         }
-        if decoder.fill(source)? == 0 {
+        if decoder.read_more(source)? == 0 {
             return Ok(None);
         }
     }
@@ -382,12 +384,12 @@ pub(crate) fn write_message<T: Serialize>(message: &T, sink: &mut impl Write) ->
 mod tests {
     use super::*;
 
-    fn frames(bytes: &[u8], step: usize) -> Vec<Frame<Answer>> {
-        let mut decoder = Decoder::default();
+    fn frames(bytes: &[u8], step: usize) -> Vec<ProtocolFrame<SupervisorAnswer>> {
+        let mut decoder = FrameDecoder::default();
         let mut found = Vec::new();
         for chunk in bytes.chunks(step) {
-            decoder.fill(&mut &*chunk).unwrap();
-            while let Some(frame) = decoder.next().unwrap() {
+            decoder.read_more(&mut &*chunk).unwrap();
+            while let Some(frame) = decoder.next_frame().unwrap() {
                 found.push(frame);
             }
         }
@@ -397,14 +399,17 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in_however_the_stream_is_cut() {
         let mut out = Vec::new();
-        encode_message(&Answer::Done { request: 7 }, &mut out);
+        encode_message(&SupervisorAnswer::Done { request: 7 }, &mut out);
         encode_bytes(9, 2, b"\x00\xff\n", &mut out);
-        encode_message(&Answer::Done { request: 8 }, &mut out);
+        encode_message(&SupervisorAnswer::Done { request: 8 }, &mut out);
         for step in [1, 3, out.len()] {
             let found = frames(&out, step);
             assert_eq!(found.len(), 3);
-            assert!(matches!(found[0], Frame::Message(Answer::Done { request: 7 })));
-            let Frame::Bytes {
+            assert!(matches!(
+                found[0],
+                ProtocolFrame::Message(SupervisorAnswer::Done { request: 7 })
+            ));
+            let ProtocolFrame::Bytes {
                 id: 9,
                 stream: 2,
                 bytes,
@@ -419,9 +424,9 @@ mod tests {
     #[test]
     fn a_frame_of_no_or_of_absurd_length_is_refused() {
         for length in [0, u32::MAX] {
-            let mut decoder = Decoder::default();
-            decoder.fill(&mut &length.to_le_bytes()[..]).unwrap();
-            assert!(decoder.next::<Answer>().is_err());
+            let mut decoder = FrameDecoder::default();
+            decoder.read_more(&mut &length.to_le_bytes()[..]).unwrap();
+            assert!(decoder.next_frame::<SupervisorAnswer>().is_err());
         }
     }
 }

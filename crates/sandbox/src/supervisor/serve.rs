@@ -5,13 +5,13 @@
 
 #![cfg(target_os = "linux")]
 
-mod attend;
-mod carry;
-mod layered;
-mod overrun;
-mod running;
-mod spare;
-mod start;
+mod byte_streams;
+mod init_messages;
+mod layer_requests;
+mod limit_checks;
+mod running_command;
+mod spare_init;
+mod start_command;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,21 +22,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
-use self::layered::Layer;
-use self::running::Running;
-use self::spare::Spare;
-use super::groups::{Groups, Version};
-use super::keeper::Grabbed;
-use super::place::Arriving;
-use super::protocol::{Answer, Ask, Decoder, Failure, Frame, Opened, Pausing, encode_message, write_message};
-use super::system_calls::Filter;
-use super::{confine, layers, root, sys};
+use self::layer_requests::ServedLayer;
+use self::running_command::RunningCommand;
+use self::spare_init::SpareInit;
+use super::control_groups::{CgroupVersion, ControlGroups};
+use super::keeper::KeeperDirectories;
+use super::place_item::ArrivingFile;
+use super::protocol::{
+    FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest,
+    encode_message, write_message,
+};
+use super::system_call_filter::SystemCallFilter;
+use super::{confine, mounted_layer, sandbox_root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
 
 /// The control groups of the sandbox, and the reason if they do not hold.
 #[derive(Debug)]
-pub(super) struct Grouped {
-    pub(super) groups: Groups,
+pub(super) struct GroupedLimits {
+    pub(super) groups: ControlGroups,
     pub(super) group_failure: Option<String>,
 }
 
@@ -44,19 +47,19 @@ pub(super) struct Grouped {
 pub(super) fn main(
     plan: &SandboxPlan,
     channel: &UnixStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     link: UnixStream,
-    grabbed: Option<Grabbed>,
-    grouped: Grouped,
+    grabbed: Option<KeeperDirectories>,
+    grouped: GroupedLimits,
 ) -> ! {
     let Ok(mut channel) = channel.try_clone() else {
-        sys::exit(1)
+        sys::exit_process(1)
     };
-    match become_inside(plan, &link, grabbed) {
+    match enter_sandbox(plan, &link, grabbed) {
         Ok((has_proc, filter)) => {
             let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
-            let pausing = pausing(&grouped.groups, has_proc);
-            let server = Server {
+            let pausing = pause_method(&grouped.groups, has_proc);
+            let server = SupervisorServer {
                 plan,
                 has_group,
                 channel,
@@ -74,54 +77,58 @@ pub(super) fn main(
                 laid_so_far: 0,
                 has_started_any: false,
             };
-            let _ = server.serve(Opened {
+            let _ = server.serve(OpenedReport {
                 has_proc,
-                overlay_failure: layers::try_overlay(&plan.overlays),
+                overlay_failure: mounted_layer::try_overlay(&plan.overlays),
                 group_failure: grouped.group_failure,
                 pausing,
             });
         }
         Err(failure) => {
-            let _ = write_message(&Answer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
         }
     }
     // This is the first process of its namespace, so the kernel now ends every process of the sandbox.
-    sys::exit(0)
+    sys::exit_process(0)
 }
 
 /// Returns the means by which background commands are paused.
-fn pausing(groups: &Groups, has_proc: bool) -> Pausing {
-    match groups.freezer() {
-        Some(Version::Two) => Pausing::FreezerTwo,
-        Some(Version::One) => Pausing::FreezerOne,
-        None if has_proc => Pausing::Trace,
-        None => Pausing::Nothing,
+fn pause_method(groups: &ControlGroups, has_proc: bool) -> PauseMethod {
+    match groups.freezer_version() {
+        Some(CgroupVersion::Two) => PauseMethod::FreezerTwo,
+        Some(CgroupVersion::One) => PauseMethod::FreezerOne,
+        None if has_proc => PauseMethod::Trace,
+        None => PauseMethod::Nothing,
     }
 }
 
-fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>) -> Result<(bool, Filter), Failure> {
+fn enter_sandbox(
+    plan: &SandboxPlan,
+    link: &UnixStream,
+    grabbed: Option<KeeperDirectories>,
+) -> Result<(bool, SystemCallFilter), StepFailure> {
     let mut byte = [0];
-    rustix::io::read(link, &mut byte).map_err(|error| Failure::new("starting", error))?;
+    rustix::io::read(link, &mut byte).map_err(|error| StepFailure::new("starting", error))?;
     if byte[0] != b'm' {
-        return Err(Failure::new(
+        return Err(StepFailure::new(
             "starting",
             std::io::Error::from_raw_os_error(libc::ECANCELED),
         ));
     }
     if plan.user.is_dedicated {
-        become_user().map_err(|error| Failure::new("becoming the user of the commands", error))?;
+        become_user().map_err(|error| StepFailure::new("becoming the user of the commands", error))?;
     }
-    let has_proc = root::make(plan, grabbed)?;
+    let has_proc = sandbox_root::make_root(plan, grabbed)?;
     // Removes the capabilities from the bounding set; each command drops the ones it holds itself.
     confine::forget_rights();
     sys::join_free_memory_at_once();
     // After the change of identity, which would reset both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
-        .map_err(|error| Failure::new("closing itself off", error))?;
+        .map_err(|error| StepFailure::new("closing itself off", error))?;
     // Translated once here, and inherited by every init.
-    let filter = Filter::new().map_err(|_| {
-        Failure::new(
+    let filter = SystemCallFilter::new().map_err(|_| {
+        StepFailure::new(
             "translating the filter",
             std::io::Error::from_raw_os_error(libc::ENOSYS),
         )
@@ -136,58 +143,58 @@ fn become_user() -> rustix::io::Result<()> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-struct Server<'a> {
+struct SupervisorServer<'a> {
     plan: &'a SandboxPlan,
     /// Whether memory is limited by a control group.
     has_group: bool,
     channel: UnixStream,
-    decoder: Decoder,
+    decoder: FrameDecoder,
     out: Vec<u8>,
     /// The buffer for output that is carried.
     carried: Vec<u8>,
-    groups: Groups,
-    filter: Filter,
-    laid: BTreeMap<String, Layer>,
-    running: BTreeMap<u64, Running>,
+    groups: ControlGroups,
+    filter: SystemCallFilter,
+    laid: BTreeMap<String, ServedLayer>,
+    running: BTreeMap<u64, RunningCommand>,
     /// Inits whose command has ended and that the kernel has not ended yet.
     leaving: Vec<i32>,
-    arriving: BTreeMap<u64, Arriving>,
-    spare: Option<Spare>,
+    arriving: BTreeMap<u64, ArrivingFile>,
+    spare: Option<SpareInit>,
     /// Whether to make the next init ahead: at first, after a command was started, and after one has ended.
     wants_spare: bool,
     laid_so_far: u64,
     has_started_any: bool,
 }
 
-type Served<T = ()> = std::io::Result<T>;
+type ServeResult<T = ()> = std::io::Result<T>;
 
-impl Server<'_> {
-    fn serve(mut self, opened: Opened) -> Served {
+impl SupervisorServer<'_> {
+    fn serve(mut self, opened: OpenedReport) -> ServeResult {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
-        self.answer(&Answer::Opened(opened));
-        self.flush()?;
+        self.send_answer(&SupervisorAnswer::Opened(opened));
+        self.flush_channel()?;
         loop {
             if std::mem::take(&mut self.wants_spare) && self.spare.is_none() {
                 self.spare = self.make_init(None).ok();
             }
-            self.turn()?;
-            self.flush()?;
+            self.handle_events()?;
+            self.flush_channel()?;
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
+    fn send_answer(&mut self, answer: &SupervisorAnswer) {
         encode_message(answer, &mut self.out);
     }
 
-    fn settle(&mut self, request: u64, result: Result<(), Failure>) {
-        self.answer(&match result {
-            Ok(()) => Answer::Done { request },
-            Err(failure) => Answer::Failed { request, failure },
+    fn answer_request(&mut self, request: u64, result: Result<(), StepFailure>) {
+        self.send_answer(&match result {
+            Ok(()) => SupervisorAnswer::Done { request },
+            Err(failure) => SupervisorAnswer::Failed { request, failure },
         });
     }
 
     /// Writes as much as the channel takes, and never waits.
-    fn flush(&mut self) -> Served {
+    fn flush_channel(&mut self) -> ServeResult {
         // A wait could deadlock: Garret may be blocked on writing to this process.
         while !self.out.is_empty() {
             match self.channel.write(&self.out) {
@@ -202,34 +209,34 @@ impl Server<'_> {
     }
 
     /// Waits for events, and handles them.
-    fn turn(&mut self) -> Served {
-        let Ready { processes, is_asked } = self.wait()?;
+    fn handle_events(&mut self) -> ServeResult {
+        let ReadyEvents { processes, is_asked } = self.wait_for_events()?;
         for (process, what) in processes {
             match what {
-                What::Output(at) => self.pump_output(process, at),
-                What::Input => self.pump_input(process),
-                What::Said => self.listen(process)?,
-                What::Dead => self.bury(process)?,
+                ReadyPart::Output(at) => self.pump_output(process, at),
+                ReadyPart::Input => self.pump_input(process),
+                ReadyPart::Message => self.read_init_messages(process)?,
+                ReadyPart::InitEnded => self.handle_init_end(process)?,
             }
         }
-        self.look();
-        self.look_at_pauses();
+        self.check_limits();
+        self.check_pauses();
         self.leaving
             .retain(|pid| matches!(sys::wait_for(*pid, false), Ok(None)));
         if is_asked {
-            match self.decoder.fill(&mut self.channel) {
+            match self.decoder.read_more(&mut self.channel) {
                 Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
-            while let Some(frame) = self.decoder.next()? {
-                self.take(frame)?;
+            while let Some(frame) = self.decoder.next_frame()? {
+                self.handle_frame(frame)?;
             }
         }
         Ok(())
     }
 
-    fn wait(&self) -> Served<Ready> {
+    fn wait_for_events(&self) -> ServeResult<ReadyEvents> {
         let writing = if self.out.is_empty() {
             PollFlags::empty()
         } else {
@@ -238,8 +245,8 @@ impl Server<'_> {
         let mut watched = vec![PollFd::new(&self.channel, PollFlags::IN | writing)];
         let mut meant = Vec::new();
         for (process, running) in &self.running {
-            for (what, fd) in running.watched() {
-                let flags = if what == What::Input {
+            for (what, fd) in running.watched_descriptors() {
+                let flags = if what == ReadyPart::Input {
                     PollFlags::OUT
                 } else {
                     PollFlags::IN
@@ -248,10 +255,10 @@ impl Server<'_> {
                 meant.push((*process, what));
             }
         }
-        let timeout = self.next_look().map(timespec);
+        let timeout = self.time_to_next_check().map(to_timespec);
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Ready::default()),
+            Err(Errno::INTR) => return Ok(ReadyEvents::default()),
             Err(error) => return Err(error.into()),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -260,7 +267,7 @@ impl Server<'_> {
             .zip(meant)
             .filter(|(fd, _)| is_ready(fd))
             .map(|(_, what)| what);
-        Ok(Ready {
+        Ok(ReadyEvents {
             processes: processes.collect(),
             is_asked: watched[0]
                 .revents()
@@ -268,20 +275,20 @@ impl Server<'_> {
         })
     }
 
-    fn take(&mut self, frame: Frame<Ask>) -> Served {
+    fn handle_frame(&mut self, frame: ProtocolFrame<SupervisorRequest>) -> ServeResult {
         match frame {
-            Frame::Bytes { id, stream: 0, bytes } => self.take_input(id, &bytes),
-            Frame::Bytes { id, bytes, .. } => self.take_content(id, &bytes),
-            Frame::Message(ask) => self.obey(ask)?,
+            ProtocolFrame::Bytes { id, stream: 0, bytes } => self.take_input(id, &bytes),
+            ProtocolFrame::Bytes { id, bytes, .. } => self.take_content(id, &bytes),
+            ProtocolFrame::Message(ask) => self.handle_request(ask)?,
         }
         Ok(())
     }
 
-    fn obey(&mut self, ask: Ask) -> Served {
+    fn handle_request(&mut self, ask: SupervisorRequest) -> ServeResult {
         match ask {
-            Ask::Open(_) => {}
-            Ask::Lay { layer, ground } => self.lay(layer, ground),
-            Ask::Start {
+            SupervisorRequest::Open(_) => {}
+            SupervisorRequest::Lay { layer, ground } => self.mount_layer(layer, ground),
+            SupervisorRequest::Start {
                 request,
                 process,
                 layer,
@@ -290,28 +297,28 @@ impl Server<'_> {
             } => {
                 // A layer that is unmounted after its command is never paused.
                 let may_pause = lift.is_none();
-                self.start(request, process, &layer, *spawn, may_pause);
+                self.start_command(request, process, &layer, *spawn, may_pause);
                 if let Some(lift) = lift {
                     self.lift_after_all(lift, &layer);
                 }
             }
-            Ask::CloseInput { process } => self.close_input(process),
-            Ask::Credit { process, bytes } => {
+            SupervisorRequest::CloseInput { process } => self.close_input(process),
+            SupervisorRequest::Credit { process, bytes } => {
                 if let Some(running) = self.running.get_mut(&process) {
                     running.credit = running.credit.saturating_add(bytes);
                 }
             }
-            Ask::Signal { process, number } => self.signal(process, number),
-            Ask::Place {
+            SupervisorRequest::Signal { process, number } => self.signal_command(process, number),
+            SupervisorRequest::Place {
                 request,
                 layer,
                 path,
                 item,
-            } => self.place(request, &layer, &path, &item),
-            Ask::Refresh { request, layer } => self.refresh(request, &layer),
-            Ask::Pause { request, layer } => self.pause(request, &layer),
-            Ask::Resume { request, layer } => self.resume(request, &layer),
-            Ask::Lift { request, layer } => self.lift(request, &layer)?,
+            } => self.place_item(request, &layer, &path, &item),
+            SupervisorRequest::Refresh { request, layer } => self.refresh_layer(request, &layer),
+            SupervisorRequest::Pause { request, layer } => self.pause_layer(request, &layer),
+            SupervisorRequest::Resume { request, layer } => self.resume_layer(request, &layer),
+            SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer)?,
         }
         Ok(())
     }
@@ -319,21 +326,21 @@ impl Server<'_> {
 
 /// The events that one wait found.
 #[derive(Debug, Default)]
-struct Ready {
-    processes: Vec<(u64, What)>,
+struct ReadyEvents {
+    processes: Vec<(u64, ReadyPart)>,
     is_asked: bool,
 }
 
 /// The part of a command that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum ReadyPart {
     Output(usize),
     Input,
-    Said,
-    Dead,
+    Message,
+    InitEnded,
 }
 
-fn timespec(duration: Duration) -> Timespec {
+fn to_timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),

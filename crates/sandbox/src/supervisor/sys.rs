@@ -23,9 +23,9 @@ pub(crate) fn join_free_memory_at_once() {
 
 /// The new namespaces for a process, as flags of `clone`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fresh(pub(crate) i32);
+pub(crate) struct NewNamespaces(pub(crate) i32);
 
-impl Fresh {
+impl NewNamespaces {
     pub(crate) const NOTHING: Self = Self(0);
     pub(crate) const USER: Self = Self(libc::CLONE_NEWUSER);
     pub(crate) const MOUNT: Self = Self(libc::CLONE_NEWNS);
@@ -34,30 +34,30 @@ impl Fresh {
     pub(crate) const IPC: Self = Self(libc::CLONE_NEWIPC);
     pub(crate) const UTS: Self = Self(libc::CLONE_NEWUTS);
 
-    pub(crate) const fn and(self, other: Self) -> Self {
+    pub(crate) const fn union_with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
 /// The side of a fork that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Forked {
+pub(crate) enum ForkSide {
     Child,
     Parent(i32),
 }
 
-/// Forks into new namespaces. The child must end with [`exit`] and never return to its caller's caller.
-pub(crate) fn fork_into(fresh: Fresh) -> io::Result<Forked> {
+/// Forks into new namespaces. The child must end with [`exit_process`] and never return to its caller's caller.
+pub(crate) fn fork_into(fresh: NewNamespaces) -> io::Result<ForkSide> {
     let flags = i64::from(fresh.0 | libc::SIGCHLD);
     // SAFETY: without CLONE_VM and without a stack of its own the call is a fork: the child runs on a copy of this
     // memory. There is a single thread, so no lock is held by a thread that the child lacks.
     let answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0_i64, 0_i64, 0_i64, 0_i64) };
-    forked(answer)
+    fork_side(answer)
 }
 
-/// Forks into new namespaces and into a control group of version 2. The child must end with [`exit`] and never return
+/// Forks into new namespaces and into a control group of version 2. The child must end with [`exit_process`] and never return
 /// to its caller's caller.
-pub(crate) fn fork_into_group(fresh: Fresh, group: BorrowedFd<'_>) -> io::Result<Forked> {
+pub(crate) fn fork_into_group(fresh: NewNamespaces, group: BorrowedFd<'_>) -> io::Result<ForkSide> {
     /// The arguments of `clone3`, as of version 5.7 of the kernel.
     #[repr(C)]
     #[derive(Default)]
@@ -83,39 +83,39 @@ pub(crate) fn fork_into_group(fresh: Fresh, group: BorrowedFd<'_>) -> io::Result
     };
     // SAFETY: as in `fork_into`; the request lives through the call, which is told its size.
     let answer = unsafe { libc::syscall(libc::SYS_clone3, &raw const request, size_of::<Request>()) };
-    forked(answer)
+    fork_side(answer)
 }
 
-fn forked(answer: i64) -> io::Result<Forked> {
+fn fork_side(answer: i64) -> io::Result<ForkSide> {
     match answer {
-        0 => Ok(Forked::Child),
-        pid if pid > 0 => Ok(Forked::Parent(i32::try_from(pid).expect("a pid is an int"))),
+        0 => Ok(ForkSide::Child),
+        pid if pid > 0 => Ok(ForkSide::Parent(i32::try_from(pid).expect("a pid is an int"))),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
 /// Makes the control group of this process the root of all groups that it sees.
-pub(crate) fn leave_group_view() -> io::Result<()> {
+pub(crate) fn enter_group_namespace() -> io::Result<()> {
     // SAFETY: the flag leaves memory and descriptors shared as they are.
-    done(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })
+    check_result(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })
 }
 
 /// Ends this process at once, without running the exit handlers that its parent registered.
-pub(crate) fn exit(code: i32) -> ! {
+pub(crate) fn exit_process(code: i32) -> ! {
     // SAFETY: the call does not return and touches no memory.
     unsafe { libc::_exit(code) }
 }
 
 /// A process that was waited for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waited {
+pub(crate) struct WaitedChild {
     pub(crate) pid: i32,
-    pub(crate) status: Status,
+    pub(crate) status: ChildStatus,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum ChildStatus {
     Exited(i32),
     Signalled(i32),
     /// It is traced by this process and stopped; the number is the signal that it was about to take, 0 for none.
@@ -123,12 +123,12 @@ pub(crate) enum Status {
 }
 
 /// Collects one child that ended, if there is one; with `block`, waits for one.
-pub(crate) fn wait_any(block: bool) -> io::Result<Option<Waited>> {
+pub(crate) fn wait_any(block: bool) -> io::Result<Option<WaitedChild>> {
     wait_for(-1, block)
 }
 
 /// Collects this child if it ended; with `block`, waits for its end.
-pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<Waited>> {
+pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<WaitedChild>> {
     let mut status = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
     loop {
@@ -143,58 +143,58 @@ pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<Waited>> {
             }
             pid => {
                 let status = status_of(status);
-                return Ok(Some(Waited { pid, status }));
+                return Ok(Some(WaitedChild { pid, status }));
             }
         }
     }
 }
 
-fn status_of(status: i32) -> Status {
+fn status_of(status: i32) -> ChildStatus {
     if libc::WIFSIGNALED(status) {
-        return Status::Signalled(libc::WTERMSIG(status));
+        return ChildStatus::Signalled(libc::WTERMSIG(status));
     }
     if libc::WIFSTOPPED(status) {
         // The bits above the signal hold the trace event that stopped the thread; they are 0 if a signal did.
         let is_by_signal = status >> 16 == 0;
-        return Status::Stopped(if is_by_signal { libc::WSTOPSIG(status) } else { 0 });
+        return ChildStatus::Stopped(if is_by_signal { libc::WSTOPSIG(status) } else { 0 });
     }
-    Status::Exited(libc::WEXITSTATUS(status))
+    ChildStatus::Exited(libc::WEXITSTATUS(status))
 }
 
 /// Begins to trace a thread, which continues to run; every thread and process that it starts from now on is traced too,
 /// and stopped. All of them are killed when the tracer ends.
-pub(crate) fn seize(thread: i32) -> io::Result<()> {
+pub(crate) fn seize_thread(thread: i32) -> io::Result<()> {
     let options =
         libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_EXITKILL;
-    trace(i64::from(libc::PTRACE_SEIZE), thread, i64::from(options))
+    ptrace_request(i64::from(libc::PTRACE_SEIZE), thread, i64::from(options))
 }
 
 /// Stops a traced thread as soon as it is about to return from the kernel.
-pub(crate) fn interrupt(thread: i32) -> io::Result<()> {
-    trace(i64::from(libc::PTRACE_INTERRUPT), thread, 0)
+pub(crate) fn interrupt_thread(thread: i32) -> io::Result<()> {
+    ptrace_request(i64::from(libc::PTRACE_INTERRUPT), thread, 0)
 }
 
 /// Detaches from a traced thread that is stopped, and delivers the signal that it was about to take; 0 for none.
-pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
-    trace(i64::from(libc::PTRACE_DETACH), thread, i64::from(signal))
+pub(crate) fn detach_thread(thread: i32, signal: i32) -> io::Result<()> {
+    ptrace_request(i64::from(libc::PTRACE_DETACH), thread, i64::from(signal))
 }
 
-fn trace(request: i64, thread: i32, data: i64) -> io::Result<()> {
+fn ptrace_request(request: i64, thread: i32, data: i64) -> io::Result<()> {
     // SAFETY: none of the three requests reads or writes memory of this process.
     let answer = unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(thread), 0_i64, data) };
-    done(i32::try_from(answer).unwrap_or(-1))
+    check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
 /// The resources that ended children used.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Used {
+pub(crate) struct ChildrenUsage {
     pub(crate) user_us: u64,
     pub(crate) system_us: u64,
     pub(crate) max_memory: u64,
 }
 
 /// Returns the resources used by all children that were waited for, including the children they waited for.
-pub(crate) fn used_by_children() -> Used {
+pub(crate) fn used_by_children() -> ChildrenUsage {
     // SAFETY: a zeroed rusage is a valid one, and the kernel writes into a live one.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -202,7 +202,7 @@ pub(crate) fn used_by_children() -> Used {
         usage
     };
     let micros = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000 + time.tv_usec as u64;
-    Used {
+    ChildrenUsage {
         user_us: micros(usage.ru_utime),
         system_us: micros(usage.ru_stime),
         max_memory: usage.ru_maxrss as u64 * 1024,
@@ -210,20 +210,20 @@ pub(crate) fn used_by_children() -> Used {
 }
 
 /// Sends a signal; `-1` is every process that this one can see but itself.
-pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
+pub(crate) fn send_signal(pid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: the call takes plain numbers.
-    done(unsafe { libc::kill(pid, signal) })
+    check_result(unsafe { libc::kill(pid, signal) })
 }
 
 /// Returns a descriptor that is readable whenever a child has ended; the signal itself is blocked.
-pub(crate) fn children_ended() -> io::Result<OwnedFd> {
+pub(crate) fn watch_children() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by sigemptyset before it is read; the descriptor is new and owned by nobody else.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        done(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
-        owned(libc::signalfd(
+        check_result(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        own_descriptor(libc::signalfd(
             -1,
             &raw const set,
             libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
@@ -264,7 +264,7 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> io::Result<()> {
 fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     // SAFETY: callers close only descriptors whose owners never run again in this process, or only mark them.
     let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
-    done(i32::try_from(answer).unwrap_or(-1))
+    check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
 /// The attributes to set on a mount.
@@ -309,34 +309,34 @@ pub(crate) fn set_mount(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) 
             size_of::<libc::mount_attr>(),
         )
     };
-    done(i32::try_from(answer).unwrap_or(-1))
+    check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
 /// Brings the loopback interface of this network namespace up.
 pub(crate) fn raise_loopback() -> io::Result<()> {
     // SAFETY: a zeroed ifreq is a valid one; the name is shorter than the field; the request lives through both calls.
     unsafe {
-        let socket = owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let socket = own_descriptor(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
         let mut request: libc::ifreq = std::mem::zeroed();
         for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
             *slot = *byte as libc::c_char;
         }
-        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
+        check_result(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
         request.ifr_ifru.ifru_flags |= (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request))
+        check_result(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request))
     }
 }
 
 /// Executes another program in this process. Returns only if that fails.
-pub(crate) fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
-    let arguments = pointers(arguments);
-    let environment = pointers(environment);
+pub(crate) fn execute_program(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let arguments = null_terminated(arguments);
+    let environment = null_terminated(environment);
     // SAFETY: both lists end with a null pointer and point at strings that outlive the call.
     unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
 }
 
-fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+fn null_terminated(strings: &[CString]) -> Vec<*const libc::c_char> {
     let mut pointers: Vec<_> = strings.iter().map(|string| string.as_ptr()).collect();
     pointers.push(std::ptr::null());
     pointers
@@ -361,7 +361,7 @@ pub(crate) fn is_confined() -> bool {
 }
 
 /// Returns whether no file can be made in `directory`.
-pub(crate) fn shuts_out(directory: &std::path::Path) -> bool {
+pub(crate) fn refuses_new_files(directory: &std::path::Path) -> bool {
     rustix::fs::open(
         directory.join(".garret-probe"),
         rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC,
@@ -371,12 +371,12 @@ pub(crate) fn shuts_out(directory: &std::path::Path) -> bool {
 }
 
 /// Makes a descriptor one of the three standard streams.
-pub(crate) fn place_at(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
+pub(crate) fn duplicate_to(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
     // SAFETY: 0, 1 and 2 are owned by nobody in this program.
-    done(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })
+    check_result(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })
 }
 
-fn done(answer: i32) -> io::Result<()> {
+fn check_result(answer: i32) -> io::Result<()> {
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -386,8 +386,8 @@ fn done(answer: i32) -> io::Result<()> {
 /// # Safety
 ///
 /// `fd` must be new and owned by nobody else, or negative.
-unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    done(fd)?;
+unsafe fn own_descriptor(fd: RawFd) -> io::Result<OwnedFd> {
+    check_result(fd)?;
     // SAFETY: the caller promises it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

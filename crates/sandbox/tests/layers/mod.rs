@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use garret_core::{Effect, EffectLimits, Effects, Mark, Placed};
+use garret_core::{Effect, EffectLimits, Effects, EffectsMark, PlacedEntry};
 use garret_sandbox::effects;
 
 /// Sets an attribute (`-n NAME -v VALUE FILE`) or removes one (`-x NAME FILE`), as the tool of this name does where it is installed.
@@ -77,13 +77,17 @@ impl Layers {
         }
     }
 
-    pub(crate) fn effects(&self, since: Option<&Mark>) -> Effects {
+    pub(crate) fn effects(&self, since: Option<&EffectsMark>) -> Effects {
         self.effects_within(since, EffectLimits::default()).unwrap()
     }
 
-    pub(crate) fn effects_within(&self, since: Option<&Mark>, limits: EffectLimits) -> garret_core::Result<Effects> {
+    pub(crate) fn effects_within(
+        &self,
+        since: Option<&EffectsMark>,
+        limits: EffectLimits,
+    ) -> garret_core::Result<Effects> {
         let (upper, lower) = (File::open(self.upper()).unwrap(), File::open(self.lower()).unwrap());
-        effects::of_upper(upper.as_fd(), lower.as_fd(), since, limits)
+        effects::read_upper_effects(upper.as_fd(), lower.as_fd(), since, limits)
     }
 }
 
@@ -105,24 +109,24 @@ pub(crate) fn words(effects: &Effects) -> Vec<String> {
 }
 
 fn word(effect: &Effect) -> String {
-    let path = effect.path.shown();
+    let path = effect.path.display_path();
     match &effect.placed {
-        Placed::Nothing => format!("- {path}"),
-        Placed::File { content, mode } => {
+        PlacedEntry::Nothing => format!("- {path}"),
+        PlacedEntry::File { content, mode } => {
             let text = String::from_utf8_lossy(&content.to_bytes().unwrap())
                 .trim_end()
                 .to_owned();
             format!("f {path} {mode:o} {text}")
         }
-        Placed::Directory { mode } => format!("d {path} {mode:o}"),
-        Placed::Symlink { target } => format!("l {path} {target}"),
-        Placed::Image(_) => panic!("a sandbox cannot read content from history"),
+        PlacedEntry::Directory { mode } => format!("d {path} {mode:o}"),
+        PlacedEntry::Symlink { target } => format!("l {path} {target}"),
+        PlacedEntry::Image(_) => panic!("a sandbox cannot read content from history"),
     }
 }
 
 /// What was left out, in words.
 pub(crate) fn dropped(effects: &Effects) -> Vec<String> {
-    let word = |one: &garret_core::Dropped| format!("{} {}", one.path.shown(), one.what);
+    let word = |one: &garret_core::DroppedEntry| format!("{} {}", one.path.display_path(), one.what);
     effects.dropped.iter().map(word).collect()
 }
 
@@ -132,7 +136,7 @@ pub(crate) fn apply(effects: &Effects, root: &Path) {
         let path = root.join(OsStr::from_bytes(effect.path.as_bytes()));
         let there = fs::symlink_metadata(&path).ok();
         let is_directory = there.as_ref().is_some_and(fs::Metadata::is_dir);
-        let wants_directory = matches!(effect.placed, Placed::Directory { .. });
+        let wants_directory = matches!(effect.placed, PlacedEntry::Directory { .. });
         if there.is_some() && !(is_directory && wants_directory) {
             match is_directory {
                 true => fs::remove_dir_all(&path).unwrap(),
@@ -140,19 +144,19 @@ pub(crate) fn apply(effects: &Effects, root: &Path) {
             }
         }
         match &effect.placed {
-            Placed::Nothing => {}
-            Placed::File { content, mode } => {
+            PlacedEntry::Nothing => {}
+            PlacedEntry::File { content, mode } => {
                 fs::write(&path, content.to_bytes().unwrap()).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
             }
-            Placed::Directory { mode } => {
+            PlacedEntry::Directory { mode } => {
                 if !is_directory {
                     fs::create_dir(&path).unwrap();
                 }
                 fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
             }
-            Placed::Symlink { target } => symlink(target, &path).unwrap(),
-            Placed::Image(_) => panic!("a sandbox cannot read content from history"),
+            PlacedEntry::Symlink { target } => symlink(target, &path).unwrap(),
+            PlacedEntry::Image(_) => panic!("a sandbox cannot read content from history"),
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::room::{
 
 /// Runs a text as the only command of a layer: the layer's id, what was said, and what was done.
 async fn alone(open: &dyn OpenSandbox, stands: &str, text: &str) -> (String, Outcome, Vec<String>) {
-    let layer = open.lay_on(stands).await.unwrap();
-    let mut process = layer.start_last(shell(text)).await.unwrap();
+    let layer = open.create_layer_on(stands).await.unwrap();
+    let mut process = layer.start_last_process(shell(text)).await.unwrap();
     let outcome = finish(&mut *process).await;
     layer.lift().await.unwrap();
-    let done = paths(&layer.effects(None).await.unwrap());
+    let done = paths(&layer.read_effects(None).await.unwrap());
     layer.remove().await.unwrap();
     (layer.id().to_owned(), outcome, done)
 }
@@ -77,12 +77,12 @@ async fn over_a_bench_that_changed_another_layer_is_laid() {
 async fn limits_hold_on_a_layer_that_serves_again() {
     let room = Room::new().await;
     let (first, ..) = alone(&*room.open, "one", "true").await;
-    let layer = room.open.lay_on("one").await.unwrap();
+    let layer = room.open.create_layer_on("one").await.unwrap();
     assert_eq!(layer.id(), first);
     let text = "for n in 1 2 3 4 5 6 7 8; do head -c 1000000 /dev/zero > f$n; sleep 0.2; done; sleep 30";
     let written = limited(text, |limits| limits.written = Some(3_000_000));
     let outcome = run_on(&*layer, written).await;
-    assert_eq!(outcome.exit.limit, Some(garret_core::Limit::Written));
+    assert_eq!(outcome.exit.limit, Some(garret_core::ResourceLimit::Written));
     layer.remove().await.unwrap();
 }
 
@@ -120,7 +120,7 @@ async fn a_layer_that_stays_goes_with_its_sandbox() {
     alone(&*room.open, "one", "true").await;
     room.open.close().await.unwrap();
     is_tidy(&room.directory).await;
-    assert!(room.open.lay_on("one").await.is_err());
+    assert!(room.open.create_layer_on("one").await.is_err());
 }
 
 /// Is run by the test below as a process of its own, which is then killed; does nothing when it is run with all others.
@@ -150,7 +150,7 @@ async fn a_layer_that_stayed_when_garret_was_killed_is_no_leftover() {
     let room = Room::on(directory, |_| {}).await;
     let layers = room.directory.path().join("scratch/layers");
     loop {
-        assert!(room.open.leftovers().await.unwrap().is_empty());
+        assert!(room.open.leftover_layers().await.unwrap().is_empty());
         if std::fs::read_dir(&layers).unwrap().count() == 0 {
             break;
         }

@@ -1,7 +1,7 @@
 //! Running commands, and what comes back.
 
 use bytes::Bytes;
-use garret_core::{Command, Ended, ErrorKind, Placed, Signal, Stdin, WsPath};
+use garret_core::{CommandStdin, ErrorKind, ExitCause, PlacedEntry, SandboxCommand, Signal, WsPath};
 
 use crate::room::{Outcome, Room, arguments, finish, paths, reading, run_on, shell, variables};
 
@@ -13,14 +13,14 @@ async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
         (outcome.text().as_str(), outcome.errors().as_str(), outcome.code()),
         ("out\n", "err\n", 3)
     );
-    assert_eq!(outcome.exit.ended, Ended::Exited(3));
+    assert_eq!(outcome.exit.ended, ExitCause::Exited(3));
     assert!(effects.effects.is_empty());
 }
 
 #[tokio::test]
 async fn a_text_that_needs_no_shell_does_what_it_does_in_one() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let made = "mkdir -p sub; echo 'echo $0 $1; echo ${BASH:+by-bash}' > bare; chmod +x bare; touch data; \
                 printf '#!/no/such/program\\n' > bad; chmod +x bad";
     run_on(&*layer, shell(made)).await;
@@ -62,8 +62,11 @@ async fn what_a_command_wrote_is_its_effect_and_the_bench_stays_as_it_was() {
         .await;
     assert_eq!(outcome.text(), "old");
     assert_eq!(paths(&effects), ["old", "src", "src/a"]);
-    assert_eq!(effects.effects[0].placed, Placed::Nothing);
-    assert!(matches!(effects.effects[2].placed, Placed::File { mode: 0o755, .. }));
+    assert_eq!(effects.effects[0].placed, PlacedEntry::Nothing);
+    assert!(matches!(
+        effects.effects[2].placed,
+        PlacedEntry::File { mode: 0o755, .. }
+    ));
     assert_eq!(std::fs::read(room.bench().join("old")).unwrap(), b"old");
     crate::room::is_tidy(&room.directory).await;
 }
@@ -79,19 +82,19 @@ async fn bytes_pass_through_exactly_and_however_many() {
 #[tokio::test]
 async fn a_pipe_is_read_as_it_is_written_until_it_is_closed() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
-    let command = Command {
-        stdin: Stdin::Piped,
+    let layer = room.open.create_layer().await.unwrap();
+    let command = SandboxCommand {
+        stdin: CommandStdin::Piped,
         ..shell("read line; echo \"got $line\"; cat")
     };
-    let mut process = layer.start(command).await.unwrap();
-    process.write(Bytes::from("one\n")).await.unwrap();
-    assert_eq!(&process.output().await.unwrap().bytes[..], b"got one\n");
-    process.write(Bytes::from("two")).await.unwrap();
+    let mut process = layer.start_process(command).await.unwrap();
+    process.write_stdin(Bytes::from("one\n")).await.unwrap();
+    assert_eq!(&process.next_output().await.unwrap().bytes[..], b"got one\n");
+    process.write_stdin(Bytes::from("two")).await.unwrap();
     process.close_stdin().await.unwrap();
     let outcome = finish(&mut *process).await;
     assert_eq!((outcome.text().as_str(), outcome.code()), ("two", 0));
-    let error = process.write(Bytes::from("three")).await.unwrap_err();
+    let error = process.write_stdin(Bytes::from("three")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
@@ -104,7 +107,7 @@ async fn a_closed_input_is_at_its_end_at_once() {
 #[tokio::test]
 async fn the_environment_is_what_was_given_and_nothing_else() {
     let room = Room::new().await;
-    let command = Command {
+    let command = SandboxCommand {
         env: variables(&[("A", "1"), ("B", "two words")]),
         ..arguments(&["/usr/bin/env"])
     };
@@ -115,7 +118,7 @@ async fn the_environment_is_what_was_given_and_nothing_else() {
 async fn a_command_runs_where_it_is_told() {
     let room = Room::new().await;
     std::fs::create_dir_all(room.bench().join("a/b")).unwrap();
-    let command = Command {
+    let command = SandboxCommand {
         cwd: WsPath::parse("a/b").unwrap(),
         ..shell("pwd")
     };
@@ -125,17 +128,20 @@ async fn a_command_runs_where_it_is_told() {
 #[tokio::test]
 async fn a_program_or_a_directory_that_is_not_there_is_not_found() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
-    let error = layer.start(arguments(&["no-such-program"])).await.unwrap_err();
+    let layer = room.open.create_layer().await.unwrap();
+    let error = layer.start_process(arguments(&["no-such-program"])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    let command = Command {
+    let command = SandboxCommand {
         cwd: WsPath::parse("nowhere").unwrap(),
         ..shell("true")
     };
-    assert_eq!(layer.start(command).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        layer.start_process(command).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     std::fs::write(room.bench().join("text"), "x").unwrap();
     assert_eq!(
-        layer.start(arguments(&["./text"])).await.unwrap_err().kind(),
+        layer.start_process(arguments(&["./text"])).await.unwrap_err().kind(),
         ErrorKind::Denied
     );
     assert_eq!(run_on(&*layer, arguments(&["true"])).await.code(), 0);
@@ -144,20 +150,20 @@ async fn a_program_or_a_directory_that_is_not_there_is_not_found() {
 #[tokio::test]
 async fn signals_reach_the_process_and_are_told() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let mut process = layer
-        .start(shell(
+        .start_process(shell(
             "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done",
         ))
         .await
         .unwrap();
-    assert_eq!(&process.output().await.unwrap().bytes[..], b"ready\n");
-    process.signal(Signal::Terminate).await.unwrap();
+    assert_eq!(&process.next_output().await.unwrap().bytes[..], b"ready\n");
+    process.send_signal(Signal::Terminate).await.unwrap();
     let outcome = finish(&mut *process).await;
     assert_eq!((outcome.text().as_str(), outcome.code()), ("asked\n", 7));
-    let mut process = layer.start(arguments(&["sleep", "100"])).await.unwrap();
-    process.signal(Signal::Kill).await.unwrap();
-    assert_eq!(process.wait().await.unwrap().ended, Ended::Signalled(9));
+    let mut process = layer.start_process(arguments(&["sleep", "100"])).await.unwrap();
+    process.send_signal(Signal::Kill).await.unwrap();
+    assert_eq!(process.wait().await.unwrap().ended, ExitCause::Signalled(9));
 }
 
 #[tokio::test]
@@ -173,9 +179,9 @@ async fn what_a_command_used_is_told() {
 #[tokio::test]
 async fn several_processes_share_a_layer() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let mut waiting = layer
-        .start(shell("while [ ! -e flag ]; do sleep 0.02; done; cat flag"))
+        .start_process(shell("while [ ! -e flag ]; do sleep 0.02; done; cat flag"))
         .await
         .unwrap();
     run_on(&*layer, shell("echo seen > flag.tmp; mv flag.tmp flag")).await;

@@ -36,19 +36,19 @@ async fn what_is_required_and_cannot_be_enforced_is_an_error_with_a_remedy() {
 #[tokio::test]
 async fn closing_ends_everything_and_may_be_done_twice() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let mut process = layer
-        .start(shell("echo kept > kept; echo up; sleep @8761@1"))
+        .start_process(shell("echo kept > kept; echo up; sleep @8761@1"))
         .await
         .unwrap();
-    assert_eq!(&process.output().await.unwrap().bytes[..], b"up\n");
+    assert_eq!(&process.next_output().await.unwrap().bytes[..], b"up\n");
     room.open.close().await.unwrap();
     room.open.close().await.unwrap();
     assert_eq!(processes_named("@8761@"), Vec::<String>::new());
     assert_eq!(process.wait().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(paths(&layer.effects(None).await.unwrap()), ["kept"]);
+    assert_eq!(paths(&layer.read_effects(None).await.unwrap()), ["kept"]);
     layer.remove().await.unwrap();
-    assert!(room.open.lay().await.is_err());
+    assert!(room.open.create_layer().await.is_err());
 }
 
 #[tokio::test]
@@ -76,9 +76,9 @@ async fn is_killed_in_the_middle() {
         return;
     };
     let open = sandbox().open(request).await.unwrap();
-    let layer = open.lay().await.unwrap();
+    let layer = open.create_layer().await.unwrap();
     let mut process = layer
-        .start(shell("echo work > work; echo up > up; sleep @8760@1"))
+        .start_process(shell("echo work > work; echo up > up; sleep @8760@1"))
         .await
         .unwrap();
     process.wait().await.unwrap();
@@ -99,20 +99,20 @@ async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let room = Room::on(directory, |_| {}).await;
-    assert!(room.open.leftovers().await.unwrap().is_empty(), "its owner lives");
+    assert!(room.open.leftover_layers().await.unwrap().is_empty(), "its owner lives");
     child.kill().unwrap();
     child.wait().unwrap();
-    let left = room.open.leftovers().await.unwrap();
+    let left = room.open.leftover_layers().await.unwrap();
     assert_eq!(processes_named("@8760@"), Vec::<String>::new());
     assert_eq!(left.len(), 1);
-    assert_eq!(paths(&left[0].effects(None).await.unwrap()), ["up", "work"]);
+    assert_eq!(paths(&left[0].read_effects(None).await.unwrap()), ["up", "work"]);
     assert_eq!(
-        left[0].start(shell("true")).await.unwrap_err().kind(),
+        left[0].start_process(shell("true")).await.unwrap_err().kind(),
         ErrorKind::Invalid
     );
     left[0].remove().await.unwrap();
     drop(left);
-    assert!(room.open.leftovers().await.unwrap().is_empty());
+    assert!(room.open.leftover_layers().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn control_groups_of_a_supervisor_that_was_killed_are_removed_by_the_next(
     let locks = std::fs::read_dir(room.directory.path().join("scratch/locks")).unwrap();
     let name = locks.flatten().next().unwrap().file_name();
     let groups = groups_named(&format!("garret-{}", name.to_string_lossy()));
-    let has_groups = room.open.enforced().iter().any(|one| one.by.contains("cgroup"));
+    let has_groups = room.open.guard_statuses().iter().any(|one| one.by.contains("cgroup"));
     assert_eq!(groups.is_empty(), !has_groups, "{groups:?}");
     let inside = |group: &Path| std::fs::read_to_string(group.join("main/cgroup.procs")).unwrap_or_default();
     for group in &groups {
@@ -194,8 +194,8 @@ async fn files_in_tmp_last_as_long_as_the_sandbox_and_are_its_own() {
 #[tokio::test]
 async fn sandboxes_do_not_meet() {
     let (one, other) = (Room::new().await, Room::new().await);
-    let layer = one.open.lay().await.unwrap();
-    let _sleeping = layer.start(shell("sleep @8759@1")).await.unwrap();
+    let layer = one.open.create_layer().await.unwrap();
+    let _sleeping = layer.start_process(shell("sleep @8759@1")).await.unwrap();
     assert_eq!(
         other
             .text("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[8]759'")

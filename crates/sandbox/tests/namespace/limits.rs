@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use garret_core::{Command, Ended, Enforced, Guard, Limit};
+use garret_core::{ExitCause, Guard, GuardStatus, ResourceLimit, SandboxCommand};
 
 use crate::room::{Room, directory_in, limited, processes_named, python, run_on, shell};
 
@@ -17,8 +17,8 @@ async fn at_the_time_limit_every_process_ends_however_it_hid() {
     let (outcome, _) = room
         .run_command(limited(text, |limits| limits.wall = Some(Duration::from_millis(700))))
         .await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Wall));
-    assert_eq!(outcome.exit.ended, Ended::Signalled(9));
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Wall));
+    assert_eq!(outcome.exit.ended, ExitCause::Signalled(9));
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     assert_eq!(processes_named("@8765@"), Vec::<String>::new());
 }
@@ -28,14 +28,14 @@ async fn a_time_limit_that_ends_before_the_program_begins_is_a_time_limit() {
     let room = Room::new().await;
     for wall in [0, 1, 1_000, 2_000, 3_000, 5_000].map(Duration::from_micros) {
         let command = limited("sleep 1000", |limits| limits.wall = Some(wall));
-        let layer = room.open.lay().await.unwrap();
+        let layer = room.open.create_layer().await.unwrap();
         let outcome = run_on(&*layer, command.clone()).await;
-        assert_eq!(outcome.exit.limit, Some(Limit::Wall), "{wall:?}");
-        let mut last = layer.start_last(command).await.unwrap();
+        assert_eq!(outcome.exit.limit, Some(ResourceLimit::Wall), "{wall:?}");
+        let mut last = layer.start_last_process(command).await.unwrap();
         let exit = last.wait().await.unwrap();
         assert_eq!(
             (exit.limit, exit.ended),
-            (Some(Limit::Wall), Ended::Signalled(9)),
+            (Some(ResourceLimit::Wall), ExitCause::Signalled(9)),
             "{wall:?}"
         );
         layer.remove().await.unwrap();
@@ -52,11 +52,11 @@ async fn what_a_command_used_is_told_whatever_limit_ended_it() {
     );
     for (limit, command) in [
         (
-            Limit::Wall,
+            ResourceLimit::Wall,
             limited(&text, |limits| limits.wall = Some(Duration::from_secs(3))),
         ),
         (
-            Limit::Cpu,
+            ResourceLimit::Cpu,
             limited(&text, |limits| limits.cpu = Some(Duration::from_millis(400))),
         ),
     ] {
@@ -79,7 +79,7 @@ async fn processor_time_is_limited_for_all_processes_together() {
     ] {
         let command = limited(text, |limits| limits.cpu = Some(Duration::from_millis(300)));
         let (outcome, _) = room.run_command(command).await;
-        assert_eq!(outcome.exit.limit, Some(Limit::Cpu), "{text}");
+        assert_eq!(outcome.exit.limit, Some(ResourceLimit::Cpu), "{text}");
         assert!(
             outcome.exit.duration < Duration::from_secs(8),
             "{:?}",
@@ -101,7 +101,7 @@ async fn the_processor_time_of_children_that_nobody_waits_for_is_limited() {
             limits.wall = Some(Duration::from_secs(30));
         });
         let (outcome, _) = room.run_command(command).await;
-        assert_eq!(outcome.exit.limit, Some(Limit::Cpu), "{seconds}: {outcome:?}");
+        assert_eq!(outcome.exit.limit, Some(ResourceLimit::Cpu), "{seconds}: {outcome:?}");
     }
 }
 
@@ -112,9 +112,9 @@ const HOG: &str =
 async fn memory_is_limited() {
     let room = Room::with(|request| request.limits.memory = Some(192 * MEBIBYTE)).await;
     let (outcome, _) = room.run(HOG).await;
-    let told = by(room.open.enforced(), Guard::Memory);
+    let told = by(room.open.guard_statuses(), Guard::Memory);
     // Without a control group a process is refused the memory, and Python says so by itself.
-    let is_limited = outcome.exit.limit == Some(Limit::Memory) || outcome.errors().contains("MemoryError");
+    let is_limited = outcome.exit.limit == Some(ResourceLimit::Memory) || outcome.errors().contains("MemoryError");
     assert!(is_limited && outcome.code() != 0, "{outcome:?} by {told:?}");
     assert_eq!(room.text("echo alive").await, "alive\n");
 }
@@ -137,7 +137,7 @@ async fn memory_that_no_process_has_is_limited() {
             "import ctypes, os, time\nlibc = ctypes.CDLL(None, use_errno=True)\n{hold}\nprint('held', flush=True)\ntime.sleep(20)"
         ));
         let (outcome, _) = room.run(&text).await;
-        assert_eq!(outcome.exit.limit, Some(Limit::Memory), "{hold}: {outcome:?}");
+        assert_eq!(outcome.exit.limit, Some(ResourceLimit::Memory), "{hold}: {outcome:?}");
         assert_eq!(room.text("echo alive").await, "alive\n");
     }
 }
@@ -147,7 +147,7 @@ async fn memory_is_limited_for_all_processes_together() {
     let room = Room::with(|request| request.limits.memory = Some(256 * MEBIBYTE)).await;
     let each = "/usr/bin/python3 -c 'import time\nx = bytearray(120 << 20)\ntime.sleep(30)'";
     let (outcome, _) = room.run(&format!("{each} & {each} & {each} & wait -n; exit $?")).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Memory), "{outcome:?}");
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Memory), "{outcome:?}");
     assert!(outcome.exit.duration < Duration::from_secs(15));
 }
 
@@ -185,7 +185,7 @@ async fn a_command_may_have_less_memory_than_its_sandbox() {
     let (outcome, _) = room
         .run_command(limited(HOG, |limits| limits.memory = Some(128 * MEBIBYTE)))
         .await;
-    let is_limited = outcome.exit.limit == Some(Limit::Memory) || outcome.errors().contains("MemoryError");
+    let is_limited = outcome.exit.limit == Some(ResourceLimit::Memory) || outcome.errors().contains("MemoryError");
     assert!(is_limited, "{outcome:?}");
     assert!(outcome.exit.usage.max_memory < 256 * MEBIBYTE, "{outcome:?}");
 }
@@ -197,7 +197,7 @@ async fn a_fork_bomb_fills_its_sandbox_and_ends_with_it() {
     let command = limited(text, |limits| limits.wall = Some(Duration::from_millis(1500)));
     let before = Instant::now();
     let (outcome, _) = room.run_command(command).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Wall));
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Wall));
     assert!(
         outcome.errors().contains("fork"),
         "nothing was refused: {}",
@@ -224,7 +224,7 @@ async fn the_size_of_a_file_is_limited() {
         limits.file_size = Some(MEBIBYTE)
     });
     let (outcome, _) = room.run_command(command).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::FileSize), "{outcome:?}");
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::FileSize), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -239,7 +239,8 @@ async fn what_is_written_is_limited_in_all_wherever_it_goes() {
         let command = limited(text, |limits| limits.written = Some(32 * MEBIBYTE));
         let (outcome, _) = room.run_command(command).await;
         // Who writes more quickly than anybody looks is stopped at twice the limit in each file.
-        let is_stopped = outcome.exit.limit == Some(Limit::Written) || outcome.errors().contains("File too large");
+        let is_stopped =
+            outcome.exit.limit == Some(ResourceLimit::Written) || outcome.errors().contains("File too large");
         assert!(is_stopped, "{text}: {outcome:?}");
         room.run("rm -rf /tmp/*").await;
     }
@@ -254,7 +255,7 @@ async fn who_lets_nobody_count_what_it_writes_is_limited_all_the_same() {
     let files = "for i in range(30):\n  open(f'part{i}', 'wb').write(bytes(4 << 20))\ntime.sleep(60)";
     let text = python(&format!("{HIDDEN_FROM_VIEW}{files}"));
     let (outcome, _) = room.run_command(limited(&text, writing(32, 30))).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Written), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -266,7 +267,7 @@ async fn what_children_write_that_nobody_waits_for_is_limited() {
          time.sleep(60)",
     );
     let (outcome, _) = room.run_command(limited(&text, writing(32, 30))).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Written), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -277,13 +278,13 @@ async fn who_hides_both_itself_and_its_files_is_limited_by_what_the_file_system_
                 kept[-1].write(bytes(4 << 20))\ntime.sleep(60)";
     let text = python(&format!("{HIDDEN_FROM_VIEW}{file}"));
     let (outcome, _) = room.run_command(limited(&text, writing(8, 30))).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Written), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn what_was_on_a_layer_before_is_not_laid_to_a_command() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let before = run_on(&*layer, shell("head -c 48M /dev/zero > before")).await;
     assert_eq!(before.code(), 0, "{before:?}");
     let small = "for i in 1 2 3 4; do head -c 1M /dev/zero > $i; sleep 0.1; done; echo fine";
@@ -313,13 +314,13 @@ async fn open_files_are_limited() {
 #[tokio::test]
 async fn who_does_not_read_holds_the_command_up() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let text = "yes & while sleep 0.1; do grep wchar /proc/$!/io > count.new; mv count.new count; done";
-    let mut process = layer.start(shell(text)).await.unwrap();
+    let mut process = layer.start_process(shell(text)).await.unwrap();
     let count = run_on(&*layer, shell("sleep 0.8; cat count")).await.text();
     let written: u64 = count.trim().trim_start_matches("wchar: ").parse().unwrap();
     assert!(written < 2 * MEBIBYTE, "{written} bytes were written ahead");
-    let first = process.output().await.unwrap();
+    let first = process.next_output().await.unwrap();
     assert!(first.bytes.starts_with(b"y\n"));
     layer.remove().await.unwrap();
 }
@@ -329,17 +330,17 @@ async fn endless_output_ends_with_the_time() {
     let room = Room::new().await;
     let command = limited("yes", |limits| limits.wall = Some(Duration::from_millis(500)));
     let (outcome, _) = room.run_command(command).await;
-    assert_eq!(outcome.exit.limit, Some(Limit::Wall));
+    assert_eq!(outcome.exit.limit, Some(ResourceLimit::Wall));
     assert!(outcome.stdout.len() as u64 > MEBIBYTE);
 }
 
 #[tokio::test]
 async fn a_command_cannot_have_more_than_its_sandbox() {
     let room = Room::with(|request| request.limits.wall = Some(Duration::from_millis(400))).await;
-    let command: Command = limited("sleep @8763@1", |limits| limits.wall = None);
-    assert_eq!(room.run_command(command).await.0.exit.limit, Some(Limit::Wall));
+    let command: SandboxCommand = limited("sleep @8763@1", |limits| limits.wall = None);
+    assert_eq!(room.run_command(command).await.0.exit.limit, Some(ResourceLimit::Wall));
 }
 
-fn by(enforced: &[Enforced], guard: Guard) -> &Enforced {
+fn by(enforced: &[GuardStatus], guard: Guard) -> &GuardStatus {
     enforced.iter().find(|one| one.guard == guard).unwrap()
 }

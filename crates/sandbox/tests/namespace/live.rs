@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use garret_core::{Content, Effect, EntryPath, ErrorKind, Placed, Sandbox};
+use garret_core::{Content, Effect, EntryPath, ErrorKind, PlacedEntry, Sandbox};
 
-use garret_sandbox::namespace::Layers;
+use garret_sandbox::namespace::LayerMode;
 
 use crate::room::{Room, directory, finish, paths, request, run_on, sandbox_with, shell};
 
-fn effect(path: &str, placed: Placed) -> Effect {
+fn effect(path: &str, placed: PlacedEntry) -> Effect {
     Effect {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
         placed,
@@ -20,7 +20,7 @@ fn effect(path: &str, placed: Placed) -> Effect {
 fn file(path: &str, content: impl Into<Content>) -> Effect {
     effect(
         path,
-        Placed::File {
+        PlacedEntry::File {
             content: content.into(),
             mode: 0o644,
         },
@@ -31,29 +31,29 @@ fn file(path: &str, content: impl Into<Content>) -> Effect {
 async fn what_is_placed_is_seen_at_once_and_what_was_written_is_an_effect() {
     let room = Room::new().await;
     std::fs::write(room.bench().join("old"), "old").unwrap();
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let mut server = layer
-        .start(shell(
+        .start_process(shell(
             "while [ ! -e stop ]; do sleep 0.02; done; cat dir/new; ls; readlink link",
         ))
         .await
         .unwrap();
     let big: Vec<u8> = vec![7; 700_000];
     let placed = vec![
-        effect("dir", Placed::Directory { mode: 0o750 }),
+        effect("dir", PlacedEntry::Directory { mode: 0o750 }),
         file("dir/new", "new\n"),
         file("dir/empty", ""),
         file("big", big.clone()),
         effect(
             "link",
-            Placed::Symlink {
+            PlacedEntry::Symlink {
                 target: "dir/new".to_owned(),
             },
         ),
-        effect("old", Placed::Nothing),
+        effect("old", PlacedEntry::Nothing),
     ];
-    layer.place(placed).await.unwrap();
-    layer.place(vec![file("stop", "")]).await.unwrap();
+    layer.place_entries(placed).await.unwrap();
+    layer.place_entries(vec![file("stop", "")]).await.unwrap();
     let outcome = finish(&mut *server).await;
     assert_eq!(outcome.text(), "new\nbig\ndir\nlink\nstop\ndir/new\n");
     assert_eq!(
@@ -63,7 +63,7 @@ async fn what_is_placed_is_seen_at_once_and_what_was_written_is_an_effect() {
         "750\n644\n700000\n"
     );
     layer.lift().await.unwrap();
-    let effects = layer.effects(None).await.unwrap();
+    let effects = layer.read_effects(None).await.unwrap();
     assert_eq!(
         paths(&effects),
         ["big", "dir", "dir/empty", "dir/new", "link", "old", "stop"]
@@ -74,17 +74,17 @@ async fn what_is_placed_is_seen_at_once_and_what_was_written_is_an_effect() {
 #[tokio::test]
 async fn placing_follows_no_link_out_of_the_workspace() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     run_on(&*layer, shell("ln -s /tmp out; ln -s / top; mkdir real")).await;
     for path in ["out/x", "top/tmp/x", "missing/x"] {
-        let error = layer.place(vec![file(path, "planted")]).await.unwrap_err();
+        let error = layer.place_entries(vec![file(path, "planted")]).await.unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound),
             "{error}"
         );
     }
     // A link at the place itself is replaced.
-    layer.place(vec![file("out", "plain")]).await.unwrap();
+    layer.place_entries(vec![file("out", "plain")]).await.unwrap();
     assert_eq!(run_on(&*layer, shell("cat out; ls /tmp")).await.text(), "plainhome\n");
     layer.remove().await.unwrap();
 }
@@ -103,10 +103,10 @@ async fn until(is_so: impl Fn() -> bool) {
 #[tokio::test]
 async fn everything_stands_still_while_a_layer_is_paused() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let text =
         "i=0; (setsid sh -c 'while :; do echo x >> other; done' &); while :; do i=$((i+1)); echo $i > count; done";
-    let mut process = layer.start(shell(text)).await.unwrap();
+    let mut process = layer.start_process(shell(text)).await.unwrap();
     let upper = room
         .directory
         .path()
@@ -115,11 +115,11 @@ async fn everything_stands_still_while_a_layer_is_paused() {
         .join("upper");
     let read = |name: &str| std::fs::read(upper.join(name)).unwrap_or_default();
     until(|| !read("count").is_empty() && !read("other").is_empty()).await;
-    assert_eq!(layer.effects(None).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(layer.read_effects(None).await.unwrap_err().kind(), ErrorKind::Invalid);
     for _ in 0..5 {
         layer.pause().await.unwrap();
         let before = (read("count"), read("other"));
-        let effects = layer.effects(None).await.unwrap();
+        let effects = layer.read_effects(None).await.unwrap();
         assert_eq!(paths(&effects), ["count", "other"]);
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert!((read("count"), read("other")) == before);
@@ -127,22 +127,22 @@ async fn everything_stands_still_while_a_layer_is_paused() {
         until(|| read("other") != before.1).await;
     }
     layer.lift().await.unwrap();
-    assert_eq!(process.wait().await.unwrap().ended.code(), 137);
+    assert_eq!(process.wait().await.unwrap().ended.exit_code(), 137);
     layer.remove().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_later_reading_gives_only_what_came_after() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     // A file that was written within the last tick of the clock is read again, to be safe.
     run_on(&*layer, shell("echo 1 > first; sleep 0.1")).await;
     layer.pause().await.unwrap();
-    let effects = layer.effects(None).await.unwrap();
+    let effects = layer.read_effects(None).await.unwrap();
     layer.resume().await.unwrap();
     run_on(&*layer, shell("echo 2 > second")).await;
     layer.pause().await.unwrap();
-    let later = layer.effects(Some(&effects.mark)).await.unwrap();
+    let later = layer.read_effects(Some(&effects.mark)).await.unwrap();
     assert_eq!(
         (paths(&effects), paths(&later)),
         (vec!["first".to_owned()], vec!["second".to_owned()])
@@ -153,35 +153,35 @@ async fn a_later_reading_gives_only_what_came_after() {
 #[tokio::test]
 async fn ending_one_process_leaves_the_others_of_its_layer() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let mut one = layer
-        .start(shell("(setsid sleep @8762@1 &); sleep @8762@2"))
+        .start_process(shell("(setsid sleep @8762@1 &); sleep @8762@2"))
         .await
         .unwrap();
     let mut other = layer
-        .start(shell("while [ ! -e stop ]; do sleep 0.02; done; echo ended"))
+        .start_process(shell("while [ ! -e stop ]; do sleep 0.02; done; echo ended"))
         .await
         .unwrap();
-    one.signal(garret_core::Signal::Kill).await.unwrap();
+    one.send_signal(garret_core::Signal::Kill).await.unwrap();
     one.wait().await.unwrap();
     assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
     run_on(&*layer, shell("touch stop")).await;
     assert_eq!(finish(&mut *other).await.text(), "ended\n");
-    drop(layer.start(shell("sleep @8762@3")).await.unwrap());
+    drop(layer.start_process(shell("sleep @8762@3")).await.unwrap());
     layer.lift().await.unwrap();
     assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
     layer.remove().await.unwrap();
 }
 
 /// What the commands of a layer see of a bench that others change meanwhile, after a look below it; what is named is placed.
-async fn seen_after_a_look(layers: Layers) -> (Vec<String>, String) {
+async fn seen_after_a_look(layers: LayerMode) -> (Vec<String>, String) {
     let directory = directory();
     let bench = directory.path().join("bench");
     for path in ["replaced", "removed", "same"] {
         std::fs::write(bench.join(path), "old\n").unwrap();
     }
     let open = sandbox_with(layers).open(request(&directory)).await.unwrap();
-    let layer = open.lay().await.unwrap();
+    let layer = open.create_layer().await.unwrap();
     let look = "cat new replaced removed same 2>/dev/null; echo; ls";
     assert_eq!(
         run_on(&*layer, shell(look)).await.text(),
@@ -192,30 +192,30 @@ async fn seen_after_a_look(layers: Layers) -> (Vec<String>, String) {
     std::fs::rename(bench.join("draft"), bench.join("replaced")).unwrap();
     std::fs::remove_file(bench.join("removed")).unwrap();
     layer.pause().await.unwrap();
-    let named = layer.look_below().await.unwrap();
+    let named = layer.refresh_bench().await.unwrap();
     layer.resume().await.unwrap();
     let placed = named.iter().map(|path| {
-        let content = std::fs::read(bench.join(path.shown())).ok();
+        let content = std::fs::read(bench.join(path.display_path())).ok();
         match content {
-            Some(content) => file(&path.shown(), content),
-            None => effect(&path.shown(), Placed::Nothing),
+            Some(content) => file(&path.display_path(), content),
+            None => effect(&path.display_path(), PlacedEntry::Nothing),
         }
     });
-    layer.place(placed.collect()).await.unwrap();
+    layer.place_entries(placed.collect()).await.unwrap();
     let seen = run_on(&*layer, shell(look)).await.text();
     layer.pause().await.unwrap();
-    assert_eq!(layer.look_below().await.unwrap(), [], "nothing happened since");
+    assert_eq!(layer.refresh_bench().await.unwrap(), [], "nothing happened since");
     layer.resume().await.unwrap();
     layer.remove().await.unwrap();
-    (named.iter().map(EntryPath::shown).collect(), seen)
+    (named.iter().map(EntryPath::display_path).collect(), seen)
 }
 
 #[tokio::test]
 async fn what_others_did_to_the_bench_shows_after_a_look_or_is_named_by_it() {
     let expected = "new\nnewer\nold\n\nnew\nreplaced\nsame\n";
-    let (named, seen) = seen_after_a_look(Layers::Best).await;
+    let (named, seen) = seen_after_a_look(LayerMode::Best).await;
     assert_eq!((named.len(), seen.as_str()), (0, expected));
-    let (named, seen) = seen_after_a_look(Layers::Copies).await;
+    let (named, seen) = seen_after_a_look(LayerMode::Copies).await;
     assert_eq!(
         (named.join(" ").as_str(), seen.as_str()),
         ("new removed replaced", expected)

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use garret_core::{Command, ErrorKind, HiddenPaths, Layer, Placed, SandboxRequest, WsPath};
+use garret_core::{ErrorKind, HiddenPaths, Layer, PlacedEntry, SandboxCommand, SandboxRequest, WsPath};
 
 use crate::room::{Room, directory, finish, paths, run_on, shell};
 
@@ -31,8 +31,8 @@ const BENCHES: [Bench; 2] = [Bench::Steady, Bench::Shared];
 
 async fn lay(room: &Room, bench: Bench) -> Arc<dyn Layer> {
     match bench {
-        Bench::Steady => room.open.lay_on("as it is").await.unwrap(),
-        Bench::Shared => room.open.lay().await.unwrap(),
+        Bench::Steady => room.open.create_layer_on("as it is").await.unwrap(),
+        Bench::Shared => room.open.create_layer().await.unwrap(),
     }
 }
 
@@ -62,7 +62,7 @@ async fn hidden_paths_are_not_there(kind: Bench) {
     let outcome = run_on(&*layer, shell(text)).await;
     assert_eq!(outcome.text(), "a/b/plain755\n", "{kind:?}");
     layer.lift().await.unwrap();
-    let effects = layer.effects(None).await.unwrap();
+    let effects = layer.read_effects(None).await.unwrap();
     assert_eq!(paths(&effects), ["a/b/plain"], "{kind:?}");
     layer.remove().await.unwrap();
     assert_eq!(std::fs::read(bench.join(".env")).unwrap(), b".env");
@@ -112,7 +112,7 @@ async fn what_comes_to_a_shared_bench_later_is_not_seen() {
     std::fs::write(bench.join("a/plain"), "plain").unwrap();
     std::fs::write(bench.join("b"), "b").unwrap();
     let room = Room::on(directory, |request| hide(request, &["secret", "a/secret"])).await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     std::fs::write(bench.join("secret"), "secret").unwrap();
     std::fs::write(bench.join("a/secret"), "secret").unwrap();
     // A visible file is moved to a hidden name, and written there.
@@ -122,8 +122,8 @@ async fn what_comes_to_a_shared_bench_later_is_not_seen() {
     let found = run_on(&*layer, shell("find . -type f | sort | xargs grep ''")).await;
     assert_eq!(found.text(), "./a/plain:plain\n./b:b\n");
     layer.pause().await.unwrap();
-    let news = layer.look_below().await.unwrap();
-    let news: Vec<_> = news.iter().map(|path| path.shown()).collect();
+    let news = layer.refresh_bench().await.unwrap();
+    let news: Vec<_> = news.iter().map(|path| path.display_path()).collect();
     assert!(!news.iter().any(|path| path.contains("secret")), "{news:?}");
     assert!(news.iter().any(|path| path == "b"), "{news:?}");
     layer.resume().await.unwrap();
@@ -218,13 +218,13 @@ async fn a_read_only_path_can_be_read_and_not_changed() {
 #[tokio::test]
 async fn a_command_begins_behind_a_link_only_where_that_leads_inside() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let made =
         "mkdir -p a/b; ln -s a/b in; ln -s ../../tmp out; ln -s /tmp away; ln -s /workspace/a back; ln -s a/../.. up";
     run_on(&*layer, shell(made)).await;
     let begin = async |cwd: &str| {
         layer
-            .start(Command {
+            .start_process(SandboxCommand {
                 cwd: ws(cwd),
                 ..shell("pwd -P")
             })
@@ -245,7 +245,7 @@ async fn a_command_begins_behind_a_link_only_where_that_leads_inside() {
 #[tokio::test]
 async fn a_command_begins_behind_a_link_while_others_rename() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     run_on(
         &*layer,
         shell("mkdir -p a/b; ln -s a/../a/../a/../a/b in; ln -s a/../a/../a/../.. up"),
@@ -266,7 +266,7 @@ async fn a_command_begins_behind_a_link_while_others_rename() {
     });
     for _ in 0..50 {
         let begin = |cwd: &str| {
-            layer.start(Command {
+            layer.start_process(SandboxCommand {
                 cwd: ws(cwd),
                 ..shell("pwd -P")
             })
@@ -311,7 +311,7 @@ async fn unusual_names_and_files_come_back_as_they_are() {
     let dropped: Vec<_> = effects
         .dropped
         .iter()
-        .map(|one| (one.path.shown().to_string(), one.what))
+        .map(|one| (one.path.display_path().to_string(), one.what))
         .collect();
     assert!(
         dropped.iter().any(|(path, what)| path == "pipe" && *what == "fifo"),
@@ -322,14 +322,14 @@ async fn unusual_names_and_files_come_back_as_they_are() {
         .iter()
         .find(|effect| effect.path.as_bytes() == b"a1")
         .unwrap();
-    assert!(matches!(linked.placed, Placed::File { mode, .. } if mode & 0o4000 == 0));
+    assert!(matches!(linked.placed, PlacedEntry::File { mode, .. } if mode & 0o4000 == 0));
 }
 
 #[tokio::test]
 async fn a_tree_that_is_hard_to_remove_is_removed() {
     let room = Room::new().await;
     let deep = "for i in $(seq 300); do mkdir d; cd d; done; touch x; cd /workspace; mkdir closed; touch closed/f; chmod 0 closed";
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     crate::room::run_on(&*layer, crate::room::shell(deep)).await;
     layer.remove().await.unwrap();
     crate::room::is_tidy(&room.directory).await;

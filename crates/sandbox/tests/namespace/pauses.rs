@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use garret_core::{Command, Ended, Guard, Layer, Limit, OpenSandbox, Process, Sandbox, Signal};
-use garret_sandbox::namespace::{NamespaceSandbox, Options, Pauses};
+use garret_core::{ExitCause, Guard, Layer, OpenSandbox, Process, ResourceLimit, Sandbox, SandboxCommand, Signal};
+use garret_sandbox::namespace::{NamespaceOptions, NamespaceSandbox, PauseMode};
 use tempfile::TempDir;
 
 use crate::room::{
@@ -15,7 +15,7 @@ use crate::room::{
 };
 
 /// Without rights, each of them is by tracing.
-const WAYS: [Pauses; 3] = [Pauses::Best, Pauses::FrozenByVersionOne, Pauses::Traced];
+const WAYS: [PauseMode; 3] = [PauseMode::Best, PauseMode::FrozenByVersionOne, PauseMode::Traced];
 
 /// A layer with processes on it.
 struct Stage {
@@ -23,22 +23,22 @@ struct Stage {
     // Kept: the layer ends with it.
     _open: Arc<dyn OpenSandbox>,
     layer: Arc<dyn Layer>,
-    way: Pauses,
+    way: PauseMode,
     // Kept: one stage at a time, in this process and in that of the unprivileged user. Storms of several would keep each other from standing still.
     _turn: std::fs::File,
 }
 
 impl Stage {
-    async fn new(way: Pauses) -> Self {
+    async fn new(way: PauseMode) -> Self {
         Self::on(way, sandbox_that_pauses(way)).await
     }
 
-    async fn on(way: Pauses, sandbox: NamespaceSandbox) -> Self {
+    async fn on(way: PauseMode, sandbox: NamespaceSandbox) -> Self {
         let turn = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
         turn.lock().unwrap();
         let directory = directory();
         let open = sandbox.open(request(&directory)).await.unwrap();
-        let layer = open.lay().await.unwrap();
+        let layer = open.create_layer().await.unwrap();
         Self {
             directory,
             _open: open,
@@ -79,7 +79,7 @@ impl Stage {
     }
 
     async fn start(&self, text: &str) -> Box<dyn Process> {
-        self.layer.start(shell(text)).await.unwrap()
+        self.layer.start_process(shell(text)).await.unwrap()
     }
 
     /// Pauses several times, and looks each time that nothing moves while it is paused, and that something does afterwards.
@@ -101,9 +101,14 @@ impl Stage {
 
     /// Ends a process that was neither ended by a pause nor by itself.
     async fn end(self, mut process: Box<dyn Process>) {
-        process.signal(Signal::Kill).await.unwrap();
+        process.send_signal(Signal::Kill).await.unwrap();
         let exit = process.wait().await.unwrap();
-        assert_eq!((exit.limit, exit.ended), (None, Ended::Signalled(9)), "{:?}", self.way);
+        assert_eq!(
+            (exit.limit, exit.ended),
+            (None, ExitCause::Signalled(9)),
+            "{:?}",
+            self.way
+        );
         self.layer.remove().await.unwrap();
     }
 }
@@ -287,10 +292,10 @@ async fn what_is_paused_can_be_ended() {
         let mut other = stage.start(&text).await;
         stage.until("it began", || stage.has("begun")).await;
         stage.layer.pause().await.unwrap();
-        one.signal(Signal::Kill).await.unwrap();
-        assert_eq!(one.wait().await.unwrap().ended, Ended::Signalled(9), "{way:?}");
+        one.send_signal(Signal::Kill).await.unwrap();
+        assert_eq!(one.wait().await.unwrap().ended, ExitCause::Signalled(9), "{way:?}");
         stage.layer.lift().await.unwrap();
-        assert_eq!(other.wait().await.unwrap().ended, Ended::Signalled(9), "{way:?}");
+        assert_eq!(other.wait().await.unwrap().ended, ExitCause::Signalled(9), "{way:?}");
         assert_eq!(processes_named("@8770@"), Vec::<String>::new(), "{way:?}");
         stage.layer.remove().await.unwrap();
     }
@@ -301,17 +306,17 @@ async fn what_pauses_processes_is_told() {
     let by = async |way| {
         let directory = directory();
         let open = sandbox_that_pauses(way).open(request(&directory)).await.unwrap();
-        let guard = open.enforced().iter().find(|one| one.guard == Guard::Processes);
+        let guard = open.guard_statuses().iter().find(|one| one.guard == Guard::Processes);
         guard.unwrap().by.clone()
     };
-    assert_eq!(by(Pauses::Traced).await, "user and pid namespaces; paused by ptrace");
-    let best = by(Pauses::Best).await;
+    assert_eq!(by(PauseMode::Traced).await, "user and pid namespaces; paused by ptrace");
+    let best = by(PauseMode::Best).await;
     let is_root = rustix::process::geteuid().as_raw() == 0;
     assert!(!is_root || best.contains("freezer of cgroup"), "{best}");
 }
 
 /// A process that no tracer can stop while another traces it: it never enters the kernel.
-fn unstoppable() -> Command {
+fn unstoppable() -> SandboxCommand {
     shell(&python(
         "import ctypes, os, time\nlibc = ctypes.CDLL(None)\nopen('written', 'w').write('x')\nchild = os.fork()\n\
          if child == 0:\n  while True: pass\n\
@@ -321,51 +326,57 @@ fn unstoppable() -> Command {
 
 #[tokio::test]
 async fn a_tree_that_does_not_stand_still_is_ended_and_says_so_and_what_it_wrote_stays() {
-    let stage = Stage::on(Pauses::Traced, sandbox_that_traces()).await;
+    let stage = Stage::on(PauseMode::Traced, sandbox_that_traces()).await;
     let mut other = stage.start(&format!("echo x > other; {WRITER}")).await;
-    let mut process = stage.layer.start(unstoppable()).await.unwrap();
+    let mut process = stage.layer.start_process(unstoppable()).await.unwrap();
     stage
         .until("both began", || stage.has("begun") && stage.has("moving"))
         .await;
     assert_eq!(stage.layer.pause().await.unwrap(), 1);
-    let effects = stage.layer.effects(None).await.unwrap();
+    let effects = stage.layer.read_effects(None).await.unwrap();
     assert_eq!(paths(&effects), ["begun", "moving", "other", "written"]);
     let exit = process.wait().await.unwrap();
-    assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
+    assert_eq!(
+        (exit.limit, exit.ended),
+        (Some(ResourceLimit::Pause), ExitCause::Signalled(9))
+    );
     stage.layer.resume().await.unwrap();
     // The other tree stood still, lives on, and can be paused again.
     stage.check_pauses().await;
-    other.signal(Signal::Kill).await.unwrap();
+    other.send_signal(Signal::Kill).await.unwrap();
     assert_eq!(other.wait().await.unwrap().limit, None);
     stage.layer.remove().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_tree_that_does_not_stand_still_has_the_usual_second_before_it_is_ended() {
-    let options = Options::default();
+    let options = NamespaceOptions::default();
     assert_eq!(options.still_within, Duration::from_secs(1));
-    let stage = Stage::on(Pauses::Traced, sandbox_with_usual_time(Pauses::Traced)).await;
-    let mut process = stage.layer.start(unstoppable()).await.unwrap();
+    let stage = Stage::on(PauseMode::Traced, sandbox_with_usual_time(PauseMode::Traced)).await;
+    let mut process = stage.layer.start_process(unstoppable()).await.unwrap();
     stage.until("it began", || stage.has("begun")).await;
     let begun = Instant::now();
     assert_eq!(stage.layer.pause().await.unwrap(), 1);
     // Not sooner. How much later depends on the load of the machine, and is no condition.
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
     let exit = process.wait().await.unwrap();
-    assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
+    assert_eq!(
+        (exit.limit, exit.ended),
+        (Some(ResourceLimit::Pause), ExitCause::Signalled(9))
+    );
     stage.layer.resume().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_fork_bomb_stands_still_or_is_ended_and_says_so() {
-    let stage = Stage::on(Pauses::Traced, sandbox_that_traces()).await;
+    let stage = Stage::on(PauseMode::Traced, sandbox_that_traces()).await;
     let text = python(
         "import os\nopen('begun', 'w').write('x')\n\
          while True:\n  try: os.fork()\n  except OSError: open('full', 'w').write('x')",
     );
     let mut process = stage
         .layer
-        .start(limited(&text, |limits| limits.processes = Some(200)))
+        .start_process(limited(&text, |limits| limits.processes = Some(200)))
         .await
         .unwrap();
     stage.until("it is full", || stage.has("full")).await;
@@ -375,11 +386,11 @@ async fn a_fork_bomb_stands_still_or_is_ended_and_says_so() {
     assert_eq!(stage.seen(), before);
     stage.layer.resume().await.unwrap();
     if ended == 0 {
-        process.signal(Signal::Kill).await.unwrap();
+        process.send_signal(Signal::Kill).await.unwrap();
     }
     let exit = process.wait().await.unwrap();
-    assert_eq!(exit.ended, Ended::Signalled(9));
-    assert_eq!(exit.limit, (ended == 1).then_some(Limit::Pause));
+    assert_eq!(exit.ended, ExitCause::Signalled(9));
+    assert_eq!(exit.limit, (ended == 1).then_some(ResourceLimit::Pause));
     stage.layer.remove().await.unwrap();
 }
 
@@ -391,8 +402,11 @@ async fn is_killed_while_its_layer_is_paused() {
     };
     let way = WAYS[std::env::var("GARRET_TEST_WAY").unwrap().parse::<usize>().unwrap()];
     let open = sandbox_that_pauses(way).open(request).await.unwrap();
-    let layer = open.lay().await.unwrap();
-    let _process = layer.start(shell("echo x > begun; sleep @8771@1")).await.unwrap();
+    let layer = open.create_layer().await.unwrap();
+    let _process = layer
+        .start_process(shell("echo x > begun; sleep @8771@1"))
+        .await
+        .unwrap();
     while processes_named("@8771@").is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

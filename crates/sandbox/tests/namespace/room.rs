@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
-    SandboxRequest, Stdin, Stream, WsPath,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, Network, OpenSandbox,
+    OutputStream, Process, Sandbox, SandboxCommand, SandboxRequest, WsPath,
 };
-use garret_sandbox::namespace::{Layers, NamespaceSandbox, Options, Pauses, SupervisorProgram, plan};
+use garret_sandbox::namespace::{LayerMode, NamespaceOptions, NamespaceSandbox, PauseMode, SupervisorProgram, plan};
 use tempfile::TempDir;
 
 pub(crate) struct Room {
@@ -19,16 +19,16 @@ pub(crate) struct Room {
 }
 
 pub(crate) fn sandbox() -> NamespaceSandbox {
-    sandbox_with(Layers::Best)
+    sandbox_with(LayerMode::Best)
 }
 
-pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
-    NamespaceSandbox::new(Options { layers, ..options() })
+pub(crate) fn sandbox_with(layers: LayerMode) -> NamespaceSandbox {
+    NamespaceSandbox::new(NamespaceOptions { layers, ..options() })
 }
 
 /// Pauses in one way. Processes have a minute to stand still: on a busy machine a second is too short even for those that would.
-pub(crate) fn sandbox_that_pauses(pauses: Pauses) -> NamespaceSandbox {
-    NamespaceSandbox::new(Options {
+pub(crate) fn sandbox_that_pauses(pauses: PauseMode) -> NamespaceSandbox {
+    NamespaceSandbox::new(NamespaceOptions {
         pauses,
         still_within: std::time::Duration::from_secs(60),
         ..options()
@@ -36,27 +36,27 @@ pub(crate) fn sandbox_that_pauses(pauses: Pauses) -> NamespaceSandbox {
 }
 
 /// Pauses in one way, and ends processes that do not stand still after the usual time.
-pub(crate) fn sandbox_with_usual_time(pauses: Pauses) -> NamespaceSandbox {
-    NamespaceSandbox::new(Options { pauses, ..options() })
+pub(crate) fn sandbox_with_usual_time(pauses: PauseMode) -> NamespaceSandbox {
+    NamespaceSandbox::new(NamespaceOptions { pauses, ..options() })
 }
 
 /// Traces processes to pause them, and ends those that do not stand still after ten seconds.
 pub(crate) fn sandbox_that_traces() -> NamespaceSandbox {
-    NamespaceSandbox::new(Options {
-        pauses: Pauses::Traced,
+    NamespaceSandbox::new(NamespaceOptions {
+        pauses: PauseMode::Traced,
         still_within: std::time::Duration::from_secs(10),
         ..options()
     })
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> NamespaceOptions {
+    NamespaceOptions {
         supervisor: Some(SupervisorProgram {
             path: std::env::var_os("GARRET_TEST_SUPERVISOR")
                 .map_or_else(|| env!("CARGO_BIN_EXE_garret-supervisor").into(), PathBuf::from),
             arguments: Vec::new(),
         }),
-        ..Options::default()
+        ..NamespaceOptions::default()
     }
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn request(directory: &TempDir) -> SandboxRequest {
 /// What a command did.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) exit: Exit,
+    pub(crate) exit: CommandExit,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
 impl Outcome {
     pub(crate) fn code(&self) -> i32 {
-        self.exit.ended.code()
+        self.exit.ended.exit_code()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -136,11 +136,11 @@ impl Room {
         self.run_command(shell(text)).await
     }
 
-    pub(crate) async fn run_command(&self, command: Command) -> (Outcome, Effects) {
-        let layer = self.open.lay().await.unwrap();
+    pub(crate) async fn run_command(&self, command: SandboxCommand) -> (Outcome, Effects) {
+        let layer = self.open.create_layer().await.unwrap();
         let outcome = run_on(&*layer, command).await;
         layer.lift().await.unwrap();
-        let effects = layer.effects(None).await.unwrap();
+        let effects = layer.read_effects(None).await.unwrap();
         layer.remove().await.unwrap();
         (outcome, effects)
     }
@@ -150,52 +150,52 @@ impl Room {
     }
 }
 
-pub(crate) async fn run_on(layer: &dyn Layer, command: Command) -> Outcome {
-    let mut process = layer.start(command).await.unwrap();
+pub(crate) async fn run_on(layer: &dyn Layer, command: SandboxCommand) -> Outcome {
+    let mut process = layer.start_process(command).await.unwrap();
     finish(&mut *process).await
 }
 
 pub(crate) async fn finish(process: &mut dyn Process) -> Outcome {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    while let Some(Chunk { stream, bytes }) = process.output().await {
+    while let Some(Chunk { stream, bytes }) = process.next_output().await {
         match stream {
-            Stream::Stdout => stdout.extend_from_slice(&bytes),
-            Stream::Stderr => stderr.extend_from_slice(&bytes),
+            OutputStream::Stdout => stdout.extend_from_slice(&bytes),
+            OutputStream::Stderr => stderr.extend_from_slice(&bytes),
         }
     }
     let exit = process.wait().await.unwrap();
     Outcome { exit, stdout, stderr }
 }
 
-pub(crate) fn shell(text: &str) -> Command {
-    command(Program::Shell(marked(text)))
+pub(crate) fn shell(text: &str) -> SandboxCommand {
+    command(CommandProgram::Shell(marked(text)))
 }
 
-pub(crate) fn arguments(arguments: &[&str]) -> Command {
-    command(Program::Arguments(
+pub(crate) fn arguments(arguments: &[&str]) -> SandboxCommand {
+    command(CommandProgram::Arguments(
         arguments.iter().map(|one| (*one).to_owned()).collect(),
     ))
 }
 
-fn command(program: Program) -> Command {
-    Command {
+fn command(program: CommandProgram) -> SandboxCommand {
+    SandboxCommand {
         program,
         cwd: WsPath::root(),
-        env: plan::environment(),
-        stdin: Stdin::Closed,
+        env: plan::base_environment(),
+        stdin: CommandStdin::Closed,
         limits: Limits::default(),
     }
 }
 
-pub(crate) fn limited(text: &str, change: impl FnOnce(&mut Limits)) -> Command {
+pub(crate) fn limited(text: &str, change: impl FnOnce(&mut Limits)) -> SandboxCommand {
     let mut command = shell(text);
     change(&mut command.limits);
     command
 }
 
-pub(crate) fn reading(text: &str, stdin: impl Into<Bytes>) -> Command {
-    Command {
-        stdin: Stdin::Bytes(stdin.into()),
+pub(crate) fn reading(text: &str, stdin: impl Into<Bytes>) -> SandboxCommand {
+    SandboxCommand {
+        stdin: CommandStdin::Bytes(stdin.into()),
         ..shell(text)
     }
 }
@@ -204,7 +204,7 @@ pub(crate) fn paths(effects: &Effects) -> Vec<String> {
     effects
         .effects
         .iter()
-        .map(|effect| effect.path.shown().to_string())
+        .map(|effect| effect.path.display_path().to_string())
         .collect()
 }
 

@@ -45,7 +45,7 @@ async fn files_of_another_owner_can_be_changed_and_are_not_on_the_host() {
     }
     std::fs::set_permissions(&bench, std::fs::Permissions::from_mode(0o700)).unwrap();
     let room = Room::on(directory, |_| {}).await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let outcome = crate::room::run_on(
         &*layer,
         crate::room::shell("stat -c %u . file; echo two >> file; cat file; echo x > new"),

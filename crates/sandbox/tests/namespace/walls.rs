@@ -253,12 +253,12 @@ async fn the_network_is_reached_where_it_is_allowed_and_abstract_sockets_are_not
 #[tokio::test]
 async fn commands_of_one_sandbox_reach_each_other_by_loopback() {
     let room = Room::new().await;
-    let layer = room.open.lay().await.unwrap();
+    let layer = room.open.create_layer().await.unwrap();
     let text = python(
         "import socket\ns = socket.create_server(('127.0.0.1', 4567))\nprint('up', flush=True)\nc, _ = s.accept()\nc.sendall(b'hello')\n",
     );
-    let mut server = layer.start(crate::room::shell(&text)).await.unwrap();
-    assert_eq!(&server.output().await.unwrap().bytes[..], b"up\n");
+    let mut server = layer.start_process(crate::room::shell(&text)).await.unwrap();
+    assert_eq!(&server.next_output().await.unwrap().bytes[..], b"up\n");
     let client = python("import socket\nprint(socket.create_connection(('127.0.0.1', 4567)).recv(9).decode())\n");
     assert_eq!(
         crate::room::run_on(&*layer, crate::room::shell(&client)).await.text(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garret::{Answer, Definition, Error};
+use garret::{Definition, Error, ToolAnswer};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
@@ -12,24 +12,28 @@ use super::ServeOptions;
 const ERROR_KEY: &str = "garret/error";
 
 /// Returns a definition as `tools/list` shows it: with an output schema if the answers carry data.
-pub(super) fn tool(definition: Definition, options: ServeOptions) -> Tool {
+pub(super) fn convert_tool(definition: Definition, options: ServeOptions) -> Tool {
     let hints = definition.annotations;
     let annotations = ToolAnnotations::new()
         .read_only(hints.read_only)
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(false);
-    let tool = Tool::new(definition.name, definition.description, object(definition.input_schema))
-        .with_title(definition.title)
-        .with_annotations(annotations);
+    let tool = Tool::new(
+        definition.name,
+        definition.description,
+        schema_object(definition.input_schema),
+    )
+    .with_title(definition.title)
+    .with_annotations(annotations);
     if options.structured {
-        tool.with_raw_output_schema(object(definition.output_schema))
+        tool.with_raw_output_schema(schema_object(definition.output_schema))
     } else {
         tool
     }
 }
 
-fn object(schema: Value) -> Arc<JsonObject> {
+fn schema_object(schema: Value) -> Arc<JsonObject> {
     match schema {
         Value::Object(object) => Arc::new(object),
         other => unreachable!("the schema of a tool is an object, not {other}"),
@@ -37,11 +41,11 @@ fn object(schema: Value) -> Arc<JsonObject> {
 }
 
 /// Returns an answer as `tools/call` returns it: the text, its images, and the data if the options ask for it.
-pub(super) fn result(answer: Answer, options: ServeOptions) -> CallToolResult {
+pub(super) fn convert_answer(answer: ToolAnswer, options: ServeOptions) -> CallToolResult {
     let images = answer
         .images
         .iter()
-        .map(|image| ContentBlock::image(image.base64(), image.mime_type));
+        .map(|image| ContentBlock::image(image.to_base64(), image.mime_type));
     let content = std::iter::once(ContentBlock::text(answer.text)).chain(images).collect();
     match answer.error {
         None => {

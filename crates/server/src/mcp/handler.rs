@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::convert;
-use super::progress::Progress;
+use super::progress::CallProgress;
 
 /// How many characters of the names of a client and its calls are kept with each change.
 const NAME_CHARACTERS: usize = 200;
@@ -32,7 +32,7 @@ pub struct ServeOptions {
 /// Serves one toolbox to one client. Lists and calls use the same toolbox, so a tool that is not listed cannot be
 /// called.
 #[derive(Debug, Clone)]
-pub struct Handler {
+pub struct ToolboxHandler {
     toolbox: Toolbox,
     /// The list of tools. Made once: schemas do not change while a workspace is open.
     tools: Vec<Tool>,
@@ -41,10 +41,10 @@ pub struct Handler {
     options: ServeOptions,
 }
 
-impl Handler {
+impl ToolboxHandler {
     /// Creates a handler for `toolbox`. Its session is the one that the actor of the toolbox names, or a new one.
     pub fn new(toolbox: Toolbox, options: ServeOptions) -> Self {
-        let tool = |definition| convert::tool(definition, options);
+        let tool = |definition| convert::convert_tool(definition, options);
         let tools = toolbox.definitions().into_iter().map(tool).collect();
         let session = toolbox.workspace().actor().session.clone();
         // Without a session of its own, the ids of calls would be ambiguous: clients count them from the start with
@@ -63,7 +63,7 @@ impl Handler {
     fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> (Toolbox, watch::Receiver<Option<TurnWaiting>>) {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
-            agent: context.client_info().map(|client| cut(&client.name)),
+            agent: context.client_info().map(|client| shorten_name(&client.name)),
             session: Some(self.session.clone()),
             tool_call: Some(call_id(context)),
             ..workspace.actor().clone()
@@ -73,14 +73,17 @@ impl Handler {
         (toolbox, turn)
     }
 
-    fn unknown(&self, name: &str) -> ErrorData {
+    fn unknown_tool_error(&self, name: &str) -> ErrorData {
         let near = || {
-            let near = garret::shape::nearest(name, self.tools.iter().map(|tool| tool.name.as_ref()));
+            let near = garret::shape::nearest_name(name, self.tools.iter().map(|tool| tool.name.as_ref()));
             near.map(|near| format!("did you mean {near}?"))
         };
         let hint = self.toolbox.absence_of(name).or_else(near);
         let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
-        ErrorData::invalid_params(format!("Unknown tool: {}{hint}", garret::path::printable(name)), None)
+        ErrorData::invalid_params(
+            format!("Unknown tool: {}{hint}", garret::path::escape_unprintable(name)),
+            None,
+        )
     }
 
     fn instructions(&self) -> String {
@@ -109,12 +112,12 @@ impl Handler {
         format!(
             "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
              file, and nothing outside can be reached. A failed call says why and what to try instead.{versions} Long results are paged: the last line says how to go on.{commands}{way_back}",
-            garret::path::printable(workspace.name()),
+            garret::path::escape_unprintable(workspace.name()),
         )
     }
 }
 
-impl ServerHandler for Handler {
+impl ServerHandler for ToolboxHandler {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("garret", env!("CARGO_PKG_VERSION")).with_title("Garret"))
@@ -142,10 +145,10 @@ impl ServerHandler for Handler {
         // A known method with parameters of a wrong shape arrives here, too; "method not found" would mislead its
         // client.
         Err(match request.method.as_str() {
-            "tools/call" => ErrorData::invalid_params(wrong_call(request.params.as_ref()), None),
+            "tools/call" => ErrorData::invalid_params(wrong_call_message(request.params.as_ref()), None),
             "tools/list" => ErrorData::invalid_params("the parameters of tools/list are an object", None),
             method => {
-                let message = format!("Method not found: {}", garret::path::printable(method));
+                let message = format!("Method not found: {}", garret::path::escape_unprintable(method));
                 ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
             }
         })
@@ -157,42 +160,42 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if !self.tools.iter().any(|tool| tool.name == request.name) {
-            return Err(self.unknown(&request.name));
+            return Err(self.unknown_tool_error(&request.name));
         }
         let (toolbox, turn) = self.toolbox_for(&context);
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         let call = toolbox.call(&request.name, arguments);
         let answer = tokio::select! {
-            answer = Progress::of(&context, &request.name).during(call, turn) => answer,
+            answer = CallProgress::new(&context, &request.name).report_during(call, turn) => answer,
             // Dropping the future of the call ends it at its next await; the client no longer waits for the answer.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
         };
-        Ok(convert::result(answer, self.options).into())
+        Ok(convert::convert_answer(answer, self.options).into())
     }
 }
 
 /// Returns the model's id of the call if the client sends it, else the id of the request.
 fn call_id(context: &RequestContext<RoleServer>) -> String {
     let told = CALL_ID_KEYS.iter().filter_map(|key| context.meta.get(*key)?.as_str());
-    let told = told.map(cut).find(|id| !id.is_empty());
-    told.unwrap_or_else(|| cut(&context.id.to_string()))
+    let told = told.map(shorten_name).find(|id| !id.is_empty());
+    told.unwrap_or_else(|| shorten_name(&context.id.to_string()))
 }
 
 /// Shortens a name that a client sent, so that it cannot fill the journal.
-fn cut(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     name.chars().take(NAME_CHARACTERS).collect()
 }
 
 /// Returns the name of a new session: the end of an id.
 fn new_session(ids: &dyn Ids) -> String {
-    let id = ids.next();
+    let id = ids.next_id();
     // The end of an id is enough to tell connections apart, and a person can type it.
     let start = id.len().saturating_sub(SESSION_LETTERS);
     id[start..].trim_start_matches('-').to_owned()
 }
 
 /// Returns the message for wrong parameters of a call.
-fn wrong_call(params: Option<&Value>) -> &'static str {
+fn wrong_call_message(params: Option<&Value>) -> &'static str {
     match params {
         Some(params) if !params["name"].is_string() => "tools/call needs the `name` of a tool, a string",
         Some(params) if params.get("arguments").is_some_and(|arguments| !arguments.is_object()) => {
@@ -209,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_a_client_calls_itself_is_kept_as_far_as_anybody_reads() {
-        assert_eq!(cut("claude"), "claude");
-        assert_eq!(cut(&"é".repeat(70_000)).chars().count(), NAME_CHARACTERS);
+        assert_eq!(shorten_name("claude"), "claude");
+        assert_eq!(shorten_name(&"é".repeat(70_000)).chars().count(), NAME_CHARACTERS);
     }
 }

@@ -12,6 +12,6 @@ mod request_id;
 mod serve;
 mod transport;
 
-pub use handler::{Handler, ServeOptions};
+pub use handler::{ServeOptions, ToolboxHandler};
 pub use serve::{ServeError, serve, serve_stdio};
 pub use transport::MAX_MESSAGE_BYTES;

@@ -16,15 +16,15 @@ use tokio::time::{MissedTickBehavior, interval};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Sends the progress of one call to the client; sends nothing if the client did not ask for it.
-pub(super) struct Progress<'a> {
+pub(super) struct CallProgress<'a> {
     asked: Option<(ProgressToken, Peer<RoleServer>)>,
     tool: &'a str,
     steps: u32,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> CallProgress<'a> {
     /// Creates the progress of a call; the request says whether the client wants it.
-    pub(super) fn of(context: &RequestContext<RoleServer>, tool: &'a str) -> Self {
+    pub(super) fn new(context: &RequestContext<RoleServer>, tool: &'a str) -> Self {
         let asked = context
             .meta
             .get_progress_token()
@@ -34,7 +34,7 @@ impl<'a> Progress<'a> {
 
     /// Runs `call`, and sends progress at its start, while it runs, and at its end. While the call waits for its turn,
     /// `turn` holds the command that has the turn.
-    pub(super) async fn during<T>(
+    pub(super) async fn report_during<T>(
         mut self,
         call: impl Future<Output = T>,
         mut turn: watch::Receiver<Option<TurnWaiting>>,
@@ -48,11 +48,11 @@ impl<'a> Progress<'a> {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick of an interval completes immediately.
         let started = ticks.tick().await;
-        self.tell("started".to_owned()).await;
+        self.send_progress("started".to_owned()).await;
         loop {
             tokio::select! {
                 outcome = &mut call => {
-                    self.tell("finished".to_owned()).await;
+                    self.send_progress("finished".to_owned()).await;
                     return outcome;
                 }
                 _ = ticks.tick() => {}
@@ -63,11 +63,11 @@ impl<'a> Progress<'a> {
                 Some(command) => format!("waiting for {command}"),
                 None => format!("running for {:.1} s", started.elapsed().as_secs_f64()),
             };
-            self.tell(state).await;
+            self.send_progress(state).await;
         }
     }
 
-    async fn tell(&mut self, state: String) {
+    async fn send_progress(&mut self, state: String) {
         if let Some((token, peer)) = &self.asked {
             let step = ProgressNotificationParam::new(token.clone(), f64::from(self.steps))
                 .with_message(format!("{}: {state}", self.tool));

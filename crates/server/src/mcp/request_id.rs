@@ -17,12 +17,12 @@ pub(super) struct IdScanner {
     is_escaped: bool,
     /// The last string of the outermost object while it may be a key, or the value of the key `id` while it is read.
     text: Vec<u8>,
-    part: Part,
+    part: JsonPart,
 }
 
 /// The part of the outermost object that comes next.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Part {
+enum JsonPart {
     #[default]
     Key,
     /// The value of another key.
@@ -36,27 +36,27 @@ enum Part {
 impl IdScanner {
     /// Searches the next piece of the line.
     pub(super) fn feed(&mut self, piece: &[u8]) {
-        piece.iter().for_each(|byte| self.take(*byte));
+        piece.iter().for_each(|byte| self.scan_byte(*byte));
     }
 
     /// Returns the id that was found: a string or an integer.
     pub(super) fn id(mut self) -> Option<Value> {
         // A line that is cut off ends the value as a comma would; a string that is cut off is refused by the parser.
         self.end_value();
-        if self.part != Part::Done {
+        if self.part != JsonPart::Done {
             return None;
         }
         let id: Value = serde_json::from_slice(&self.text).ok()?;
         (id.is_string() || id.is_i64()).then_some(id)
     }
 
-    fn take(&mut self, byte: u8) {
+    fn scan_byte(&mut self, byte: u8) {
         // The first id counts, so the rest of the line is skipped.
-        if self.part == Part::Done {
+        if self.part == JsonPart::Done {
             return;
         }
         if self.in_string {
-            self.keep(byte);
+            self.keep_byte(byte);
             self.in_string = byte != b'"' || self.is_escaped;
             self.is_escaped = byte == b'\\' && !self.is_escaped;
             return;
@@ -64,13 +64,13 @@ impl IdScanner {
         match byte {
             b'"' => {
                 self.in_string = true;
-                if self.part == Part::Key {
+                if self.part == JsonPart::Key {
                     self.text.clear();
                 }
-                self.keep(byte);
+                self.keep_byte(byte);
             }
             b'{' | b'[' => {
-                self.keep(byte);
+                self.keep_byte(byte);
                 self.depth += 1;
             }
             b'}' | b']' => {
@@ -79,34 +79,34 @@ impl IdScanner {
                 }
                 self.depth = self.depth.saturating_sub(1);
             }
-            b':' if self.depth == 1 && self.part == Part::Key => {
+            b':' if self.depth == 1 && self.part == JsonPart::Key => {
                 let is_id = self.text == br#""id""#;
                 self.text.clear();
-                self.part = if is_id { Part::Id } else { Part::OtherValue };
+                self.part = if is_id { JsonPart::Id } else { JsonPart::OtherValue };
             }
             b',' if self.depth == 1 => {
                 self.end_value();
-                if self.part == Part::OtherValue {
-                    self.part = Part::Key;
+                if self.part == JsonPart::OtherValue {
+                    self.part = JsonPart::Key;
                 }
             }
-            byte if byte.is_ascii_whitespace() && self.part == Part::Key => {}
-            byte => self.keep(byte),
+            byte if byte.is_ascii_whitespace() && self.part == JsonPart::Key => {}
+            byte => self.keep_byte(byte),
         }
     }
 
     /// Keeps a byte of a key of the outermost object or of the id.
-    fn keep(&mut self, byte: u8) {
+    fn keep_byte(&mut self, byte: u8) {
         // A value that is too long is cut off: it is then no valid JSON, and so no id.
-        let is_wanted = self.depth == 1 && matches!(self.part, Part::Key | Part::Id);
+        let is_wanted = self.depth == 1 && matches!(self.part, JsonPart::Key | JsonPart::Id);
         if is_wanted && self.text.len() < MAX_ID_BYTES {
             self.text.push(byte);
         }
     }
 
     fn end_value(&mut self) {
-        if self.part == Part::Id {
-            self.part = Part::Done;
+        if self.part == JsonPart::Id {
+            self.part = JsonPart::Done;
         }
     }
 }

@@ -9,7 +9,7 @@ use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::transport::LineTransport;
-use super::{Handler, ServeOptions};
+use super::{ServeOptions, ToolboxHandler};
 
 /// Why serving ended, if the client did not close the connection.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub async fn serve(
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), ServeError> {
     let transport = LineTransport::new(reader, writer);
-    let service = match Handler::new(toolbox, options).serve(transport).await {
+    let service = match ToolboxHandler::new(toolbox, options).serve(transport).await {
         Ok(service) => service,
         // A client may close the connection before its first message; that is no error.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

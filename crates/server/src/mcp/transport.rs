@@ -56,23 +56,23 @@ pub(super) struct LineTransport<R, W> {
 struct RunningRequests(Arc<std::sync::Mutex<HashSet<RequestId>>>);
 
 impl RunningRequests {
-    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+    fn lock_ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the id of a request that is answered.
-    fn finish(&self, message: &TxJsonRpcMessage<RoleServer>) {
+    fn remove_answered(&self, message: &TxJsonRpcMessage<RoleServer>) {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        id.map(|id| self.lock().remove(id));
+        id.map(|id| self.lock_ids().remove(id));
     }
 }
 
 /// The result of reading a line.
-enum Line {
+enum ReadLineOutcome {
     /// A whole line, now in the buffer.
     Whole,
     /// The end of a line that was too long, and the id found in it.
@@ -100,7 +100,7 @@ where
     }
 
     /// Reads up to the end of a line. Bytes that were read stay in the transport if this future is dropped.
-    async fn read_line(&mut self) -> Line {
+    async fn read_line(&mut self) -> ReadLineOutcome {
         loop {
             // A stream that fails delivers no more bytes, like one that ended.
             let available = self.reader.fill_buf().await.unwrap_or_default();
@@ -123,9 +123,9 @@ where
             let is_whole = newline.is_some() || is_end;
             match is_whole.then(|| self.oversized.take()) {
                 None => {}
-                Some(Some(scanner)) => return Line::Oversized(scanner.id()),
-                Some(None) if is_end && self.line.is_empty() => return Line::End,
-                Some(None) => return Line::Whole,
+                Some(Some(scanner)) => return ReadLineOutcome::Oversized(scanner.id()),
+                Some(None) if is_end && self.line.is_empty() => return ReadLineOutcome::End,
+                Some(None) => return ReadLineOutcome::Whole,
             }
         }
     }
@@ -139,24 +139,24 @@ where
         // One large message must not occupy its memory for the rest of the connection.
         line.shrink_to(KEPT_CAPACITY);
         self.line = line;
-        match read.and_then(|message| message.map_or(Ok(None), |message| self.admit(message))) {
+        match read.and_then(|message| message.map_or(Ok(None), |message| self.admit_message(message))) {
             Ok(message) => message,
             Err(replies) => {
-                self.reply(replies).await;
+                self.start_replies(replies).await;
                 None
             }
         }
     }
 
     /// Passes a message on, drops one that the protocol does not expect yet, or refuses a request whose id is in use.
-    fn admit(
+    fn admit_message(
         &mut self,
         message: RxJsonRpcMessage<RoleServer>,
     ) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
         match &message {
             JsonRpcMessage::Request(request) => {
                 self.is_initialized |= matches!(request.request, ClientRequest::InitializeRequest(_));
-                if !self.running.lock().insert(request.id.clone()) {
+                if !self.running.lock_ids().insert(request.id.clone()) {
                     let message = "a request with this id is still running; give each request its own id";
                     let id = serde_json::to_value(&request.id).ok();
                     return Err(vec![error_reply(ErrorCode::INVALID_REQUEST, message, id)]);
@@ -168,7 +168,7 @@ where
                 if let ClientNotification::CancelledNotification(cancelled) = &sent.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.running.lock().remove(id);
+                    self.running.lock_ids().remove(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -177,7 +177,7 @@ where
     }
 
     /// Starts to write error replies, after the earlier ones are written.
-    async fn reply(&mut self, replies: Vec<Value>) {
+    async fn start_replies(&mut self, replies: Vec<Value>) {
         // Waits, so that replies to a client that does not read cannot pile up in memory.
         self.finish_replying().await;
         let writer = self.writer.clone();
@@ -210,23 +210,23 @@ where
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = self.writer.clone();
         // Before the answer is written: as soon as the client has read it, the client may use the id again.
-        self.running.finish(&message);
+        self.running.remove_answered(&message);
         async move { write_line(&writer, serde_json::to_vec(&message)?).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             match self.read_line().await {
-                Line::Whole => {
+                ReadLineOutcome::Whole => {
                     if let Some(message) = self.take_message().await {
                         return Some(message);
                     }
                 }
-                Line::Oversized(id) => {
-                    let reply = error_reply(ErrorCode::INVALID_REQUEST, &oversized(self.max_bytes), id);
-                    self.reply(vec![reply]).await;
+                ReadLineOutcome::Oversized(id) => {
+                    let reply = error_reply(ErrorCode::INVALID_REQUEST, &oversized_message(self.max_bytes), id);
+                    self.start_replies(vec![reply]).await;
                 }
-                Line::End => {
+                ReadLineOutcome::End => {
                     self.finish_replying().await;
                     return None;
                 }
@@ -265,7 +265,7 @@ fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec
     serde_json::from_slice(line)
         .map(Some)
         .or_else(|_| match serde_json::from_slice(line) {
-            Ok(value) => not_a_message(&value),
+            Ok(value) => answer_non_message(&value),
             Err(error) => {
                 let message = format!("the line is not valid JSON: {error}");
                 let mut scanner = IdScanner::default();
@@ -277,7 +277,7 @@ fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec
 
 /// Answers JSON that is no message: an unknown notification is ignored, as the protocol requires; everything else gets
 /// an error, a batch one for each of its requests.
-fn not_a_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
+fn answer_non_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
     let refused = |message: &str, id| error_reply(ErrorCode::INVALID_REQUEST, message, id);
     match value {
         Value::Object(object) if object.contains_key("method") && !object.contains_key("id") => Ok(None),
@@ -323,7 +323,7 @@ fn error_reply(code: ErrorCode, message: &str, id: Option<Value>) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
 }
 
-fn oversized(max_bytes: usize) -> String {
+fn oversized_message(max_bytes: usize) -> String {
     format!(
         "the message has more than {max_bytes} bytes, which is the limit; write a larger file in parts with `append_file`"
     )

@@ -17,7 +17,7 @@ pub struct CacheKey([u8; HASH_BYTES]);
 
 impl CacheKey {
     /// Makes a key from several parts.
-    pub fn of(parts: &[&[u8]]) -> Self {
+    pub fn from_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = Hasher::new();
         // The length before each part keeps `ab` + `c` and `a` + `bc` apart.
         for part in parts {
@@ -28,38 +28,38 @@ impl CacheKey {
     }
 
     /// Returns an evenly distributed number, by which the shard is chosen.
-    pub(super) fn number(&self) -> usize {
+    pub(super) fn shard_number(&self) -> usize {
         usize::from(self.0[0])
     }
 
     /// Returns the name of the cache file.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn file_name(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex()[..48].to_owned()
     }
 }
 
 impl fmt::Debug for CacheKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.name())
+        formatter.write_str(&self.file_name())
     }
 }
 
 /// Returns the size of the cache file for a content of `content` bytes.
-pub(super) fn file_bytes(content: u64) -> u64 {
+pub(super) fn entry_file_size(content: u64) -> u64 {
     content + HEAD_BYTES as u64
 }
 
 /// Writes the mark, the hash and the content.
-pub(super) fn write(file: &mut File, key: &CacheKey, content: &[u8]) -> std::io::Result<()> {
+pub(super) fn write_entry(file: &mut File, key: &CacheKey, content: &[u8]) -> std::io::Result<()> {
     let mut head = [0; HEAD_BYTES];
     head[..MARK.len()].copy_from_slice(MARK);
-    head[MARK.len()..].copy_from_slice(hash(key, content).as_bytes());
+    head[MARK.len()..].copy_from_slice(hash_entry(key, content).as_bytes());
     file.write_all(&head)?;
     file.write_all(content)
 }
 
 /// Reads a cache file of `length` bytes; `None` if its mark or its hash does not match this key.
-pub(super) fn read(file: &mut File, key: &CacheKey, length: u64) -> Option<Bytes> {
+pub(super) fn read_entry(file: &mut File, key: &CacheKey, length: u64) -> Option<Bytes> {
     let mut bytes = vec![0; usize::try_from(length).ok().filter(|length| *length >= HEAD_BYTES)?];
     file.read_exact(&mut bytes).ok()?;
     let mut bytes = Bytes::from(bytes);
@@ -67,10 +67,10 @@ pub(super) fn read(file: &mut File, key: &CacheKey, length: u64) -> Option<Bytes
     let (mark, mut kept) = head.split_at(MARK.len());
     let mut found = [0; HASH_BYTES];
     kept.copy_to_slice(&mut found);
-    (mark == MARK && blake3::Hash::from_bytes(found) == hash(key, &bytes)).then_some(bytes)
+    (mark == MARK && blake3::Hash::from_bytes(found) == hash_entry(key, &bytes)).then_some(bytes)
 }
 
-fn hash(key: &CacheKey, content: &[u8]) -> blake3::Hash {
+fn hash_entry(key: &CacheKey, content: &[u8]) -> blake3::Hash {
     // Keyed with the key of the entry, so that a file under the name of another entry fails the check.
     let mut hasher = Hasher::new_keyed(&key.0);
     hasher.update(content);

@@ -32,7 +32,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A directory of entries.
 #[derive(Debug)]
-pub(super) struct Shard {
+pub(super) struct CacheShard {
     directory: PathBuf,
     share: u64,
     /// The bytes that may be added before the next count; 0 at first, so that the first entry causes a count.
@@ -40,13 +40,13 @@ pub(super) struct Shard {
 }
 
 /// A cache file, as found by a count.
-struct Counted {
+struct CountedCacheFile {
     path: PathBuf,
     bytes: u64,
     used: u64,
 }
 
-impl Shard {
+impl CacheShard {
     pub(super) fn new(directory: PathBuf, share: u64) -> Self {
         Self {
             directory,
@@ -60,17 +60,17 @@ impl Shard {
     }
 
     pub(super) fn path_of(&self, key: &CacheKey) -> PathBuf {
-        self.directory.join(key.name())
+        self.directory.join(key.file_name())
     }
 
     pub(super) fn get(&self, key: &CacheKey, now: u64) -> Option<Bytes> {
         let path = self.path_of(key);
         let mut file = File::open(&path).ok()?;
         let metadata = file.metadata().ok()?;
-        let found = entry::read(&mut file, key, metadata.len());
+        let found = entry::read_entry(&mut file, key, metadata.len());
         match &found {
             None => drop(std::fs::remove_file(&path)),
-            Some(_) if seconds(metadata.mtime()) + OLD_SECONDS < now => {
+            Some(_) if to_seconds(metadata.mtime()) + OLD_SECONDS < now => {
                 // The trim removes the least recently used files by this time.
                 let _ = file.set_modified(UNIX_EPOCH + Duration::from_secs(now));
             }
@@ -81,35 +81,36 @@ impl Shard {
 
     /// Writes an entry; returns the time of the file system, or `None` if the entry was not written.
     pub(super) fn put(&self, key: &CacheKey, content: &[u8]) -> Option<u64> {
-        let size = entry::file_bytes(content.len() as u64);
+        let size = entry::entry_file_size(content.len() as u64);
         if size > self.max_content_bytes() {
             return None;
         }
-        let written = self.write(key, content);
+        let written = self.write_entry(key, content);
         let now = match written {
             // The directory is missing: the cache was removed, or this is the first entry of the shard.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_private(&self.directory).ok()?;
-                self.write(key, content)
+                make_private_directory(&self.directory).ok()?;
+                self.write_entry(key, content)
             }
             written => written,
         };
-        self.make_room(taken(size));
+        self.make_room(disk_space_of(size));
         now.ok()
     }
 
-    fn write(&self, key: &CacheKey, content: &[u8]) -> io::Result<u64> {
+    fn write_entry(&self, key: &CacheKey, content: &[u8]) -> io::Result<u64> {
         // A new name and a rename, so that a reader never sees a half-written entry.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{BEING_WRITTEN}{}-{number}", std::process::id());
         let path = self.directory.join(name);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-        let written = entry::write(&mut file, key, content).and_then(|()| std::fs::rename(&path, self.path_of(key)));
+        let written =
+            entry::write_entry(&mut file, key, content).and_then(|()| std::fs::rename(&path, self.path_of(key)));
         if written.is_err() {
             let _ = std::fs::remove_file(&path);
         }
         written?;
-        file.metadata().map(|metadata| seconds(metadata.mtime()))
+        file.metadata().map(|metadata| to_seconds(metadata.mtime()))
     }
 
     /// Subtracts the added bytes from the room, and trims the shard when there is no room left.
@@ -119,14 +120,14 @@ impl Shard {
             *room -= added;
             return;
         }
-        let left = self.trim();
+        let left = self.trim_to_share();
         // An eighth at most, so that the entries of other processes are counted soon enough, too.
         *room = (self.share - left.min(self.share)).min(self.share / 8);
     }
 
     /// Removes the least recently used files until the rest fits into the share; returns the size of the rest.
-    fn trim(&self) -> u64 {
-        let mut files = self.count();
+    fn trim_to_share(&self) -> u64 {
+        let mut files = self.count_files();
         let mut total: u64 = files.iter().map(|file| file.bytes).sum();
         if total <= self.share {
             return total;
@@ -144,49 +145,49 @@ impl Shard {
         total
     }
 
-    fn count(&self) -> Vec<Counted> {
+    fn count_files(&self) -> Vec<CountedCacheFile> {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let files: Vec<_> = entries.filter_map(|entry| counted(&entry)).collect();
+        let files: Vec<_> = entries.filter_map(|entry| count_file(&entry)).collect();
         // The newest file tells the time of the file system, without a call for it.
         let newest = files.iter().map(|file| file.used).max().unwrap_or_default();
-        let (left, kept): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_left(file, newest));
+        let (left, kept): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_abandoned(file, newest));
         left.iter().for_each(|file| drop(std::fs::remove_file(&file.path)));
         kept
     }
 }
 
-fn counted(entry: &DirEntry) -> Option<Counted> {
+fn count_file(entry: &DirEntry) -> Option<CountedCacheFile> {
     let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    Some(Counted {
+    Some(CountedCacheFile {
         path: entry.path(),
-        bytes: taken(metadata.len()),
-        used: seconds(metadata.mtime()),
+        bytes: disk_space_of(metadata.len()),
+        used: to_seconds(metadata.mtime()),
     })
 }
 
 /// Returns whether the file is unfinished and was left by a process that died.
-fn is_left(file: &Counted, newest: u64) -> bool {
+fn is_abandoned(file: &CountedCacheFile, newest: u64) -> bool {
     let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_new = name.is_some_and(|name| name.starts_with(BEING_WRITTEN));
     is_new && file.used + OLD_SECONDS < newest
 }
 
 /// Returns the disk space of a file of this size, in whole blocks.
-fn taken(size: u64) -> u64 {
+fn disk_space_of(size: u64) -> u64 {
     size.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
 
-fn seconds(time: i64) -> u64 {
+fn to_seconds(time: i64) -> u64 {
     u64::try_from(time).unwrap_or_default()
 }
 
 /// Makes a directory and its missing parents, accessible to this user alone.
-pub(super) fn make_private(directory: &Path) -> io::Result<()> {
+pub(super) fn make_private_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Returns the current time of the file system of `directory`, in seconds.
-pub(super) fn time_in(directory: &Path) -> io::Result<u64> {
+pub(super) fn file_system_time(directory: &Path) -> io::Result<u64> {
     let stamp = directory.join("opened");
     let file = File::options()
         .write(true)

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Applied, Batch, Directory, Follow, ListOptions, ListPage, Mutation, NearContent, ReadOptions, ReadResult, Result,
-    Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
+    Batch, DirectoryHandle, Follow, ListOptions, ListPage, LocalContent, Mutation, MutationOutcome, ReadOptions,
+    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
 };
 use tokio::runtime::Handle;
 
 use super::{CacheKey, ContentCache};
 
-/// A storage behind a cache: a file that is read or written as a whole is cached under its version, and [`NearContent`]
+/// A storage behind a cache: a file that is read or written as a whole is cached under its version, and [`LocalContent`]
 /// returns it.
 ///
 /// Every call still goes to the storage: the cache only answers callers who already know the version that they want.
@@ -36,15 +36,15 @@ impl CachedStorage {
     }
 
     /// Returns the cache key of a file.
-    fn key(&self, path: &WsPath, version: &Version, size: u64) -> CacheKey {
+    fn cache_key(&self, path: &WsPath, version: &Version, size: u64) -> CacheKey {
         // Scope, path, version and size together identify the content, and nothing less does: the versions of some
         // servers only say that a file changed, and an attacker who chooses the bytes can make two files with one MD5.
         let place = format!("{}/{}", self.scope, path.as_str());
-        CacheKey::of(&[place.as_bytes(), version.as_str().as_bytes(), &size.to_le_bytes()])
+        CacheKey::from_parts(&[place.as_bytes(), version.as_str().as_bytes(), &size.to_le_bytes()])
     }
 
-    async fn keep(&self, path: &WsPath, version: &Version, content: Bytes) {
-        let key = self.key(path, version, content.len() as u64);
+    async fn cache_content(&self, path: &WsPath, version: &Version, content: Bytes) {
+        let key = self.cache_key(path, version, content.len() as u64);
         if content.len() as u64 > self.cache.max_content_bytes() {
             return;
         }
@@ -58,9 +58,9 @@ impl CachedStorage {
     }
 }
 
-impl NearContent for CachedStorage {
-    fn near(&self, path: &WsPath, version: &Version, size: u64) -> Option<Bytes> {
-        let content = self.cache.get(&self.key(path, version, size));
+impl LocalContent for CachedStorage {
+    fn find_content(&self, path: &WsPath, version: &Version, size: u64) -> Option<Bytes> {
+        let content = self.cache.get(&self.cache_key(path, version, size));
         content.filter(|content| content.len() as u64 == size)
     }
 }
@@ -85,7 +85,7 @@ impl Storage for CachedStorage {
         let is_plain = options.follow == Follow::Never;
         let read = self.inner.read(path, options).await?;
         if is_plain && read.bytes.len() as u64 == read.size {
-            self.keep(path, &read.version, read.bytes.clone()).await;
+            self.cache_content(path, &read.version, read.bytes.clone()).await;
         }
         Ok(read)
     }
@@ -94,27 +94,27 @@ impl Storage for CachedStorage {
         self.inner.list(path, options).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let written = match batch.follow {
-            Follow::Never => batch.mutations.iter().map(written).collect(),
+            Follow::Never => batch.mutations.iter().map(whole_file_write).collect(),
             Follow::Inside => Vec::new(),
         };
         let applied = self.inner.apply(batch).await?;
         for (written, applied) in written.into_iter().zip(&applied) {
             if let (Some((path, content)), Some(version)) = (written, &applied.version) {
-                self.keep(&path, version, content).await;
+                self.cache_content(&path, version, content).await;
             }
         }
         Ok(applied)
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         self.inner.open_directory(path)
     }
 }
 
 /// Returns the path and the content of a mutation that writes a whole file from memory.
-fn written(mutation: &Mutation) -> Option<(WsPath, Bytes)> {
+fn whole_file_write(mutation: &Mutation) -> Option<(WsPath, Bytes)> {
     match mutation {
         Mutation::Write { path, content, .. } => Some((path.clone(), content.as_bytes()?.clone())),
         _ => None,

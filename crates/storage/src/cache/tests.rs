@@ -13,7 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Follow, ListOptions, MemoryStorage, Mutation, NearContent, ReadOptions, Storage, SystemClock, Version,
+    Batch, Follow, ListOptions, LocalContent, MemoryStorage, Mutation, ReadOptions, Storage, SystemClock, Version,
     WsPath,
 };
 
@@ -55,7 +55,7 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn key(name: &str) -> CacheKey {
-    CacheKey::of(&[name.as_bytes()])
+    CacheKey::from_parts(&[name.as_bytes()])
 }
 
 const LARGE: u64 = 1 << 30;
@@ -74,8 +74,11 @@ fn what_was_kept_is_given_back_to_every_process_of_the_home() {
 
 #[test]
 fn the_parts_of_a_key_cannot_be_taken_for_each_other() {
-    assert_ne!(CacheKey::of(&[b"ab", b"c"]), CacheKey::of(&[b"a", b"bc"]));
-    assert_ne!(CacheKey::of(&[b"a"]), CacheKey::of(&[b"a", b""]));
+    assert_ne!(
+        CacheKey::from_parts(&[b"ab", b"c"]),
+        CacheKey::from_parts(&[b"a", b"bc"])
+    );
+    assert_ne!(CacheKey::from_parts(&[b"a"]), CacheKey::from_parts(&[b"a", b""]));
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn it_stays_within_its_bounds_and_lets_go_of_what_was_used_least_recently() {
     for (number, name) in names.iter().enumerate() {
         cache.put(&key(name), &content);
         // Each a second after the one before, long ago.
-        let path = cache.shards[key(name).number() % SHARDS].path_of(&key(name));
+        let path = cache.shards[key(name).shard_number() % SHARDS].path_of(&key(name));
         if let Ok(file) = File::options().write(true).open(path) {
             file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000 + number as u64))
                 .unwrap();
@@ -159,7 +162,7 @@ fn it_stays_within_its_bounds_and_lets_go_of_what_was_used_least_recently() {
 fn what_is_used_stays_and_a_short_process_keeps_the_bounds_too() {
     const SHARE: u64 = 64 * 1024;
     let desk = Desk::new();
-    let shard_of = |name: &str| key(name).number() % SHARDS;
+    let shard_of = |name: &str| key(name).shard_number() % SHARDS;
     let names: Vec<_> = (0..)
         .map(|number: u32| number.to_string())
         .filter(|name| shard_of(name) == 5)
@@ -258,16 +261,20 @@ fn what_was_written_or_read_lies_at_hand_by_the_version_of_the_list() {
     let storage = cached(&desk, "one");
     write(&storage, "a", "first");
     let (first, size) = listed(&storage, "a");
-    assert_eq!(storage.near(&at("a"), &first, size).unwrap(), "first");
+    assert_eq!(storage.find_content(&at("a"), &first, size).unwrap(), "first");
     write(&storage, "a", "second");
     let (second, size) = listed(&storage, "a");
-    assert_eq!(storage.near(&at("a"), &second, size).unwrap(), "second");
-    assert_eq!(storage.near(&at("a"), &first, size), None, "the size is another");
-    assert_eq!(storage.near(&at("b"), &second, size), None, "so is the path");
+    assert_eq!(storage.find_content(&at("a"), &second, size).unwrap(), "second");
+    assert_eq!(
+        storage.find_content(&at("a"), &first, size),
+        None,
+        "the size is another"
+    );
+    assert_eq!(storage.find_content(&at("b"), &second, size), None, "so is the path");
     // Another program wrote it: it is cached when it is read.
     block_on(storage.inner.apply(Mutation::write(at("b"), "theirs").into())).unwrap();
     let (theirs, size) = listed(&storage, "b");
-    assert_eq!(storage.near(&at("b"), &theirs, size), None);
+    assert_eq!(storage.find_content(&at("b"), &theirs, size), None);
     let options = ReadOptions {
         follow: Follow::Never,
         ..ReadOptions::default()
@@ -280,9 +287,13 @@ fn what_was_written_or_read_lies_at_hand_by_the_version_of_the_list() {
         },
     ))
     .unwrap();
-    assert_eq!(storage.near(&at("b"), &theirs, size), None, "a part is not the whole");
+    assert_eq!(
+        storage.find_content(&at("b"), &theirs, size),
+        None,
+        "a part is not the whole"
+    );
     block_on(storage.read(&at("b"), options)).unwrap();
-    assert_eq!(storage.near(&at("b"), &theirs, size).unwrap(), "theirs");
+    assert_eq!(storage.find_content(&at("b"), &theirs, size).unwrap(), "theirs");
 }
 
 #[test]
@@ -299,7 +310,7 @@ fn places_share_what_is_the_same_and_nothing_else() {
     ));
     let version = version.unwrap().version.unwrap();
     let inner = cached(&desk, "server/bucket/team");
-    assert_eq!(inner.near(&at("a"), &version, 6).unwrap(), "shared");
+    assert_eq!(inner.find_content(&at("a"), &version, 6).unwrap(), "shared");
     let elsewhere = cached(&desk, "server/another");
-    assert_eq!(elsewhere.near(&at("team/a"), &version, 6), None);
+    assert_eq!(elsewhere.find_content(&at("team/a"), &version, 6), None);
 }

@@ -2,32 +2,32 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use garret_core::{Alteration, Content, Error, NewEntry, Result};
+use garret_core::{Content, EntryAlteration, Error, NewEntry, Result};
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, renameat_with, statat,
     symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
-use super::error::Cause;
-use super::lend::lending;
-use super::names::open_child;
-use super::owner::Owner;
-use super::reopen::{expect_file, force_mode};
-use super::temp::{self, PREFIX};
-use super::write::{dress, write_all};
+use super::directory_entries::open_child;
+use super::entry_handle::{expect_file, force_mode};
+use super::error::AccessError;
+use super::owner::FileOwner;
+use super::owner_bits::with_owner_bits;
+use super::temporary_files::{self, PREFIX};
+use super::write::{set_owner_and_mode, write_all};
 
 const PIECE_BYTES: usize = 1024 * 1024;
 
 /// The reason why an entry was not changed.
 #[derive(Debug)]
-pub(super) enum Failure {
-    Cause(Cause),
+pub(super) enum AlterationError {
+    Cause(AccessError),
     /// The new content cannot be read.
     Content(Error),
 }
 
-impl<C: Into<Cause>> From<C> for Failure {
+impl<C: Into<AccessError>> From<C> for AlterationError {
     fn from(cause: C) -> Self {
         Self::Cause(cause.into())
     }
@@ -35,17 +35,22 @@ impl<C: Into<Cause>> From<C> for Failure {
 
 /// Changes the entry and syncs it. If the owner lacks permission bits on the directory, they are added for the duration
 /// of the change.
-pub(super) fn alter(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<(), Failure> {
-    let is_denied = |failure: &Failure| matches!(failure, Failure::Cause(Cause::System(Errno::ACCESS)));
-    lending(parent.as_fd(), is_denied, || attempt(parent, name, alteration))
+pub(super) fn alter_entry(
+    parent: &OwnedFd,
+    name: &[u8],
+    alteration: EntryAlteration<'_>,
+) -> Result<(), AlterationError> {
+    let is_denied =
+        |failure: &AlterationError| matches!(failure, AlterationError::Cause(AccessError::System(Errno::ACCESS)));
+    with_owner_bits(parent.as_fd(), is_denied, || try_alter(parent, name, alteration))
 }
 
-fn attempt(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<(), Failure> {
+fn try_alter(parent: &OwnedFd, name: &[u8], alteration: EntryAlteration<'_>) -> Result<(), AlterationError> {
     match alteration {
-        Alteration::Make(entry) => make(parent, name, entry)?,
-        Alteration::Replace { content, mode } => replace(parent, name, content, mode)?,
-        Alteration::Remove => remove(parent, name)?,
-        Alteration::SetMode(mode) => {
+        EntryAlteration::Make(entry) => make_entry(parent, name, entry)?,
+        EntryAlteration::Replace { content, mode } => replace_file(parent, name, content, mode)?,
+        EntryAlteration::Remove => remove_entry(parent, name)?,
+        EntryAlteration::SetMode(mode) => {
             force_mode(parent, name, mode)?;
             // An `O_PATH` handle cannot be synced, so the whole file system is.
             return Ok(syncfs(parent)?);
@@ -58,53 +63,59 @@ fn attempt(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<
     }
 }
 
-fn make(parent: &OwnedFd, name: &[u8], entry: NewEntry<'_>) -> Result<(), Failure> {
-    let owner = Owner::of(&fstat(parent)?).to_give();
+fn make_entry(parent: &OwnedFd, name: &[u8], entry: NewEntry<'_>) -> Result<(), AlterationError> {
+    let owner = FileOwner::from_stat(&fstat(parent)?).if_root_can_give();
     match entry {
         NewEntry::Directory { mode } => {
             // Private until its owner and its mode are set.
             mkdirat(parent, name, Mode::RWXU)?;
             let directory = open_child(parent, name)?;
-            owner.map_or(Ok(()), |owner| owner.take_directory(&directory))?;
+            owner.map_or(Ok(()), |owner| owner.give_directory(&directory))?;
             fchmod(directory, Mode::from_raw_mode(mode))?;
         }
         NewEntry::Symlink { target } => {
             symlinkat(target, parent, name)?;
-            owner.map_or(Ok(()), |owner| owner.take_link(parent, name))?;
+            owner.map_or(Ok(()), |owner| owner.give_link(parent, name))?;
         }
         NewEntry::File { content, mode } => {
-            let temporary = stage(parent, name, content, owner, mode)?;
+            let temporary = stage_content(parent, name, content, owner, mode)?;
             let placed = renameat_with(parent, &temporary, parent, name, RenameFlags::NOREPLACE);
-            unless_placed(placed, parent, &temporary)?;
+            remove_unless_placed(placed, parent, &temporary)?;
         }
     }
     Ok(())
 }
 
-fn replace(parent: &OwnedFd, name: &[u8], content: &Content, mode: u32) -> Result<(), Failure> {
+fn replace_file(parent: &OwnedFd, name: &[u8], content: &Content, mode: u32) -> Result<(), AlterationError> {
     let before = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     expect_file(&before)?;
-    let owner = Owner::wanted(Some(&before), Owner::of(&fstat(parent)?));
-    let temporary = stage(parent, name, content, owner, mode)?;
-    unless_placed(renameat(parent, &temporary, parent, name), parent, &temporary)
+    let owner = FileOwner::for_new_file(Some(&before), FileOwner::from_stat(&fstat(parent)?));
+    let temporary = stage_content(parent, name, content, owner, mode)?;
+    remove_unless_placed(renameat(parent, &temporary, parent, name), parent, &temporary)
 }
 
-fn remove(parent: &OwnedFd, name: &[u8]) -> Result<(), Failure> {
+fn remove_entry(parent: &OwnedFd, name: &[u8]) -> Result<(), AlterationError> {
     match unlinkat(parent, name, AtFlags::empty()) {
-        Err(Errno::ISDIR | Errno::PERM) => Ok(temp::remove_empty(parent.as_fd(), name)?),
+        Err(Errno::ISDIR | Errno::PERM) => Ok(temporary_files::remove_empty(parent.as_fd(), name)?),
         removed => Ok(removed?),
     }
 }
 
 /// Writes the content to a temporary file with the final owner and mode; returns its name.
-fn stage(parent: &OwnedFd, name: &[u8], content: &Content, owner: Option<Owner>, mode: u32) -> Result<String, Failure> {
+fn stage_content(
+    parent: &OwnedFd,
+    name: &[u8],
+    content: &Content,
+    owner: Option<FileOwner>,
+    mode: u32,
+) -> Result<String, AlterationError> {
     let temporary = format!("{PREFIX}{}", blake3::hash(name).to_hex());
     // A leftover of a crash. Only one caller at a time changes an entry here, so the name cannot be in use.
     let _ = unlinkat(parent, &temporary, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(parent, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
-    let written = fill(&file, content).and_then(|()| {
-        dress(&file, owner, Some(mode & 0o7777))?;
+    let written = write_content(&file, content).and_then(|()| {
+        set_owner_and_mode(&file, owner, Some(mode & 0o7777))?;
         Ok(fsync(&file)?)
     });
     if written.is_err() {
@@ -113,17 +124,21 @@ fn stage(parent: &OwnedFd, name: &[u8], content: &Content, owner: Option<Owner>,
     written.map(|()| temporary)
 }
 
-fn fill(file: &OwnedFd, content: &Content) -> Result<(), Failure> {
-    let mut reader = content.open().map_err(Failure::Content)?;
+fn write_content(file: &OwnedFd, content: &Content) -> Result<(), AlterationError> {
+    let mut reader = content.open().map_err(AlterationError::Content)?;
     let mut piece = Vec::new();
-    while reader.append_to(&mut piece, PIECE_BYTES).map_err(Failure::Content)? > 0 {
+    while reader
+        .append_to(&mut piece, PIECE_BYTES)
+        .map_err(AlterationError::Content)?
+        > 0
+    {
         write_all(file, &piece)?;
         piece.clear();
     }
     Ok(())
 }
 
-fn unless_placed(placed: Result<(), Errno>, parent: &OwnedFd, temporary: &str) -> Result<(), Failure> {
+fn remove_unless_placed(placed: Result<(), Errno>, parent: &OwnedFd, temporary: &str) -> Result<(), AlterationError> {
     if placed.is_err() {
         let _ = unlinkat(parent, temporary, AtFlags::empty());
     }

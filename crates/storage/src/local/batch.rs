@@ -9,40 +9,40 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use garret_core::{Applied, Batch, Error, Follow, Mutation, Result, WsPath};
+use garret_core::{Batch, Error, Follow, Mutation, MutationOutcome, Result, WsPath};
 use rustix::fs::fsync;
 use rustix::io::Errno;
 
-use super::beneath::Last;
+use super::beneath::LocalFinalLink;
 use super::blocking::{self, MAX_INLINE_BYTES};
-use super::error::{Cause, lock_is_held, path_keeps_changing};
-use super::lock::{Locked, Locks, Patience};
-use super::undo::UndoLog;
-use super::version::Snapshot;
-use super::{Durability, Shared, SharedHandle, undo};
+use super::directory_lock::{DirectoryLocks, LockPatience, LockedDirectory};
+use super::error::{AccessError, lock_held_error, path_keeps_changing_error};
+use super::undo_log::UndoLog;
+use super::version::StatFingerprint;
+use super::{Durability, LocalContext, LocalContextHandle, undo_log};
 
 const MAX_TRIES: usize = 32;
 
 /// Applies the batch, all or nothing.
-pub(super) async fn apply(shared: &SharedHandle, batch: Batch) -> Result<Vec<Applied>> {
+pub(super) async fn apply_batch(shared: &LocalContextHandle, batch: Batch) -> Result<Vec<MutationOutcome>> {
     if shared.durability == Durability::Relaxed && is_quick(&batch) {
-        match attempt(shared, &batch, Patience::NONE) {
+        match attempt_batch(shared, &batch, LockPatience::NONE) {
             // Waiting for a lock would block the runtime, so the next attempt runs on a blocking thread.
-            Err(Failure::Busy(_) | Failure::Moved(_)) => {}
-            outcome => return outcome.map_err(Failure::into_error),
+            Err(AttemptError::Busy(_) | AttemptError::Moved(_)) => {}
+            outcome => return outcome.map_err(AttemptError::into_error),
         }
     }
     let shared = shared.clone();
-    blocking::run(move || apply_patiently(&shared, &batch)).await
+    blocking::run_blocking(move || apply_with_waiting(&shared, &batch)).await
 }
 
-fn apply_patiently(shared: &Shared, batch: &Batch) -> Result<Vec<Applied>> {
+fn apply_with_waiting(shared: &LocalContext, batch: &Batch) -> Result<Vec<MutationOutcome>> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match attempt(shared, batch, Patience::LONG) {
-            Err(Failure::Busy(_) | Failure::Moved(_)) if tries < MAX_TRIES => {}
-            outcome => return outcome.map_err(Failure::into_error),
+        match attempt_batch(shared, batch, LockPatience::LONG) {
+            Err(AttemptError::Busy(_) | AttemptError::Moved(_)) if tries < MAX_TRIES => {}
+            outcome => return outcome.map_err(AttemptError::into_error),
         }
     }
 }
@@ -61,7 +61,7 @@ fn is_quick(batch: &Batch) -> bool {
 
 /// The reason why an attempt ended.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum AttemptError {
     /// The batch cannot be applied.
     Refused(Error),
     /// Another writer holds a lock; worth another attempt.
@@ -70,52 +70,52 @@ pub(super) enum Failure {
     Moved(WsPath),
 }
 
-impl Failure {
+impl AttemptError {
     fn into_error(self) -> Error {
         match self {
             Self::Refused(error) => error,
-            Self::Busy(path) => lock_is_held(&path),
-            Self::Moved(path) => path_keeps_changing(&path),
+            Self::Busy(path) => lock_held_error(&path),
+            Self::Moved(path) => path_keeps_changing_error(&path),
         }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for AttemptError {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
 /// The result of a step of an attempt.
-pub(super) type Step<T> = Result<T, Failure>;
+pub(super) type AttemptResult<T> = Result<T, AttemptError>;
 
 /// Adds the path to the cause of a failed access.
-pub(super) trait At<T> {
-    fn at(self, path: &WsPath) -> Step<T>;
+pub(super) trait ResultAtPath<T> {
+    fn at_path(self, path: &WsPath) -> AttemptResult<T>;
 
     /// Adds the path of a new entry in a locked directory. A missing directory means another attempt: another batch
     /// made the directory and has just reverted it, which takes no lock.
-    fn at_new(self, path: &WsPath) -> Step<T>;
+    fn at_new_path(self, path: &WsPath) -> AttemptResult<T>;
 }
 
-impl<T, C: Into<Cause>> At<T> for Result<T, C> {
-    fn at(self, path: &WsPath) -> Step<T> {
-        self.map_err(|cause| Failure::Refused(cause.into().at(path)))
+impl<T, C: Into<AccessError>> ResultAtPath<T> for Result<T, C> {
+    fn at_path(self, path: &WsPath) -> AttemptResult<T> {
+        self.map_err(|cause| AttemptError::Refused(cause.into().into_error(path)))
     }
 
-    fn at_new(self, path: &WsPath) -> Step<T> {
+    fn at_new_path(self, path: &WsPath) -> AttemptResult<T> {
         self.map_err(|cause| match cause.into() {
-            Cause::System(Errno::NOENT) => Failure::Moved(path.clone()),
-            cause => Failure::Refused(cause.at(path)),
+            AccessError::System(Errno::NOENT) => AttemptError::Moved(path.clone()),
+            cause => AttemptError::Refused(cause.into_error(path)),
         })
     }
 }
 
-fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Applied>> {
-    let mut attempt = Attempt {
+fn attempt_batch(shared: &LocalContext, batch: &Batch, patience: LockPatience) -> AttemptResult<Vec<MutationOutcome>> {
+    let mut attempt = BatchAttempt {
         shared,
         follow: batch.follow,
-        locks: Locks::new(patience),
+        locks: DirectoryLocks::new(patience),
         undo: UndoLog::default(),
         unsynced: Vec::new(),
         is_last: false,
@@ -123,27 +123,27 @@ fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Appli
         named_again: BTreeSet::new(),
         several: HashMap::new(),
     };
-    match attempt.run(&batch.mutations) {
+    match attempt.run_mutations(&batch.mutations) {
         Ok(applied) => {
             // From here on nothing fails, so the kept entries are not needed any more.
-            let doomed = attempt.undo.settle();
+            let doomed = attempt.undo.discard_kept();
             // Readers cannot see a removed tree any more; deleting it needs no lock.
             drop(attempt);
-            undo::delete(doomed);
+            undo_log::delete_trees(doomed);
             Ok(applied)
         }
-        Err(failure) => Err(attempt.take_back(failure)),
+        Err(failure) => Err(attempt.revert_mutations(failure)),
     }
 }
 
 /// A batch that is being applied.
-pub(super) struct Attempt<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct BatchAttempt<'a> {
+    pub(super) shared: &'a LocalContext,
     pub(super) follow: Follow,
-    pub(super) locks: Locks,
+    pub(super) locks: DirectoryLocks,
     pub(super) undo: UndoLog,
     /// Directories whose changed names are not synced to disk yet.
-    unsynced: Vec<Arc<Locked>>,
+    unsynced: Vec<Arc<LockedDirectory>>,
     /// Whether this is the last mutation, which need not be reversible once it is done.
     pub(super) is_last: bool,
     /// Whether it is the only mutation. Only then do a copy and a move report the version of the file, because that
@@ -152,17 +152,17 @@ pub(super) struct Attempt<'a> {
     /// The files that got another name (hard link) in this batch.
     pub(super) named_again: BTreeSet<WsPath>,
     /// The state of each file with several names when this batch first saw it.
-    pub(super) several: HashMap<(u64, u64), Snapshot>,
+    pub(super) several: HashMap<(u64, u64), StatFingerprint>,
 }
 
-impl Attempt<'_> {
-    fn run(&mut self, mutations: &[Mutation]) -> Step<Vec<Applied>> {
+impl BatchAttempt<'_> {
+    fn run_mutations(&mut self, mutations: &[Mutation]) -> AttemptResult<Vec<MutationOutcome>> {
         self.lock_in_path_order(mutations)?;
         self.is_alone = mutations.len() == 1;
         let mut applied = Vec::with_capacity(mutations.len());
         for (index, mutation) in mutations.iter().enumerate() {
             self.is_last = index + 1 == mutations.len();
-            applied.push(self.step(mutation)?);
+            applied.push(self.run_mutation(mutation)?);
         }
         for (mutation, applied) in mutations.iter().zip(&mut applied) {
             // Another hard link changes ctime and with it the version, so the version from before is wrong.
@@ -174,7 +174,7 @@ impl Attempt<'_> {
         Ok(applied)
     }
 
-    fn step(&mut self, mutation: &Mutation) -> Step<Applied> {
+    fn run_mutation(&mut self, mutation: &Mutation) -> AttemptResult<MutationOutcome> {
         match mutation {
             Mutation::Write {
                 path,
@@ -213,7 +213,7 @@ impl Attempt<'_> {
     }
 
     /// Records that names in `directory` changed, so that it is synced at the end.
-    pub(super) fn touched(&mut self, directory: &Arc<Locked>) {
+    pub(super) fn mark_unsynced(&mut self, directory: &Arc<LockedDirectory>) {
         let is_new = !self.unsynced.iter().any(|known| Arc::ptr_eq(known, directory));
         if self.is_durable() && is_new {
             self.unsynced.push(directory.clone());
@@ -229,25 +229,25 @@ impl Attempt<'_> {
         if self.is_durable() { fsync(file) } else { Ok(()) }
     }
 
-    fn sync_directories(&self) -> Step<()> {
+    fn sync_directories(&self) -> AttemptResult<()> {
         // Once for each directory at the end: a batch often changes many names in one directory.
         let mut unsynced = self.unsynced.iter();
         unsynced.try_for_each(|directory| match fsync(directory) {
             // Some file systems sync names with the files and refuse this.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
-            failed => failed.at(&WsPath::root()),
+            failed => failed.at_path(&WsPath::root()),
         })
     }
 
     /// Reverts the mutations that are done, and adds a hint to the error if some could not be reverted.
-    fn take_back(self, failure: Failure) -> Failure {
-        let left = self.undo.take_back();
+    fn revert_mutations(self, failure: AttemptError) -> AttemptError {
+        let left = self.undo.revert_all();
         match failure {
-            Failure::Refused(error) if left > 0 => {
+            AttemptError::Refused(error) if left > 0 => {
                 let hint = format!(
                     "{left} earlier steps of the same request could not be undone, because another program changed those paths; check the files before you try again"
                 );
-                Failure::Refused(error.hint(hint))
+                AttemptError::Refused(error.hint(hint))
             }
             other => other,
         }
@@ -255,15 +255,15 @@ impl Attempt<'_> {
 }
 
 /// Returns the paths of a mutation that must be locked, and for each whether a link in its last component is followed.
-pub(super) fn paths_of(mutation: &Mutation) -> [Option<(&WsPath, Last)>; 2] {
+pub(super) fn paths_to_lock(mutation: &Mutation) -> [Option<(&WsPath, LocalFinalLink)>; 2] {
     match mutation {
         Mutation::Write { path, .. }
         | Mutation::Append { path, .. }
         | Mutation::MakeDir { path, .. }
-        | Mutation::SetMode { path, .. } => [Some((path, Last::Followed)), None],
-        Mutation::Remove { path, .. } | Mutation::Symlink { path, .. } => [Some((path, Last::Kept)), None],
-        Mutation::Rename { from, to, .. } => [Some((from, Last::Kept)), Some((to, Last::Kept))],
+        | Mutation::SetMode { path, .. } => [Some((path, LocalFinalLink::Followed)), None],
+        Mutation::Remove { path, .. } | Mutation::Symlink { path, .. } => [Some((path, LocalFinalLink::Kept)), None],
+        Mutation::Rename { from, to, .. } => [Some((from, LocalFinalLink::Kept)), Some((to, LocalFinalLink::Kept))],
         // Reading the source takes no lock.
-        Mutation::Copy { to, .. } => [Some((to, Last::Kept)), None],
+        Mutation::Copy { to, .. } => [Some((to, LocalFinalLink::Kept)), None],
     }
 }

@@ -7,15 +7,15 @@ use tokio::runtime::Handle;
 pub(super) const MAX_INLINE_BYTES: u64 = 256 * 1024;
 
 /// Runs `work` on a thread that may block; in place if there is no runtime to offer one.
-pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let Ok(runtime) = Handle::try_current() else {
         return work();
     };
     let done = runtime.spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(interrupted(error.is_cancelled())))
+    done.unwrap_or_else(|error| Err(interrupted_error(error.is_cancelled())))
 }
 
-fn interrupted(is_cancelled: bool) -> Error {
+fn interrupted_error(is_cancelled: bool) -> Error {
     if is_cancelled {
         Error::new(ErrorKind::Unavailable, "the program is shutting down")
     } else {

@@ -1,6 +1,6 @@
 //! Error codes of the system as errors of the contract: the one mapping of this storage.
 //!
-//! The rest of the storage fails with a [`Cause`]; here the cause meets the workspace path and becomes an [`Error`]. A
+//! The rest of the storage fails with a [`AccessError`]; here the cause meets the workspace path and becomes an [`Error`]. A
 //! host path cannot enter an error, because no function of this storage has one. A full disk is `quota_exceeded`,
 //! because the caller's remedy is to remove files.
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 /// The reason why an access failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum AccessError {
     /// The path passes a symbolic link, and links are not followed here.
     Link,
     /// A fifo, socket or device, which is never opened.
@@ -21,7 +21,7 @@ pub(super) enum Cause {
     System(Errno),
 }
 
-impl From<Errno> for Cause {
+impl From<Errno> for AccessError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::LOOP => Self::Link,
@@ -30,12 +30,12 @@ impl From<Errno> for Cause {
     }
 }
 
-impl Cause {
+impl AccessError {
     /// Returns the error for the entry at `path`.
-    pub(super) fn at(self, path: &WsPath) -> Error {
+    pub(super) fn into_error(self, path: &WsPath) -> Error {
         match self {
             Self::Link => Error::path_escape(path),
-            Self::Special => special_file(path),
+            Self::Special => special_file_error(path),
             Self::Unsteady => Error::conflict(path, None).hint("another program is writing it; read it again"),
             Self::System(errno) => from_errno(errno, path),
         }
@@ -49,8 +49,8 @@ impl Cause {
 
 /// Returns the error for `errno` on the entry at `path`.
 pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
-    let shown = path.quoted();
-    let of = |kind, message: String| Error::new(kind, message).at(path);
+    let shown = path.to_quoted();
+    let of = |kind, message: String| Error::new(kind, message).at_path(path);
     match errno {
         Errno::NOENT => Error::not_found(path),
         Errno::EXIST => Error::already_exists(path),
@@ -104,41 +104,44 @@ pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
     }
 }
 
-fn special_file(path: &WsPath) -> Error {
+fn special_file_error(path: &WsPath) -> Error {
     let message = format!(
         "{} is not a regular file, and only regular files can be opened",
-        path.quoted()
+        path.to_quoted()
     );
     Error::new(ErrorKind::Unsupported, message)
-        .at(path)
+        .at_path(path)
         .hint("name a plain file; fifos, sockets and devices can only be listed")
 }
 
 /// Returns the error for a path that names a temporary file of the storage.
-pub(super) fn reserved(path: &WsPath, prefix: &str) -> Error {
-    let message = format!("{} uses the reserved prefix {}", path.quoted(), quote(prefix));
-    Error::invalid(message).at(path).hint("use another name")
+pub(super) fn reserved_name_error(path: &WsPath, prefix: &str) -> Error {
+    let message = format!("{} uses the reserved prefix {}", path.to_quoted(), quote(prefix));
+    Error::invalid(message).at_path(path).hint("use another name")
 }
 
 /// Returns the error for an operation that the root does not allow, such as "removed".
-pub(super) fn root_is_kept(what: &str) -> Error {
+pub(super) fn root_denied_error(what: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at(&WsPath::root())
+        .at_path(&WsPath::root())
         .hint("name an entry inside the workspace")
 }
 
 /// Returns the error for a directory lock that another program holds for too long.
-pub(super) fn lock_is_held(path: &WsPath) -> Error {
-    let message = format!("another program holds the lock of the directory of {}", path.quoted());
+pub(super) fn lock_held_error(path: &WsPath) -> Error {
+    let message = format!(
+        "another program holds the lock of the directory of {}",
+        path.to_quoted()
+    );
     Error::new(ErrorKind::Unavailable, message)
-        .at(path)
+        .at_path(path)
         .hint("try again; if the error persists, end the program that holds the lock")
 }
 
 /// Returns the error for a path whose directories were moved at every attempt.
-pub(super) fn path_keeps_changing(path: &WsPath) -> Error {
-    let message = format!("other programs are moving the directories above {}", path.quoted());
-    Error::new(ErrorKind::Unavailable, message).at(path)
+pub(super) fn path_keeps_changing_error(path: &WsPath) -> Error {
+    let message = format!("other programs are moving the directories above {}", path.to_quoted());
+    Error::new(ErrorKind::Unavailable, message).at_path(path)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Making directories.
 
-use garret_core::{Applied, EntryKind, Error, WsPath};
+use garret_core::{EntryKind, Error, MutationOutcome, WsPath};
 
-use super::batch::{Attempt, Step};
-use super::beneath::Last;
+use super::batch::{AttemptResult, BatchAttempt};
+use super::beneath::LocalFinalLink;
 
-impl Attempt<'_> {
-    pub(super) fn make_dir(&mut self, path: &WsPath, parents: bool) -> Step<Applied> {
-        let place = self.place(path, Last::Followed)?;
-        let applied = |created| Applied {
+impl BatchAttempt<'_> {
+    pub(super) fn make_dir(&mut self, path: &WsPath, parents: bool) -> AttemptResult<MutationOutcome> {
+        let place = self.locate_entry(path, LocalFinalLink::Followed)?;
+        let applied = |created| MutationOutcome {
             version: None,
             size: 0,
             created,
@@ -18,7 +18,7 @@ impl Attempt<'_> {
             Some(_) => return Err(Error::already_exists(&place.real).into()),
             None => {}
         }
-        let parent = self.parent_of(&place, parents)?;
+        let parent = self.ensure_parent(&place, parents)?;
         self.make_directory(&parent, place.name(), &place.real)?;
         Ok(applied(true))
     }

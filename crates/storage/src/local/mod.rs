@@ -10,71 +10,71 @@
 //! directory. A batch of several mutations is reverted as a whole when it fails; when the *machine* fails in the middle
 //! of a batch, some of its mutations may be done and others not.
 
-mod alias;
 mod alter;
 mod append;
 mod batch;
 mod beneath;
 mod blocking;
 mod copy;
+mod directory_entries;
+mod directory_lock;
+mod entry_handle;
+mod entry_location;
 mod error;
-mod known;
-mod lend;
+mod hard_links;
 mod link;
+mod link_free_directories;
 mod list;
-mod lock;
+mod local_directory;
 mod make_dir;
 mod mode;
-mod names;
 mod open;
 mod options;
 mod owner;
-mod place;
+mod owner_bits;
 pub mod probe;
 mod publish;
 mod read;
 mod remove;
 mod rename;
-mod reopen;
 mod stat;
-mod temp;
-mod undo;
+mod temporary_files;
+mod undo_log;
 mod version;
-mod walk;
 mod write;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Durability, EntryPath, Follow, Ids, ListOptions, ListPage, OpenContext,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Batch, Clock, DirectoryHandle, Durability, EntryPath, Follow, Ids, ListOptions, ListPage, MutationOutcome,
+    OpenContext, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
-use self::beneath::{Last, Root, Way};
+use self::beneath::{LocalFinalLink, LocalLinkRules, RootDirectory};
 pub use self::options::{LocalFactory, LocalOptions};
 
 /// Files in a directory of this machine.
 #[derive(Debug, Clone)]
 pub struct LocalStorage {
-    shared: SharedHandle,
+    shared: LocalContextHandle,
 }
 
 /// The state that every operation needs, shared with the threads for blocking work.
 #[derive(Debug)]
-struct Shared {
-    root: Root,
+struct LocalContext {
+    root: RootDirectory,
     durability: Durability,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
 
-type SharedHandle = Arc<Shared>;
+type LocalContextHandle = Arc<LocalContext>;
 
 impl LocalStorage {
     /// Opens the directory, which must exist. Fails with `unsupported` if the kernel cannot confine paths below it.
     pub fn open(options: &LocalOptions, context: &OpenContext) -> Result<Self> {
-        let shared = Shared {
+        let shared = LocalContext {
             root: open::open_root(&options.dir)?,
             durability: options.durability,
             clock: context.clock.clone(),
@@ -86,8 +86,8 @@ impl LocalStorage {
     }
 
     /// Returns the absolute path of the directory on this machine, with all links resolved.
-    pub(super) fn place(&self) -> Option<String> {
-        open::place_of(self.shared.root.handle())
+    pub(super) fn host_path(&self) -> Option<String> {
+        open::host_path_of(self.shared.root.handle())
     }
 }
 
@@ -107,36 +107,40 @@ impl Storage for LocalStorage {
 
     async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
         beneath::refuse_reserved(path)?;
-        self.shared.root.resolve(path, Last::Followed)
+        self.shared.root.resolve_path(path, LocalFinalLink::Followed)
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        stat::stat(&self.shared, path, options).await
+        stat::describe_path(&self.shared, path, options).await
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        read::read(&self.shared, path, options).await
+        read::read_file(&self.shared, path, options).await
     }
 
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
         let (shared, path) = (self.shared.clone(), path.clone());
-        blocking::run(move || list::list(&shared.root, &path, &options)).await
+        blocking::run_blocking(move || list::list_page(&shared.root, &path, &options)).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        batch::apply(&self.shared, batch).await
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
+        batch::apply_batch(&self.shared, batch).await
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        let way = Way {
-            last: Last::Followed,
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
+        let way = LocalLinkRules {
+            last: LocalFinalLink::Followed,
             follow: Follow::Inside,
         };
         let root = &self.shared.root;
-        let opened = root.reach(path, way, |real| {
+        let opened = root.with_real_path(path, way, |real| {
             let handle = root.open_directory(real.as_str().as_bytes())?;
             let clock = self.shared.clock.clone();
-            Ok(walk::LocalDirectory::new(handle, EntryPath::Valid(real.clone()), clock))
+            Ok(local_directory::LocalDirectory::new(
+                handle,
+                EntryPath::Valid(real.clone()),
+                clock,
+            ))
         })?;
         Ok(Some(Box::new(opened)))
     }

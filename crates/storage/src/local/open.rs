@@ -7,24 +7,24 @@ use garret_core::{EntryPath, Error, ErrorKind, Result};
 use rustix::fs::{CWD, Mode, OFlags, open, readlinkat};
 use rustix::io::Errno;
 
-use super::beneath::Root;
-use super::error::Cause;
+use super::beneath::RootDirectory;
+use super::error::AccessError;
 
 /// Opens the directory and checks that the kernel can confine paths below it.
-pub(super) fn open_root(dir: &str) -> Result<Root> {
+pub(super) fn open_root(dir: &str) -> Result<RootDirectory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let handle = open(dir, flags, Mode::empty()).map_err(|errno| cannot_open(dir, errno))?;
-    let root = Root::new(handle);
+    let handle = open(dir, flags, Mode::empty()).map_err(|errno| open_error(dir, errno))?;
+    let root = RootDirectory::new(handle);
     // One `openat2` with all flags now, so that a kernel or seccomp profile without it fails at opening and not at the
     // first read.
     match root.open_directory(b"") {
         Ok(_) => Ok(root),
-        Err(cause) => Err(cannot_keep(cause)),
+        Err(cause) => Err(confinement_error(cause)),
     }
 }
 
 /// Returns the path of the directory on the host, with links resolved; `None` if the directory was removed.
-pub(super) fn place_of(directory: BorrowedFd<'_>) -> Option<String> {
+pub(super) fn host_path_of(directory: BorrowedFd<'_>) -> Option<String> {
     let handle = format!("/proc/self/fd/{}", directory.as_raw_fd());
     // The kernel keeps this path up to date when the directory is moved, and appends ` (deleted)` when it is removed.
     let path = readlinkat(CWD, handle, Vec::new()).ok()?.into_bytes();
@@ -33,7 +33,7 @@ pub(super) fn place_of(directory: BorrowedFd<'_>) -> Option<String> {
 }
 
 /// Returns the error for a directory that cannot be opened.
-fn cannot_open(dir: &str, errno: Errno) -> Error {
+fn open_error(dir: &str, errno: Errno) -> Error {
     // The caller gave this text, so showing it reveals nothing new about the host.
     let shown = quote(dir);
     match errno {
@@ -50,10 +50,10 @@ fn cannot_open(dir: &str, errno: Errno) -> Error {
     }
 }
 
-fn cannot_keep(cause: Cause) -> Error {
+fn confinement_error(cause: AccessError) -> Error {
     let reason = match cause {
-        Cause::System(Errno::NOSYS | Errno::PERM) => "the system call `openat2` is missing or blocked here",
-        Cause::System(Errno::ACCESS) => "the file permissions do not allow entering the directory",
+        AccessError::System(Errno::NOSYS | Errno::PERM) => "the system call `openat2` is missing or blocked here",
+        AccessError::System(Errno::ACCESS) => "the file permissions do not allow entering the directory",
         _ => "the system call `openat2` does not work on this directory",
     };
     let message = format!("the storage `local` cannot keep paths below its directory: {reason}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Durability, EntryPath, Error, OpenContext, Opened, Result, StorageFactory, shape};
+use garret_core::{Durability, EntryPath, Error, OpenContext, OpenedStorage, Result, StorageFactory, shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -44,26 +44,26 @@ impl StorageFactory for LocalFactory {
         "local"
     }
 
-    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+    fn parse_url(&self, rest: &str) -> Result<Map<String, Value>> {
         if rest.is_empty() {
             return Err(Error::invalid("`local:` needs a directory").hint("write `local:.` for the current directory"));
         }
         Ok(Map::from_iter([("dir".to_owned(), Value::from(rest))]))
     }
 
-    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+    fn check_options(&self, options: &Map<String, Value>) -> Result<()> {
         shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<OpenedStorage> {
         let options: LocalOptions = shape::from_value(Value::Object(options))?;
         let storage = LocalStorage::open(&options, context)?;
-        let place = storage.place();
-        let reference = place.as_deref().and_then(|place| reference(place, &options));
-        Ok(Opened {
-            directory: place.as_deref().and_then(directory),
+        let place = storage.host_path();
+        let reference = place.as_deref().and_then(|place| absolute_options(place, &options));
+        Ok(OpenedStorage {
+            directory: place.as_deref().and_then(directory_of_place),
             given_directory: std::path::absolute(&options.dir).ok(),
-            place,
+            location_id: place,
             reference,
             durability: options.durability,
             ..Arc::new(storage).into()
@@ -72,13 +72,13 @@ impl StorageFactory for LocalFactory {
 }
 
 /// Returns the directory of a place.
-fn directory(place: &str) -> Option<PathBuf> {
+fn directory_of_place(place: &str) -> Option<PathBuf> {
     let below = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
     Some(Path::new("/").join(OsStr::from_bytes(below.as_bytes())))
 }
 
 /// Returns the options that open the same directory from anywhere on this machine; `None` if its path is not UTF-8.
-fn reference(place: &str, options: &LocalOptions) -> Option<Map<String, Value>> {
+fn absolute_options(place: &str, options: &LocalOptions) -> Option<Map<String, Value>> {
     let place = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
     let absolute = LocalOptions {
         dir: format!("/{}", place.as_path()?),
@@ -110,6 +110,6 @@ mod tests {
 
     #[test]
     fn a_url_without_a_directory_is_refused() {
-        assert!(LocalFactory.options_of_url("").is_err());
+        assert!(LocalFactory.parse_url("").is_err());
     }
 }

@@ -21,7 +21,7 @@ const PREFIX: &str = ".garret-tmp-doctor";
 /// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum DirectoryCheckStatus {
     /// The feature works as promised.
     Works,
     /// The feature works with a restriction that `advice` explains.
@@ -32,11 +32,11 @@ pub enum Status {
 
 /// A feature that was tested.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub struct DirectoryCheck {
     /// The name of the feature.
     pub name: &'static str,
     /// The result.
-    pub status: Status,
+    pub status: DirectoryCheckStatus,
     /// The details of the result.
     pub detail: String,
     /// The remedy, if the feature does not work fully.
@@ -44,11 +44,11 @@ pub struct Check {
     pub advice: Option<&'static str>,
 }
 
-impl Check {
+impl DirectoryCheck {
     fn works(name: &'static str, detail: impl Into<String>) -> Self {
         Self {
             name,
-            status: Status::Works,
+            status: DirectoryCheckStatus::Works,
             detail: detail.into(),
             advice: None,
         }
@@ -57,7 +57,7 @@ impl Check {
     fn limited(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
         Self {
             name,
-            status: Status::Limited,
+            status: DirectoryCheckStatus::Limited,
             detail: detail.into(),
             advice: Some(advice),
         }
@@ -66,7 +66,7 @@ impl Check {
     fn missing(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
         Self {
             name,
-            status: Status::Missing,
+            status: DirectoryCheckStatus::Missing,
             detail: detail.into(),
             advice: Some(advice),
         }
@@ -75,28 +75,32 @@ impl Check {
 
 /// Tests every feature that a local workspace uses on `directory`, and leaves nothing behind. Fails if the directory
 /// cannot be opened.
-pub fn probe(directory: &Path) -> Result<Vec<Check>> {
+pub fn probe_directory(directory: &Path) -> Result<Vec<DirectoryCheck>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = rustix::fs::open(directory, flags, Mode::empty()).map_err(|_| {
         Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened")
             .hint("create it, or choose another with -w")
     })?;
-    let mut checks = vec![containment(&handle), locks(&handle), birth_time(&handle)];
-    match Trial::begin(&handle) {
+    let mut checks = vec![
+        check_containment(&handle),
+        check_locks(&handle),
+        check_birth_time(&handle),
+    ];
+    match ProbeFile::create_file(&handle) {
         Ok(trial) => checks.extend([
-            Check::works("writing", "files can be made in this directory"),
-            trial.durability(),
-            trial.atomic_names(),
-            trial.timestamps(),
-            trial.modes(),
-            trial.symlinks(),
+            DirectoryCheck::works("writing", "files can be made in this directory"),
+            trial.check_durability(),
+            trial.check_atomic_names(),
+            trial.check_timestamps(),
+            trial.check_modes(),
+            trial.check_symlinks(),
         ]),
-        Err(errno) => checks.push(no_writing(errno)),
+        Err(errno) => checks.push(write_refused_check(errno)),
     }
     Ok(checks)
 }
 
-fn containment(handle: &OwnedFd) -> Check {
+fn check_containment(handle: &OwnedFd) -> DirectoryCheck {
     let advice =
         "use Linux 5.6 or newer, and a seccomp profile that lets openat2 pass; until then local workspaces do not open";
     let beneath = |path: &str| {
@@ -110,26 +114,26 @@ fn containment(handle: &OwnedFd) -> Check {
     };
     // Both are needed: a kernel that ignores the flag would open `..`, too.
     match (beneath("."), beneath("..")) {
-        (Ok(_), Err(Errno::XDEV)) => Check::works(
+        (Ok(_), Err(Errno::XDEV)) => DirectoryCheck::works(
             "containment",
             "the kernel keeps every path below the workspace (openat2, RESOLVE_BENEATH)",
         ),
-        (Err(Errno::NOSYS), _) => Check::missing("containment", "the kernel has no openat2", advice),
-        (Err(Errno::PERM), _) => Check::missing("containment", "openat2 is blocked here", advice),
-        _ => Check::missing("containment", "openat2 does not keep paths below the workspace", advice),
+        (Err(Errno::NOSYS), _) => DirectoryCheck::missing("containment", "the kernel has no openat2", advice),
+        (Err(Errno::PERM), _) => DirectoryCheck::missing("containment", "openat2 is blocked here", advice),
+        _ => DirectoryCheck::missing("containment", "openat2 does not keep paths below the workspace", advice),
     }
 }
 
-fn locks(handle: &OwnedFd) -> Check {
+fn check_locks(handle: &OwnedFd) -> DirectoryCheck {
     let taken = flock(handle, FlockOperation::NonBlockingLockExclusive);
     let _ = flock(handle, FlockOperation::Unlock);
     match taken {
-        Ok(()) => Check::works(
+        Ok(()) => DirectoryCheck::works(
             "locks",
             "writers in several processes take turns (flock on directories)",
         ),
-        Err(Errno::WOULDBLOCK) => Check::works("locks", "writers take turns; one holds the lock right now"),
-        Err(_) => Check::missing(
+        Err(Errno::WOULDBLOCK) => DirectoryCheck::works("locks", "writers take turns; one holds the lock right now"),
+        Err(_) => DirectoryCheck::missing(
             "locks",
             "this file system does not lock directories",
             "let only one process write here: conditional writes of two processes are not safe",
@@ -137,13 +141,13 @@ fn locks(handle: &OwnedFd) -> Check {
     }
 }
 
-fn birth_time(handle: &OwnedFd) -> Check {
+fn check_birth_time(handle: &OwnedFd) -> DirectoryCheck {
     let known = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
     match known {
         Ok(stat) if stat.stx_mask & StatxFlags::BTIME.bits() != 0 => {
-            Check::works("creation times", "the file system keeps them")
+            DirectoryCheck::works("creation times", "the file system keeps them")
         }
-        _ => Check::limited(
+        _ => DirectoryCheck::limited(
             "creation times",
             "the file system does not keep them",
             "nothing to do: `created_at` is null",
@@ -151,14 +155,14 @@ fn birth_time(handle: &OwnedFd) -> Check {
     }
 }
 
-fn no_writing(errno: Errno) -> Check {
+fn write_refused_check(errno: Errno) -> DirectoryCheck {
     let detail = match errno {
         Errno::ROFS => "the file system is read-only",
         Errno::ACCESS | Errno::PERM => "the file permissions do not allow it",
         Errno::NOSPC | Errno::DQUOT => "the disk is full",
         _ => "files cannot be made here",
     };
-    Check::limited(
+    DirectoryCheck::limited(
         "writing",
         detail,
         "reading works; to write, change the owner or mode of the directory, or choose another",
@@ -166,13 +170,13 @@ fn no_writing(errno: Errno) -> Check {
 }
 
 /// A test file in the directory, removed when dropped.
-struct Trial<'a> {
+struct ProbeFile<'a> {
     directory: &'a OwnedFd,
     file: OwnedFd,
 }
 
-impl<'a> Trial<'a> {
-    fn begin(directory: &'a OwnedFd) -> Result<Self, Errno> {
+impl<'a> ProbeFile<'a> {
+    fn create_file(directory: &'a OwnedFd) -> Result<Self, Errno> {
         // A leftover of a test that was killed.
         let _ = unlinkat(directory, PREFIX, AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -180,16 +184,16 @@ impl<'a> Trial<'a> {
         Ok(Self { directory, file })
     }
 
-    fn durability(&self) -> Check {
+    fn check_durability(&self) -> DirectoryCheck {
         let synced = rustix::io::write(&self.file, b"garret")
             .and_then(|_| fsync(&self.file))
             .and_then(|()| fsync(self.directory));
         match synced {
-            Ok(()) => Check::works(
+            Ok(()) => DirectoryCheck::works(
                 "durability",
                 "files and directories can be synced to disk (durability = \"full\")",
             ),
-            Err(_) => Check::limited(
+            Err(_) => DirectoryCheck::limited(
                 "durability",
                 "the file system does not sync",
                 "open the workspace with durability = \"relaxed\", and keep copies of files that must survive a crash",
@@ -197,17 +201,17 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn atomic_names(&self) -> Check {
+    fn check_atomic_names(&self) -> DirectoryCheck {
         let other = format!("{PREFIX}-2");
         let _ = unlinkat(self.directory, &other, AtFlags::empty());
         let there = renameat_with(self.directory, PREFIX, self.directory, &other, RenameFlags::NOREPLACE);
         let back = renameat_with(self.directory, &other, self.directory, PREFIX, RenameFlags::empty());
         match (there, back) {
-            (Ok(()), Ok(())) => Check::works(
+            (Ok(()), Ok(())) => DirectoryCheck::works(
                 "atomic names",
                 "a file appears whole or not at all, and never over another (renameat2)",
             ),
-            _ => Check::limited(
+            _ => DirectoryCheck::limited(
                 "atomic names",
                 "the file system cannot refuse to replace a file while renaming",
                 "let no other program create files here while Garret writes",
@@ -215,10 +219,10 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn timestamps(&self) -> Check {
+    fn check_timestamps(&self) -> DirectoryCheck {
         match fstat(&self.file) {
-            Ok(stat) if stat.st_mtime_nsec != 0 => Check::works("timestamps", "finer than a second"),
-            _ => Check::limited(
+            Ok(stat) if stat.st_mtime_nsec != 0 => DirectoryCheck::works("timestamps", "finer than a second"),
+            _ => DirectoryCheck::limited(
                 "timestamps",
                 "whole seconds only",
                 "nothing to do: versions of files changed within the last second also carry a hash of the content",
@@ -227,19 +231,19 @@ impl<'a> Trial<'a> {
     }
 
     /// Tests whether permission bits can be set.
-    fn modes(&self) -> Check {
+    fn check_modes(&self) -> DirectoryCheck {
         // Through `/proc`, as the storage sets modes, so that no link is followed.
         let by_handle = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let set = chmodat(CWD, by_handle, Mode::RWXU, AtFlags::empty());
         let kept = fstat(&self.file).is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode) == Mode::RWXU);
         match (set, kept) {
-            (Ok(()), true) => Check::works("modes", "permission bits can be set and are kept"),
-            (Err(Errno::NOENT), _) => Check::limited(
+            (Ok(()), true) => DirectoryCheck::works("modes", "permission bits can be set and are kept"),
+            (Err(Errno::NOENT), _) => DirectoryCheck::limited(
                 "modes",
                 "/proc is not mounted",
                 "mount /proc, by which Garret sets permission bits",
             ),
-            _ => Check::limited(
+            _ => DirectoryCheck::limited(
                 "modes",
                 "the file system keeps no permission bits",
                 "nothing to do, unless files must be executable",
@@ -247,14 +251,14 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn symlinks(&self) -> Check {
+    fn check_symlinks(&self) -> DirectoryCheck {
         let name = format!("{PREFIX}-link");
         let _ = unlinkat(self.directory, &name, AtFlags::empty());
         let made = symlinkat(PREFIX, self.directory, &name);
         let _ = unlinkat(self.directory, &name, AtFlags::empty());
         match made {
-            Ok(()) => Check::works("symlinks", "links work; those that lead outside are refused"),
-            Err(_) => Check::limited(
+            Ok(()) => DirectoryCheck::works("symlinks", "links work; those that lead outside are refused"),
+            Err(_) => DirectoryCheck::limited(
                 "symlinks",
                 "the file system has none",
                 "nothing to do, unless you copy trees that hold links",
@@ -263,7 +267,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-impl Drop for Trial<'_> {
+impl Drop for ProbeFile<'_> {
     fn drop(&mut self) {
         let _ = unlinkat(self.directory, PREFIX, AtFlags::empty());
     }
@@ -276,13 +280,13 @@ mod tests {
 
     #[test]
     fn what_is_written_for_a_try_is_reserved() {
-        assert!(PREFIX.starts_with(crate::local::temp::PREFIX));
+        assert!(PREFIX.starts_with(crate::local::temporary_files::PREFIX));
     }
 
     #[test]
     fn every_try_leaves_the_directory_as_it_was() {
         let temporary = tempfile::tempdir().unwrap();
-        let checks = probe(temporary.path()).unwrap();
+        let checks = probe_directory(temporary.path()).unwrap();
         assert!(checks.len() > 5);
         assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
     }
@@ -290,8 +294,12 @@ mod tests {
     #[test]
     fn what_does_not_work_fully_comes_with_advice() {
         let temporary = tempfile::tempdir().unwrap();
-        for check in probe(temporary.path()).unwrap() {
-            assert_eq!(check.status == Status::Works, check.advice.is_none(), "{check:?}");
+        for check in probe_directory(temporary.path()).unwrap() {
+            assert_eq!(
+                check.status == DirectoryCheckStatus::Works,
+                check.advice.is_none(),
+                "{check:?}"
+            );
         }
     }
 }

@@ -2,32 +2,38 @@
 
 use std::sync::Arc;
 
-use garret_core::{Applied, EntryKind, Error, Version, WsPath};
+use garret_core::{EntryKind, Error, MutationOutcome, Version, WsPath};
 use rustix::fs::{AtFlags, OFlags, RenameFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::alias::is_one_file;
-use super::batch::{At, Attempt, Failure, Step};
-use super::beneath::Last;
-use super::error::root_is_kept;
-use super::lock::Locked;
-use super::place::Place;
-use super::publish::{Spot, rename_with};
-use super::reopen::open_file;
-use super::undo::{Kept, Note};
+use super::batch::{AttemptError, AttemptResult, BatchAttempt, ResultAtPath};
+use super::beneath::LocalFinalLink;
+use super::directory_lock::LockedDirectory;
+use super::entry_handle::open_file;
+use super::entry_location::EntryLocation;
+use super::error::root_denied_error;
+use super::hard_links::is_same_inode;
+use super::publish::{LockedName, rename_with};
+use super::undo_log::{KeptEntryKind, LocalUndoStep};
 use super::write::size_at;
 
-impl Attempt<'_> {
-    pub(super) fn rename(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
-        let source = self.place(from, Last::Kept)?;
-        let target = self.place(to, Last::Kept)?;
+impl BatchAttempt<'_> {
+    pub(super) fn rename(
+        &mut self,
+        from: &WsPath,
+        to: &WsPath,
+        overwrite: bool,
+        parents: bool,
+    ) -> AttemptResult<MutationOutcome> {
+        let source = self.locate_entry(from, LocalFinalLink::Kept)?;
+        let target = self.locate_entry(to, LocalFinalLink::Kept)?;
         if source.real.is_root() {
-            return Err(root_is_kept("moved").into());
+            return Err(root_denied_error("moved").into());
         }
         let (Some(parent), Some(kind)) = (source.parent.clone(), source.kind()) else {
-            return Err(source.why_missing().into());
+            return Err(source.missing_error().into());
         };
-        let mut applied = Applied {
+        let mut applied = MutationOutcome {
             version: None,
             size: size_at(&source),
             created: false,
@@ -37,26 +43,26 @@ impl Attempt<'_> {
             return Ok(applied);
         }
         if target.real.is_within(&source.real) {
-            let message = format!("{} cannot be moved into itself", source.real.quoted());
-            return Err(Error::invalid(message).at(&source.real).into());
+            let message = format!("{} cannot be moved into itself", source.real.to_quoted());
+            return Err(Error::invalid(message).at_path(&source.real).into());
         }
-        let existed = self.make_room(&target, kind, overwrite)?;
-        let target_parent = self.parent_of(&target, parents)?;
+        let existed = self.check_replaceable(&target, kind, overwrite)?;
+        let target_parent = self.ensure_parent(&target, parents)?;
         let (here, there) = ((&parent, source.name()), (&target_parent, target.name()));
         match existed {
             None => self.move_to_free(here, there, &target.real)?,
-            Some(_) if is_same_file(&source, &target) => self.remove_alias(here).at(&source.real)?,
-            Some(there_kind) => self.move_over(here, there, there_kind).at(&target.real)?,
+            Some(_) if is_same_file(&source, &target) => self.remove_alias(here).at_path(&source.real)?,
+            Some(there_kind) => self.move_over(here, there, there_kind).at_path(&target.real)?,
         }
-        self.touched(&parent);
-        self.touched(&target_parent);
+        self.mark_unsynced(&parent);
+        self.mark_unsynced(&target_parent);
         applied.version = self.moved_version(kind, there);
         applied.created = existed.is_none();
         Ok(applied)
     }
 
     /// Returns the version of a moved file, if the move is the only mutation of the batch.
-    fn moved_version(&self, kind: EntryKind, (parent, name): Spot<'_>) -> Option<Version> {
+    fn moved_version(&self, kind: EntryKind, (parent, name): LockedName<'_>) -> Option<Version> {
         if kind != EntryKind::File || !self.is_alone {
             return None;
         }
@@ -66,7 +72,12 @@ impl Attempt<'_> {
     }
 
     /// Checks that an entry of `kind` may be put at the target; returns the kind of the entry that is there now.
-    pub(super) fn make_room(&mut self, to: &Place, kind: EntryKind, overwrite: bool) -> Step<Option<EntryKind>> {
+    pub(super) fn check_replaceable(
+        &mut self,
+        to: &EntryLocation,
+        kind: EntryKind,
+        overwrite: bool,
+    ) -> AttemptResult<Option<EntryKind>> {
         if to.real.is_root() {
             return Err(Error::already_exists(&to.real).into());
         }
@@ -77,7 +88,7 @@ impl Attempt<'_> {
         }
         match (kind, there) {
             (EntryKind::Directory, EntryKind::Directory) => {
-                let parent: Arc<Locked> = to.parent.clone().expect("an entry has a directory");
+                let parent: Arc<LockedDirectory> = to.parent.clone().expect("an entry has a directory");
                 self.expect_empty(&parent, to)?;
             }
             (EntryKind::Directory, _) => return Err(Error::not_a_directory(&to.real).into()),
@@ -87,21 +98,21 @@ impl Attempt<'_> {
         Ok(Some(there))
     }
 
-    fn move_to_free(&mut self, from: Spot<'_>, to: Spot<'_>, path: &WsPath) -> Step<()> {
+    fn move_to_free(&mut self, from: LockedName<'_>, to: LockedName<'_>, path: &WsPath) -> AttemptResult<()> {
         match rename_with(from, to, RenameFlags::NOREPLACE) {
             // A program that takes no locks made the target or removed the source.
-            Err(Errno::EXIST | Errno::NOENT) => return Err(Failure::Moved(path.clone())),
-            other => other.at(path)?,
+            Err(Errno::EXIST | Errno::NOENT) => return Err(AttemptError::Moved(path.clone())),
+            other => other.at_path(path)?,
         }
-        self.undo.note(Note::Moved {
-            from: owned(from),
-            to: owned(to),
+        self.undo.record_step(LocalUndoStep::Moved {
+            from: to_owned_name(from),
+            to: to_owned_name(to),
         });
         Ok(())
     }
 
     /// Moves `from` over the entry at `to`, which is kept for reverting unless this is the last mutation.
-    fn move_over(&mut self, from: Spot<'_>, to: Spot<'_>, there: EntryKind) -> Result<(), Errno> {
+    fn move_over(&mut self, from: LockedName<'_>, to: LockedName<'_>, there: EntryKind) -> Result<(), Errno> {
         if self.is_last {
             match renameat(from.0, from.1, to.0, to.1) {
                 // The directory was found empty, so these are temporary entries; they are deleted with it after the
@@ -111,51 +122,56 @@ impl Attempt<'_> {
             }
         }
         let what = match there {
-            EntryKind::Directory => Kept::EmptyDirectory,
-            _ => Kept::File,
+            EntryKind::Directory => KeptEntryKind::EmptyDirectory,
+            _ => KeptEntryKind::File,
         };
         // An exchange is one step, so `to` always holds the old entry or the new one.
         match rename_with(from, to, RenameFlags::EXCHANGE) {
             Err(Errno::INVAL | Errno::NOSYS) => return self.move_over_in_two_steps(from, to, what),
             other => other?,
         }
-        self.undo.note(Note::Exchanged {
-            one: owned(from),
-            other: owned(to),
+        self.undo.record_step(LocalUndoStep::Exchanged {
+            one: to_owned_name(from),
+            other: to_owned_name(to),
         });
         self.set_aside(from, what)
     }
 
     /// Moves the old entry aside and then the new one into place, for file systems that cannot exchange two names.
-    fn move_over_in_two_steps(&mut self, from: Spot<'_>, to: Spot<'_>, what: Kept) -> Result<(), Errno> {
+    fn move_over_in_two_steps(
+        &mut self,
+        from: LockedName<'_>,
+        to: LockedName<'_>,
+        what: KeptEntryKind,
+    ) -> Result<(), Errno> {
         // There is an instant without any entry at `to`; the locks hide it from other writers, not from readers.
         self.set_aside(to, what)?;
         rename_with(from, to, RenameFlags::NOREPLACE)?;
-        self.undo.note(Note::Moved {
-            from: owned(from),
-            to: owned(to),
+        self.undo.record_step(LocalUndoStep::Moved {
+            from: to_owned_name(from),
+            to: to_owned_name(to),
         });
         Ok(())
     }
 
     /// Moves one name of a file over another name of the same file.
-    fn remove_alias(&mut self, from: Spot<'_>) -> Result<(), Errno> {
+    fn remove_alias(&mut self, from: LockedName<'_>) -> Result<(), Errno> {
         // POSIX `rename` does nothing when both names are hard links to one file, so the old name is removed instead.
         if self.is_last {
             unlinkat(from.0, from.1, AtFlags::empty())
         } else {
-            self.set_aside(from, Kept::File)
+            self.set_aside(from, KeptEntryKind::File)
         }
     }
 }
 
-fn owned(spot: Spot<'_>) -> (Arc<Locked>, String) {
+fn to_owned_name(spot: LockedName<'_>) -> (Arc<LockedDirectory>, String) {
     (spot.0.clone(), spot.1.to_owned())
 }
 
-fn is_same_file(one: &Place, other: &Place) -> bool {
+fn is_same_file(one: &EntryLocation, other: &EntryLocation) -> bool {
     match (&one.entry, &other.entry) {
-        (Some(one), Some(other)) => is_one_file(one, other),
+        (Some(one), Some(other)) => is_same_inode(one, other),
         _ => false,
     }
 }

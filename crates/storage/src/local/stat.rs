@@ -5,16 +5,16 @@ use std::os::fd::OwnedFd;
 use garret_core::{EntryKind, FileIdentity, HardLinkedFile, Result, Stat, StatOptions, Version, WsPath};
 use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, makedev, readlinkat, statx};
 
-use super::beneath::{Last, Way};
+use super::beneath::{LocalFinalLink, LocalLinkRules};
 use super::blocking::{self, MAX_INLINE_BYTES};
-use super::error::Cause;
-use super::names::{kind_of, time};
-use super::version::{ContentHash, Snapshot};
-use super::{Shared, SharedHandle};
+use super::directory_entries::{entry_kind, timestamp_of};
+use super::error::AccessError;
+use super::version::{ContentHash, StatFingerprint};
+use super::{LocalContext, LocalContextHandle};
 
 /// Returns the description of an entry.
-pub(super) async fn stat(shared: &SharedHandle, path: &WsPath, options: StatOptions) -> Result<Stat> {
-    let found = look(
+pub(super) async fn describe_path(shared: &LocalContextHandle, path: &WsPath, options: StatOptions) -> Result<Stat> {
+    let found = describe_blocking(
         shared,
         path,
         StatOptions {
@@ -27,45 +27,45 @@ pub(super) async fn stat(shared: &SharedHandle, path: &WsPath, options: StatOpti
     }
     // Only the hash for the version of a large file takes long enough for another thread.
     if found.size <= MAX_INLINE_BYTES {
-        return look(shared, path, options);
+        return describe_blocking(shared, path, options);
     }
     let (shared, path) = (shared.clone(), path.clone());
-    blocking::run(move || look(&shared, &path, options)).await
+    blocking::run_blocking(move || describe_blocking(&shared, &path, options)).await
 }
 
-fn look(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
-    let way = Way {
-        last: Last::Kept,
+fn describe_blocking(shared: &LocalContext, path: &WsPath, options: StatOptions) -> Result<Stat> {
+    let way = LocalLinkRules {
+        last: LocalFinalLink::Kept,
         follow: options.follow,
     };
-    shared.root.reach(path, way, |real| {
-        let mut stat = describe(shared, real)?;
+    shared.root.with_real_path(path, way, |real| {
+        let mut stat = describe_entry(shared, real)?;
         if options.with_version && stat.kind == EntryKind::File {
-            stat.version = Some(version(shared, real)?);
+            stat.version = Some(file_version(shared, real)?);
         }
         Ok(stat)
     })
 }
 
-fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
+fn describe_entry(shared: &LocalContext, path: &WsPath) -> Result<Stat, AccessError> {
     // With `O_PATH`, so that a fifo or a device is described without being opened.
     let entry = shared
         .root
-        .open(path.as_str().as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
+        .open_path(path.as_str().as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let found = statx(&entry, c"", AtFlags::EMPTY_PATH, wanted)?;
-    let kind = kind_of(FileType::from_raw_mode(found.stx_mode.into()));
+    let kind = entry_kind(FileType::from_raw_mode(found.stx_mode.into()));
     let has_content = matches!(kind, EntryKind::File | EntryKind::Symlink);
     Ok(Stat {
         kind,
         size: if has_content { found.stx_size } else { 0 },
         mode: (kind != EntryKind::Symlink).then_some(u32::from(found.stx_mode) & 0o7777),
-        created: created(&found),
-        modified: time(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
-        changed: time(found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+        created: creation_time(&found),
+        modified: timestamp_of(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+        changed: timestamp_of(found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
         version: None,
         target: match kind {
-            EntryKind::Symlink => Some(target(&entry)?),
+            EntryKind::Symlink => Some(link_target(&entry)?),
             _ => None,
         },
         hard_linked: (kind == EntryKind::File && found.stx_nlink > 1).then(|| HardLinkedFile {
@@ -79,20 +79,20 @@ fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
 }
 
 /// Returns the creation time of the entry, if the file system keeps it.
-fn created(found: &Statx) -> Option<garret_core::Timestamp> {
+fn creation_time(found: &Statx) -> Option<garret_core::Timestamp> {
     let is_kept = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     is_kept
-        .then(|| time(found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
+        .then(|| timestamp_of(found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
         .flatten()
 }
 
-fn target(link: &OwnedFd) -> Result<String, Cause> {
+fn link_target(link: &OwnedFd) -> Result<String, AccessError> {
     let target = readlinkat(link, c"", Vec::new())?;
     Ok(target.to_string_lossy().into_owned())
 }
 
-fn version(shared: &Shared, path: &WsPath) -> Result<Version, Cause> {
+fn file_version(shared: &LocalContext, path: &WsPath) -> Result<Version, AccessError> {
     let (file, stat) = shared.root.open_file(path)?;
-    let snapshot = Snapshot::of(&stat);
-    Ok(snapshot.version(shared.clock.now(), || ContentHash::of_file(&file))?)
+    let snapshot = StatFingerprint::from_stat(&stat);
+    Ok(snapshot.version_at(shared.clock.now(), || ContentHash::of_file(&file))?)
 }

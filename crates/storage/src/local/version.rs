@@ -22,16 +22,16 @@ const CHUNK_BYTES: usize = 128 * 1024;
 
 /// The fields of a stat from which a version is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Snapshot {
+pub(super) struct StatFingerprint {
     inode: u64,
     size: u64,
     modified: (i64, u32),
     changed: (i64, u32),
 }
 
-impl Snapshot {
+impl StatFingerprint {
     #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
-    pub(super) fn of(stat: &Stat) -> Self {
+    pub(super) fn from_stat(stat: &Stat) -> Self {
         Self {
             inode: stat.st_ino as u64,
             size: stat.st_size as u64,
@@ -52,12 +52,12 @@ impl Snapshot {
     }
 
     /// Returns whether at most ctime differs, as it does when a file gets or loses a hard link.
-    pub(super) fn is_but_for_names(&self, other: &Self) -> bool {
+    pub(super) fn differs_only_in_names(&self, other: &Self) -> bool {
         let changed = self.changed;
         *self == Self { changed, ..*other }
     }
 
-    fn token(&self) -> String {
+    fn stat_token(&self) -> String {
         let numbers = [
             self.inode,
             self.size,
@@ -70,21 +70,21 @@ impl Snapshot {
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        short(&blake3::hash(&bytes))
+        shorten_hash(&blake3::hash(&bytes))
     }
 
     /// Returns the version of a file that is not young.
     pub(super) fn version_when_old(&self) -> Version {
-        Version::new(self.token())
+        Version::new(self.stat_token())
     }
 
     /// Returns the version, with a hash of the content if the file is young; `hash` is called only then.
-    pub(super) fn version<E>(
+    pub(super) fn version_at<E>(
         &self,
         now: Timestamp,
         hash: impl FnOnce() -> Result<ContentHash, E>,
     ) -> Result<Version, E> {
-        let token = self.token();
+        let token = self.stat_token();
         if !self.is_young(now) {
             return Ok(Version::new(token));
         }
@@ -92,7 +92,7 @@ impl Snapshot {
     }
 
     /// Returns whether `wanted` is a version of this state; `hash` is called only if the stat alone does not decide.
-    pub(super) fn matches<E>(
+    pub(super) fn matches_version<E>(
         &self,
         wanted: &Version,
         hash: impl FnOnce() -> Result<ContentHash, E>,
@@ -101,7 +101,7 @@ impl Snapshot {
             .as_str()
             .split_once('~')
             .map_or((wanted.as_str(), None), |(stat, content)| (stat, Some(content)));
-        if stat != self.token() {
+        if stat != self.stat_token() {
             return Ok(false);
         }
         content.map_or(Ok(true), |content| Ok(hash()?.0 == content))
@@ -113,8 +113,8 @@ impl Snapshot {
 pub(super) struct ContentHash(String);
 
 impl ContentHash {
-    pub(super) fn of(content: &[u8]) -> Self {
-        Self(short(&blake3::hash(content)))
+    pub(super) fn of_bytes(content: &[u8]) -> Self {
+        Self(shorten_hash(&blake3::hash(content)))
     }
 
     /// Hashes the whole content of `file`.
@@ -149,12 +149,12 @@ impl ContentHasher {
     }
 
     pub(super) fn finish(&self) -> ContentHash {
-        ContentHash(short(&self.0.finalize()))
+        ContentHash(shorten_hash(&self.0.finalize()))
     }
 }
 
 /// Shortens a hash to 64 bits, which are enough to tell the states of one file apart.
-fn short(hash: &blake3::Hash) -> String {
+fn shorten_hash(hash: &blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 
@@ -164,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn snapshot(modified: (i64, u32)) -> Snapshot {
-        Snapshot {
+    fn snapshot(modified: (i64, u32)) -> StatFingerprint {
+        StatFingerprint {
             inode: 7,
             size: 3,
             modified,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn hash(text: &str) -> Result<ContentHash, Infallible> {
-        Ok(ContentHash::of(text.as_bytes()))
+        Ok(ContentHash::of_bytes(text.as_bytes()))
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_modification_time_set_by_hand_keeps_no_file_young() {
-        let dated = Snapshot {
+        let dated = StatFingerprint {
             modified: (4_000_000_000, 0),
             ..snapshot((10, 1))
         };
@@ -205,21 +205,21 @@ mod tests {
     #[test]
     fn the_version_of_a_young_file_tells_contents_apart() {
         let state = snapshot((10, 1));
-        let young = state.version(at(10_010), || hash("one")).unwrap();
-        assert!(state.matches(&young, || hash("one")).unwrap());
-        assert!(!state.matches(&young, || hash("two")).unwrap());
+        let young = state.version_at(at(10_010), || hash("one")).unwrap();
+        assert!(state.matches_version(&young, || hash("one")).unwrap());
+        assert!(!state.matches_version(&young, || hash("two")).unwrap());
     }
 
     #[test]
     fn a_version_taken_young_holds_when_the_file_is_old() {
         let state = snapshot((10, 1));
-        let young = state.version(at(10_010), || hash("one")).unwrap();
-        let old = state.version(at(20_000), || hash("one")).unwrap();
+        let young = state.version_at(at(10_010), || hash("one")).unwrap();
+        let old = state.version_at(at(20_000), || hash("one")).unwrap();
         assert_ne!(young, old);
-        assert!(state.matches(&young, || hash("one")).unwrap());
+        assert!(state.matches_version(&young, || hash("one")).unwrap());
         assert!(
             state
-                .matches(&old, || -> Result<_, Infallible> {
+                .matches_version(&old, || -> Result<_, Infallible> {
                     panic!("an old version needs no content")
                 })
                 .unwrap()

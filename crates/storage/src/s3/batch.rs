@@ -9,71 +9,71 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use futures::FutureExt;
-use garret_core::{Applied, Batch, Follow, Mutation, Result, WsPath};
+use garret_core::{Batch, Follow, Mutation, MutationOutcome, Result, WsPath};
 
-use super::Shared;
-use super::at_once::try_all;
-use super::locate::{Last, Way};
-use super::remove_all::removals;
-use super::undo::Undo;
+use super::S3Context;
+use super::concurrent::run_concurrently;
+use super::locate::{S3FinalLink, S3LinkRules};
+use super::remove_all::leading_removals;
+use super::undo::S3UndoStep;
 
 /// A batch that is being applied.
-pub(super) struct Work<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct S3BatchRun<'a> {
+    pub(super) shared: &'a S3Context,
     pub(super) follow: Follow,
     /// Whether objects are saved before they are replaced or removed, because a later mutation may fail.
     pub(super) saves: bool,
-    pub(super) undo: Mutex<Vec<Undo>>,
+    pub(super) undo: Mutex<Vec<S3UndoStep>>,
 }
 
-pub(super) async fn apply(shared: &Shared, batch: Batch) -> Result<Vec<Applied>> {
-    let _turn = shared.turns.wait(&batch.mutations, shared.options.writers).await;
-    let work = Work {
+pub(super) async fn apply_batch(shared: &S3Context, batch: Batch) -> Result<Vec<MutationOutcome>> {
+    let _turn = shared.turns.lock_paths(&batch.mutations, shared.options.writers).await;
+    let work = S3BatchRun {
         shared,
         follow: batch.follow,
         saves: batch.mutations.len() > 1,
         undo: Mutex::default(),
     };
-    match work.run(&batch.mutations).await {
+    match work.run_mutations(&batch.mutations).await {
         Ok(applied) => {
-            work.tidy().await;
+            work.remove_saved_copies().await;
             Ok(applied)
         }
-        Err(error) => Err(work.take_back(error).await),
+        Err(error) => Err(work.revert_batch(error).await),
     }
 }
 
-impl Work<'_> {
-    async fn run(&self, mutations: &[Mutation]) -> Result<Vec<Applied>> {
+impl S3BatchRun<'_> {
+    async fn run_mutations(&self, mutations: &[Mutation]) -> Result<Vec<MutationOutcome>> {
         let mut applied = Vec::with_capacity(mutations.len());
         let mut rest = mutations;
         while !rest.is_empty() {
-            let removals = removals(rest, self.follow);
+            let removals = leading_removals(rest, self.follow);
             if !removals.is_empty() {
                 applied.extend(self.remove_all(&removals).await?);
                 rest = &rest[removals.len()..];
                 continue;
             }
-            let (group, after) = rest.split_at(independent(rest));
-            let steps = group.iter().map(|mutation| self.step(mutation).boxed());
-            applied.extend(try_all(steps.collect()).await?);
+            let (group, after) = rest.split_at(count_independent(rest));
+            let steps = group.iter().map(|mutation| self.run_mutation(mutation).boxed());
+            applied.extend(run_concurrently(steps.collect()).await?);
             rest = after;
         }
         Ok(applied)
     }
 
-    pub(super) fn way(&self, last: Last) -> Way {
-        Way {
+    pub(super) fn link_rules(&self, last: S3FinalLink) -> S3LinkRules {
+        S3LinkRules {
             last,
             follow: self.follow,
         }
     }
 
-    pub(super) fn note(&self, undo: Undo) {
+    pub(super) fn record_undo(&self, undo: S3UndoStep) {
         self.undo.lock().expect("no holder panics").push(undo);
     }
 
-    async fn step(&self, mutation: &Mutation) -> Result<Applied> {
+    async fn run_mutation(&self, mutation: &Mutation) -> Result<MutationOutcome> {
         match mutation {
             Mutation::Write {
                 path,
@@ -114,7 +114,7 @@ impl Work<'_> {
 
 /// Returns the number of mutations at the front that can be sent concurrently: writes of files of which none is at,
 /// above or below another.
-fn independent(mutations: &[Mutation]) -> usize {
+fn count_independent(mutations: &[Mutation]) -> usize {
     // Links could make two names one file. Then one of the writes loses its condition and is repeated after the other,
     // so the result is still right.
     let mut files: BTreeSet<&WsPath> = BTreeSet::new();
@@ -143,16 +143,16 @@ mod tests {
 
     #[test]
     fn writes_that_have_nothing_to_do_with_each_other_go_together() {
-        assert_eq!(independent(&[write("a/x"), write("a/y"), write("b")]), 3);
-        assert_eq!(independent(&[write("a"), write("a")]), 1);
-        assert_eq!(independent(&[write("a"), write("a/b")]), 1);
-        assert_eq!(independent(&[write("a/b"), write("c"), write("a")]), 2);
+        assert_eq!(count_independent(&[write("a/x"), write("a/y"), write("b")]), 3);
+        assert_eq!(count_independent(&[write("a"), write("a")]), 1);
+        assert_eq!(count_independent(&[write("a"), write("a/b")]), 1);
+        assert_eq!(count_independent(&[write("a/b"), write("c"), write("a")]), 2);
         let remove = Mutation::Remove {
             path: WsPath::parse("a").unwrap(),
             recursive: false,
             precondition: garret_core::Precondition::Any,
         };
-        assert_eq!(independent(&[write("x"), remove.clone(), write("y")]), 1);
-        assert_eq!(independent(&[remove, write("y")]), 1);
+        assert_eq!(count_independent(&[write("x"), remove.clone(), write("y")]), 1);
+        assert_eq!(count_independent(&[remove, write("y")]), 1);
     }
 }

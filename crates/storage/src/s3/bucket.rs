@@ -8,29 +8,29 @@ use bytes::Bytes;
 use garret_core::Timestamp;
 use http::{HeaderMap, Method};
 
-use super::metadata::Metadata;
-use super::wire::call::{Call, Operation};
-use super::wire::failure::Failure;
-use super::wire::xml::{self, Page};
-use super::wire::{Answer, Requests, Wire, encode, text};
+use super::metadata::ObjectMetadata;
+use super::wire::failure::S3RequestError;
+use super::wire::request::{S3Operation, S3Request};
+use super::wire::xml::{self, S3ListPage};
+use super::wire::{HttpAnswer, RequestCounts, S3Client, encode, header_text};
 
 /// The largest number of keys in a page; servers give no more than that.
 pub(super) const PAGE: usize = 1_000;
 
 /// An object, as its headers describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Object {
+pub(super) struct S3Object {
     /// The ETag without its quotes.
     pub(super) tag: String,
     pub(super) size: u64,
     /// The modification time, to the second.
     pub(super) modified: Option<Timestamp>,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: ObjectMetadata,
 }
 
 /// The condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition<'a> {
+pub(super) enum WriteCondition<'a> {
     /// No condition.
     Any,
     /// No object is at the key.
@@ -39,18 +39,18 @@ pub(super) enum Condition<'a> {
     Tag(&'a str),
 }
 
-impl Condition<'_> {
+impl WriteCondition<'_> {
     /// Adds the condition to a request.
-    pub(super) fn add_to(self, call: Call) -> Call {
+    pub(super) fn add_to(self, call: S3Request) -> S3Request {
         match self {
             Self::Any => call,
             Self::Absent => call.header("if-none-match", "*"),
-            Self::Tag(tag) => call.header("if-match", &quoted(tag)),
+            Self::Tag(tag) => call.header("if-match", &quote_tag(tag)),
         }
     }
 
     /// Returns whether the condition holds for the object at the key.
-    pub(super) fn holds(self, object: Option<&Object>) -> bool {
+    pub(super) fn holds_for(self, object: Option<&S3Object>) -> bool {
         match self {
             Self::Any => true,
             Self::Absent => object.is_none(),
@@ -61,11 +61,11 @@ impl Condition<'_> {
 
 /// An object whose content is still being received.
 #[derive(Debug)]
-pub(super) struct Got {
-    pub(super) object: Object,
+pub(super) struct ObjectDownload {
+    pub(super) object: S3Object,
     /// The number of bytes in the body.
     pub(super) length: u64,
-    pub(super) answer: Answer,
+    pub(super) answer: HttpAnswer,
 }
 
 /// The parameters of a list.
@@ -88,60 +88,69 @@ pub(super) struct CopyCall<'a> {
     /// The ETag that the source must have.
     pub(super) tag: &'a str,
     pub(super) to: &'a str,
-    pub(super) metadata: &'a Metadata,
-    pub(super) condition: Condition<'a>,
+    pub(super) metadata: &'a ObjectMetadata,
+    pub(super) condition: WriteCondition<'a>,
 }
 
 /// A bucket on a server.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    pub(super) wire: Wire,
+    pub(super) wire: S3Client,
 }
 
 impl Bucket {
-    pub(super) fn requests(&self) -> Requests {
+    pub(super) fn requests(&self) -> RequestCounts {
         self.wire.requests()
     }
 
     /// Returns the headers of an object; `None` if it does not exist.
-    pub(super) async fn head(&self, key: &str) -> Result<Option<Object>, Failure> {
-        match self.wire.send(&Call::new(Operation::Head, Method::HEAD, key)).await {
+    pub(super) async fn head(&self, key: &str) -> Result<Option<S3Object>, S3RequestError> {
+        match self
+            .wire
+            .send(&S3Request::new(S3Operation::Head, Method::HEAD, key))
+            .await
+        {
             Ok(answer) => {
-                let size = length(&answer.headers).unwrap_or(0);
-                Ok(Some(object(&answer.headers, size)))
+                let size = content_length(&answer.headers).unwrap_or(0);
+                Ok(Some(object_from_headers(&answer.headers, size)))
             }
-            Err(Failure::NotFound) => Ok(None),
+            Err(S3RequestError::NotFound) => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Begins to read an object or a part of it; fails if `tag` is given and the object has another.
-    pub(super) async fn get(&self, key: &str, range: Option<Range<u64>>, tag: Option<&str>) -> Result<Got, Failure> {
-        let mut call = Call::new(Operation::Get, Method::GET, key).streamed();
+    /// Begins to read an object or a part of it; fails if `parse_tag` is given and the object has another.
+    pub(super) async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        tag: Option<&str>,
+    ) -> Result<ObjectDownload, S3RequestError> {
+        let mut call = S3Request::new(S3Operation::Get, Method::GET, key).stream_answer();
         if let Some(range) = &range {
-            call = call.header("range", &shown_range(range));
+            call = call.header("range", &format_range(range));
         }
         if let Some(tag) = tag {
-            call = call.header("if-match", &quoted(tag));
+            call = call.header("if-match", &quote_tag(tag));
         }
         let answer = self.wire.send(&call).await?;
-        if let (Some(wanted), Some(sent)) = (tag, tag_in(&answer.headers))
+        if let (Some(wanted), Some(sent)) = (tag, tag_of_headers(&answer.headers))
             && wanted != sent
         {
             // The server ignores the condition and sends a part of another version.
-            self.wire.identity().contradict();
-            return Err(Failure::Precondition);
+            self.wire.identity().mark_contradicted();
+            return Err(S3RequestError::Precondition);
         }
-        let length =
-            length(&answer.headers).ok_or_else(|| broken("the server does not report the size of the object"))?;
-        let size = match text(&answer.headers, "content-range") {
+        let length = content_length(&answer.headers)
+            .ok_or_else(|| broken_answer("the server does not report the size of the object"))?;
+        let size = match header_text(&answer.headers, "content-range") {
             Some(range) => {
-                whole_size(range).ok_or_else(|| broken("the server does not report the range that it sends"))?
+                whole_size(range).ok_or_else(|| broken_answer("the server does not report the range that it sends"))?
             }
             None => length,
         };
-        let object = object(&answer.headers, size);
-        Ok(Got { object, length, answer })
+        let object = object_from_headers(&answer.headers, size);
+        Ok(ObjectDownload { object, length, answer })
     }
 
     /// Writes an object in one piece; returns its ETag.
@@ -149,57 +158,63 @@ impl Bucket {
         &self,
         key: &str,
         body: Bytes,
-        metadata: &Metadata,
-        condition: Condition<'_>,
-    ) -> Result<String, Failure> {
-        let mut call = condition.add_to(Call::new(Operation::Put, Method::PUT, key).body(body));
+        metadata: &ObjectMetadata,
+        condition: WriteCondition<'_>,
+    ) -> Result<String, S3RequestError> {
+        let mut call = condition.add_to(S3Request::new(S3Operation::Put, Method::PUT, key).body(body));
         if key.ends_with('/') {
             metadata.add_to_marker(&mut call.headers);
         } else {
             metadata.add_to(&mut call.headers);
         }
         let answer = self.wire.send(&call).await?;
-        tag_in(&answer.headers).ok_or_else(|| {
-            self.wire.identity().contradict();
-            broken("the server does not report the version that it wrote")
+        tag_of_headers(&answer.headers).ok_or_else(|| {
+            self.wire.identity().mark_contradicted();
+            broken_answer("the server does not report the version that it wrote")
         })
     }
 
-    /// Removes an object; without a `tag`, a missing object is no error.
-    pub(super) async fn delete(&self, key: &str, tag: Option<&str>) -> Result<(), Failure> {
-        let mut call = Call::new(Operation::Delete, Method::DELETE, key);
+    /// Removes an object; without a `parse_tag`, a missing object is no error.
+    pub(super) async fn delete(&self, key: &str, tag: Option<&str>) -> Result<(), S3RequestError> {
+        let mut call = S3Request::new(S3Operation::Delete, Method::DELETE, key);
         if let Some(tag) = tag {
-            call = call.header("if-match", &quoted(tag));
+            call = call.header("if-match", &quote_tag(tag));
         }
-        match self.wire.send_again(&call).await {
+        match self.wire.send_counting_retries(&call).await {
             (Ok(_), _) => Ok(()),
-            (Err(Failure::NotFound), _) if tag.is_none() => Ok(()),
+            (Err(S3RequestError::NotFound), _) if tag.is_none() => Ok(()),
             // The object is gone: an earlier attempt removed it, and its answer was lost.
-            (Err(Failure::Precondition | Failure::NotFound), 1..) if self.head(key).await?.is_none() => Ok(()),
+            (Err(S3RequestError::Precondition | S3RequestError::NotFound), 1..) if self.head(key).await?.is_none() => {
+                Ok(())
+            }
             (Err(failure), _) => Err(failure),
         }
     }
 
     /// Copies an object on the server, with new headers; returns the ETag of the copy.
-    pub(super) async fn copy(&self, copy: CopyCall<'_>) -> Result<String, Failure> {
-        let call = Call::new(Operation::Copy, Method::PUT, copy.to)
-            .header("x-amz-copy-source", &self.source(copy.from))
-            .header("x-amz-copy-source-if-match", &quoted(copy.tag))
+    pub(super) async fn copy(&self, copy: CopyCall<'_>) -> Result<String, S3RequestError> {
+        let call = S3Request::new(S3Operation::Copy, Method::PUT, copy.to)
+            .header("x-amz-copy-source", &self.copy_source(copy.from))
+            .header("x-amz-copy-source-if-match", &quote_tag(copy.tag))
             .header("x-amz-metadata-directive", "REPLACE");
         let mut call = copy.condition.add_to(call);
         copy.metadata.add_to(&mut call.headers);
         let answer = self.wire.send(&call).await?;
-        xml::tag(&answer.whole)
+        xml::parse_tag(&answer.whole)
     }
 
     /// Returns the name of a key as the source of a copy.
-    pub(super) fn source(&self, key: &str) -> String {
-        format!("/{}/{}", encode::query(self.wire.bucket()), encode::path(key))
+    pub(super) fn copy_source(&self, key: &str) -> String {
+        format!(
+            "/{}/{}",
+            encode::encode_query(self.wire.bucket()),
+            encode::encode_path(key)
+        )
     }
 
     /// Requests one page of a list.
-    pub(super) async fn list(&self, list: &ListCall<'_>) -> Result<Page, Failure> {
-        let mut call = Call::new(Operation::List, Method::GET, "")
+    pub(super) async fn list(&self, list: &ListCall<'_>) -> Result<S3ListPage, S3RequestError> {
+        let mut call = S3Request::new(S3Operation::List, Method::GET, "")
             .query("list-type", "2")
             .query("encoding-type", "url")
             .query("max-keys", list.limit.clamp(1, PAGE).to_string())
@@ -213,23 +228,27 @@ impl Bucket {
         if let Some(token) = list.token {
             call = call.query("continuation-token", token);
         }
-        xml::page(&self.wire.send(&call).await?.whole)
+        xml::parse_page(&self.wire.send(&call).await?.whole)
     }
 
     /// Requests every page of a list.
-    pub(super) async fn list_all(&self, prefix: &str, is_shallow: bool) -> Result<Page, Failure> {
+    pub(super) async fn list_all(&self, prefix: &str, is_shallow: bool) -> Result<S3ListPage, S3RequestError> {
         let first = ListCall {
             prefix,
             is_shallow,
             limit: PAGE,
             ..ListCall::default()
         };
-        self.list_on(&first, self.list(&first).await?).await
+        self.list_remaining(&first, self.list(&first).await?).await
     }
 
     /// Requests the pages after `first`; returns all pages as one.
-    pub(super) async fn list_on(&self, list: &ListCall<'_>, first: Page) -> Result<Page, Failure> {
-        let mut whole = Page::default();
+    pub(super) async fn list_remaining(
+        &self,
+        list: &ListCall<'_>,
+        first: S3ListPage,
+    ) -> Result<S3ListPage, S3RequestError> {
+        let mut whole = S3ListPage::default();
         let mut token: Option<String> = None;
         let (prefix, mut first) = (list.prefix, Some(first));
         loop {
@@ -262,7 +281,7 @@ impl Bucket {
 }
 
 /// Returns the marker at the end of a full page that claims to be the last.
-fn unfinished_marker(page: &Page) -> Option<String> {
+fn unfinished_marker(page: &S3ListPage) -> Option<String> {
     // SeaweedFS leaves out the keys below a marker that ends a full page.
     let is_full = page.objects.len() >= PAGE && page.prefixes.is_empty() && page.next.is_none();
     let last = page.objects.last().filter(|_| is_full)?;
@@ -270,7 +289,7 @@ fn unfinished_marker(page: &Page) -> Option<String> {
 }
 
 /// Returns an ETag in the form that headers need.
-pub(super) fn quoted(tag: &str) -> String {
+pub(super) fn quote_tag(tag: &str) -> String {
     if tag.starts_with("W/") {
         tag.to_owned()
     } else {
@@ -278,25 +297,25 @@ pub(super) fn quoted(tag: &str) -> String {
     }
 }
 
-pub(super) fn tag_in(headers: &HeaderMap) -> Option<String> {
-    text(headers, "etag").map(|tag| xml::bare(tag).to_owned())
+pub(super) fn tag_of_headers(headers: &HeaderMap) -> Option<String> {
+    header_text(headers, "etag").map(|tag| xml::unquote_tag(tag).to_owned())
 }
 
-fn object(headers: &HeaderMap, size: u64) -> Object {
-    Object {
-        tag: tag_in(headers).unwrap_or_default(),
+fn object_from_headers(headers: &HeaderMap, size: u64) -> S3Object {
+    S3Object {
+        tag: tag_of_headers(headers).unwrap_or_default(),
         size,
-        modified: text(headers, "last-modified").and_then(read_date),
-        metadata: Metadata::of(headers),
+        modified: header_text(headers, "last-modified").and_then(read_date),
+        metadata: ObjectMetadata::from_headers(headers),
     }
 }
 
-fn length(headers: &HeaderMap) -> Option<u64> {
-    text(headers, "content-length")?.parse().ok()
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    header_text(headers, "content-length")?.parse().ok()
 }
 
 /// Returns a range as the value of a header.
-fn shown_range(range: &Range<u64>) -> String {
+fn format_range(range: &Range<u64>) -> String {
     // Servers read the end as a signed number, so a larger one is left out.
     if range.end > i64::MAX as u64 {
         format!("bytes={}-", range.start)
@@ -315,8 +334,8 @@ fn read_date(text: &str) -> Option<Timestamp> {
     PARSER.parse_timestamp(text).ok()
 }
 
-fn broken(why: &str) -> Failure {
-    Failure::Local(
+fn broken_answer(why: &str) -> S3RequestError {
+    S3RequestError::Local(
         garret_core::Error::new(garret_core::ErrorKind::Unavailable, why).hint("check that `endpoint` is an S3 server"),
     )
 }
@@ -333,27 +352,33 @@ mod tests {
         );
         assert_eq!(whole_size("bytes 0-9/100"), Some(100));
         assert_eq!(whole_size("bytes 0-9/*"), None);
-        assert_eq!(shown_range(&(5..10)), "bytes=5-9");
-        assert_eq!(shown_range(&(5..u64::MAX)), "bytes=5-");
+        assert_eq!(format_range(&(5..10)), "bytes=5-9");
+        assert_eq!(format_range(&(5..u64::MAX)), "bytes=5-");
     }
 
     #[test]
     fn a_tag_has_its_quotes_on_the_wire_only() {
-        assert_eq!(quoted("abc-2"), "\"abc-2\"");
-        assert_eq!(quoted("W/\"abc\""), "W/\"abc\"");
-        assert_eq!(xml::bare("\"abc\""), "abc");
+        assert_eq!(quote_tag("abc-2"), "\"abc-2\"");
+        assert_eq!(quote_tag("W/\"abc\""), "W/\"abc\"");
+        assert_eq!(xml::unquote_tag("\"abc\""), "abc");
     }
 
     #[test]
     fn a_condition_holds_or_not() {
-        let object = Object {
+        let object = S3Object {
             tag: "t".into(),
             size: 0,
             modified: None,
-            metadata: Metadata::default(),
+            metadata: ObjectMetadata::default(),
         };
-        assert!(Condition::Any.holds(None) && Condition::Absent.holds(None) && !Condition::Tag("t").holds(None));
-        assert!(Condition::Tag("t").holds(Some(&object)) && !Condition::Tag("u").holds(Some(&object)));
-        assert!(!Condition::Absent.holds(Some(&object)));
+        assert!(
+            WriteCondition::Any.holds_for(None)
+                && WriteCondition::Absent.holds_for(None)
+                && !WriteCondition::Tag("t").holds_for(None)
+        );
+        assert!(
+            WriteCondition::Tag("t").holds_for(Some(&object)) && !WriteCondition::Tag("u").holds_for(Some(&object))
+        );
+        assert!(!WriteCondition::Absent.holds_for(Some(&object)));
     }
 }

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use garret_core::{Error, Result, WsPath};
 
-use super::Shared;
-use super::keys::Meaning;
-use super::wire::failure::Failure;
+use super::S3Context;
+use super::keys::KeyMeaning;
+use super::wire::failure::S3RequestError;
 
 /// The problem with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trouble {
+pub enum KeyTrouble {
     /// It is no path: an empty name, `.`, `..`, or a name that is too long.
     NoPath,
     /// It lies below a file: `k` and `k/sub` are both objects.
@@ -23,7 +23,7 @@ pub enum Trouble {
     MarkerWithContent,
 }
 
-impl Trouble {
+impl KeyTrouble {
     /// Returns the problem in a sentence.
     pub fn message(self) -> &'static str {
         match self {
@@ -40,47 +40,49 @@ pub struct Finding {
     /// The key after the prefix, control characters escaped.
     pub key: String,
     /// The problem with the key.
-    pub trouble: Trouble,
+    pub trouble: KeyTrouble,
 }
 
 /// Checks every key below the prefix.
-pub(super) async fn check(shared: &Shared) -> Result<Vec<Finding>> {
+pub(super) async fn check_keys(shared: &S3Context) -> Result<Vec<Finding>> {
     let page = shared.bucket.list_all(shared.layout.prefix(), false).await;
     let objects = page
-        .map_err(Failure::into_error)
-        .map_err(|error: Error| error.at(&WsPath::root()))?
+        .map_err(S3RequestError::into_error)
+        .map_err(|error: Error| error.at_path(&WsPath::root()))?
         .objects;
     let mut findings = Vec::new();
     let mut files = BTreeSet::new();
     let mut paths = Vec::new();
     for object in objects {
-        match shared.layout.meaning(&object.key) {
-            Meaning::Odd(key) => findings.push(finding(&key, Trouble::NoPath)),
-            Meaning::Directory(path) if object.size > 0 => {
-                findings.push(finding(&format!("{path}/"), Trouble::MarkerWithContent));
+        match shared.layout.classify_key(&object.key) {
+            KeyMeaning::NotAPath(key) => findings.push(make_finding(&key, KeyTrouble::NoPath)),
+            KeyMeaning::Directory(path) if object.size > 0 => {
+                findings.push(make_finding(&format!("{path}/"), KeyTrouble::MarkerWithContent));
             }
-            Meaning::Directory(path) => paths.push(path),
-            Meaning::File(path) => {
+            KeyMeaning::Directory(path) => paths.push(path),
+            KeyMeaning::File(path) => {
                 files.insert(path.clone());
                 paths.push(path);
             }
-            Meaning::Reserved => {}
+            KeyMeaning::Reserved => {}
         }
     }
-    findings.extend(shadowed(&files, &paths));
+    findings.extend(find_shadowed(&files, &paths));
     findings.sort();
     Ok(findings)
 }
 
-fn shadowed(files: &BTreeSet<WsPath>, paths: &[WsPath]) -> Vec<Finding> {
+fn find_shadowed(files: &BTreeSet<WsPath>, paths: &[WsPath]) -> Vec<Finding> {
     let is_below = |path: &&WsPath| path.ancestry().any(|above| above != **path && files.contains(&above));
     let below = paths.iter().filter(is_below);
-    below.map(|path| finding(path.as_str(), Trouble::BelowAFile)).collect()
+    below
+        .map(|path| make_finding(path.as_str(), KeyTrouble::BelowAFile))
+        .collect()
 }
 
-fn finding(key: &str, trouble: Trouble) -> Finding {
+fn make_finding(key: &str, trouble: KeyTrouble) -> Finding {
     Finding {
-        key: garret_core::path::printable(key).into_owned(),
+        key: garret_core::path::escape_unprintable(key).into_owned(),
         trouble,
     }
 }
@@ -94,6 +96,9 @@ mod tests {
         let path = |text: &str| WsPath::parse(text).unwrap();
         let files = BTreeSet::from([path("k"), path("d/f")]);
         let paths = [path("k"), path("k/sub"), path("d/f"), path("kk")];
-        assert_eq!(shadowed(&files, &paths), [finding("k/sub", Trouble::BelowAFile)]);
+        assert_eq!(
+            find_shadowed(&files, &paths),
+            [make_finding("k/sub", KeyTrouble::BelowAFile)]
+        );
     }
 }

@@ -19,15 +19,15 @@ use super::profile;
 use super::secret::Secret;
 
 /// Finds the credentials, without a request to a server.
-pub(super) fn find(options: &S3Options) -> Result<AwsCredentialProvider> {
+pub(super) fn find_credentials(options: &S3Options) -> Result<AwsCredentialProvider> {
     if let (Some(key), Some(secret)) = (&options.access_key_id, &options.secret_access_key) {
-        return Ok(fixed(AwsCredential {
-            key_id: resolve("access_key_id", key)?,
-            secret_key: resolve("secret_access_key", secret)?,
+        return Ok(static_provider(AwsCredential {
+            key_id: resolve_secret("access_key_id", key)?,
+            secret_key: resolve_secret("secret_access_key", secret)?,
             token: options
                 .session_token
                 .as_ref()
-                .map(|token| resolve("session_token", token))
+                .map(|token| resolve_secret("session_token", token))
                 .transpose()?,
         }));
     }
@@ -35,36 +35,36 @@ pub(super) fn find(options: &S3Options) -> Result<AwsCredentialProvider> {
     if options.profile.is_none()
         && let Some(credential) = from_environment()?
     {
-        return Ok(fixed(credential));
+        return Ok(static_provider(credential));
     }
     if let Some(credential) = from_profile(options)? {
-        return Ok(fixed(credential));
+        return Ok(static_provider(credential));
     }
-    issued(options)
+    issued_credentials(options)
 }
 
-fn fixed(credential: AwsCredential) -> AwsCredentialProvider {
+fn static_provider(credential: AwsCredential) -> AwsCredentialProvider {
     Arc::new(StaticCredentialProvider::new(credential))
 }
 
-fn variable(name: &str) -> Option<String> {
+fn environment_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Returns the value of a secret: from the environment, a file, the secrets of the machine, or the text itself. An
 /// error names the option and never the value.
-fn resolve(option: &str, secret: &Secret) -> Result<String> {
+fn resolve_secret(option: &str, secret: &Secret) -> Result<String> {
     let text = secret.expose();
     let value = if let Some(name) = text.strip_prefix("env:") {
-        variable(name).ok_or_else(|| {
-            not_there(option, &format!("the variable {} is not set", quote(name)))
+        environment_variable(name).ok_or_else(|| {
+            unusable_option(option, &format!("the variable {} is not set", quote(name)))
                 .hint(format!("set {} in the environment", quote(name)))
         })?
     } else if let Some(path) = text.strip_prefix("file:") {
-        let unreadable = |_| not_there(option, "its file cannot be read");
+        let unreadable = |_| unusable_option(option, "its file cannot be read");
         std::fs::read_to_string(path).map_err(unreadable)?.trim().to_owned()
     } else if let Some(name) = text.strip_prefix("secret:") {
-        named(option, name)?
+        read_machine_secret(option, name)?
     } else {
         text.to_owned()
     };
@@ -72,7 +72,7 @@ fn resolve(option: &str, secret: &Secret) -> Result<String> {
     if !value.is_empty() && value.chars().all(is_sound) {
         Ok(value)
     } else {
-        Err(not_there(
+        Err(unusable_option(
             option,
             "its value is empty or has a character that no key can have",
         ))
@@ -81,39 +81,42 @@ fn resolve(option: &str, secret: &Secret) -> Result<String> {
 
 /// Reads a secret that the machine gives to its services: from `CREDENTIALS_DIRECTORY` of the service manager, then
 /// from `/run/secrets`.
-fn named(option: &str, name: &str) -> Result<String> {
+fn read_machine_secret(option: &str, name: &str) -> Result<String> {
     let is_name = !name.is_empty()
         && name
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         && !name.starts_with('.');
     if !is_name {
-        return Err(not_there(
+        return Err(unusable_option(
             option,
             "a secret's name has letters, digits, `-`, `_` and `.`",
         ));
     }
-    let given = variable("GARRET_SECRETS_DIR").or_else(|| variable("CREDENTIALS_DIRECTORY"));
+    let given = environment_variable("GARRET_SECRETS_DIR").or_else(|| environment_variable("CREDENTIALS_DIRECTORY"));
     let places = given.into_iter().chain(["/run/secrets".to_owned()]);
     places
         .map(|place| PathBuf::from(place).join(name))
         .find_map(|path| std::fs::read_to_string(path).ok())
         .map(|value| value.trim().to_owned())
-        .ok_or_else(|| not_there(option, &format!("there is no secret {}", quote(name))))
+        .ok_or_else(|| unusable_option(option, &format!("there is no secret {}", quote(name))))
 }
 
-fn not_there(option: &str, why: &str) -> Error {
+fn unusable_option(option: &str, why: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("`{option}` cannot be used: {why}"))
         .hint("write `env:NAME`, `file:PATH` or `secret:NAME`, or leave both keys to the standard chain")
 }
 
 fn from_environment() -> Result<Option<AwsCredential>> {
-    let (key, secret) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    let (key, secret) = (
+        environment_variable("AWS_ACCESS_KEY_ID"),
+        environment_variable("AWS_SECRET_ACCESS_KEY"),
+    );
     match (key, secret) {
         (Some(key_id), Some(secret_key)) => Ok(Some(AwsCredential {
             key_id,
             secret_key,
-            token: variable("AWS_SESSION_TOKEN"),
+            token: environment_variable("AWS_SESSION_TOKEN"),
         })),
         (None, None) => Ok(None),
         _ => Err(Error::new(
@@ -125,12 +128,12 @@ fn from_environment() -> Result<Option<AwsCredential>> {
 }
 
 fn from_profile(options: &S3Options) -> Result<Option<AwsCredential>> {
-    let wanted = options.profile.clone().or_else(|| variable("AWS_PROFILE"));
+    let wanted = options.profile.clone().or_else(|| environment_variable("AWS_PROFILE"));
     let name = wanted.as_deref().unwrap_or("default");
     let found = profile_files()
         .iter()
         .filter_map(|path| std::fs::read_to_string(path).ok())
-        .find_map(|text| profile::credential(&text, name));
+        .find_map(|text| profile::read_credential(&text, name));
     if found.is_none() && wanted.is_some() {
         let message = format!(
             "the profile {} has no keys in the shared credentials files",
@@ -142,9 +145,9 @@ fn from_profile(options: &S3Options) -> Result<Option<AwsCredential>> {
 }
 
 fn profile_files() -> Vec<PathBuf> {
-    let home = variable("HOME").map(PathBuf::from);
+    let home = environment_variable("HOME").map(PathBuf::from);
     let place = |name: &str, default: &str| {
-        variable(name)
+        environment_variable(name)
             .map(PathBuf::from)
             .or_else(|| home.as_ref().map(|home| home.join(default)))
     };
@@ -158,7 +161,7 @@ fn profile_files() -> Vec<PathBuf> {
 }
 
 /// Returns credentials that are issued and renewed: to a web identity, a container, or the instance.
-fn issued(options: &S3Options) -> Result<AwsCredentialProvider> {
+fn issued_credentials(options: &S3Options) -> Result<AwsCredentialProvider> {
     let failed = |_| Error::new(ErrorKind::Denied, "the credentials of this machine cannot be requested");
     // The HTTP client for these requests needs a crypto provider, as ours does.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -186,7 +189,7 @@ mod tests {
         let path = directory.path().join("key");
         std::fs::write(&path, "hunter2\n").unwrap();
         let secret = Secret::new(format!("file:{}", path.display()));
-        assert_eq!(resolve("secret_access_key", &secret).unwrap(), "hunter2");
+        assert_eq!(resolve_secret("secret_access_key", &secret).unwrap(), "hunter2");
     }
 
     #[test]
@@ -197,7 +200,7 @@ mod tests {
             "secret:../x",
             "",
         ] {
-            let error = resolve("secret_access_key", &Secret::new(text)).unwrap_err();
+            let error = resolve_secret("secret_access_key", &Secret::new(text)).unwrap_err();
             assert!(error.message().contains("`secret_access_key`"), "{error}");
             assert!(!error.to_string().contains("/nonexistent"), "{error}");
         }
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_key_with_a_line_break_is_refused_without_showing_it() {
-        let error = resolve("secret_access_key", &Secret::new("hunter2\nx: y")).unwrap_err();
+        let error = resolve_secret("secret_access_key", &Secret::new("hunter2\nx: y")).unwrap_err();
         assert!(!format!("{error:?}").contains("hunter2"), "{error}");
     }
 }

@@ -17,14 +17,14 @@ const SPARED: &str = "\u{f05c}";
 
 /// The prefix of a workspace in its bucket, empty or with `/` at its end, and the spelling of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct KeyLayout {
     prefix: String,
     spares_backslash: bool,
 }
 
 /// The meaning of a key below the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum KeyMeaning {
     /// The object of a file or link.
     File(WsPath),
     /// The marker of a directory; a marker of the root has no meaning.
@@ -32,10 +32,10 @@ pub(super) enum Meaning {
     /// An object of Garret's own.
     Reserved,
     /// No path; holds the part of the key after the prefix.
-    Odd(String),
+    NotAPath(String),
 }
 
-impl Layout {
+impl KeyLayout {
     /// Reads the option `prefix`: one slash at either end makes no difference, and a part that is no name is refused.
     pub(super) fn new(prefix: &str) -> Result<Self> {
         let trimmed = prefix.strip_prefix('/').unwrap_or(prefix);
@@ -59,7 +59,7 @@ impl Layout {
 
     /// Returns the layout for a server that takes a backslash for a slash, as SeaweedFS does. In its keys a backslash
     /// is written as the character that Cygwin and WSL use for it, so that the file `a\b` is not the file `b` in `a`.
-    pub(super) fn sparing_backslash(self, spares_backslash: bool) -> Self {
+    pub(super) fn with_backslash_replaced(self, spares_backslash: bool) -> Self {
         Self {
             spares_backslash,
             ..self
@@ -67,7 +67,7 @@ impl Layout {
     }
 
     /// Returns a path in the spelling of keys.
-    fn written<'a>(&self, path: &'a WsPath) -> Cow<'a, str> {
+    fn spell_as_key<'a>(&self, path: &'a WsPath) -> Cow<'a, str> {
         if self.spares_backslash && path.as_str().contains('\\') {
             path.as_str().replace('\\', SPARED).into()
         } else {
@@ -76,7 +76,7 @@ impl Layout {
     }
 
     /// Returns a part of a key in the spelling of paths.
-    pub(super) fn plain(&self, key: &str) -> String {
+    pub(super) fn spell_as_path(&self, key: &str) -> String {
         if self.spares_backslash {
             key.replace(SPARED, "\\")
         } else {
@@ -90,7 +90,7 @@ impl Layout {
     }
 
     /// Returns the key of the file at `path`; the root has none.
-    pub(super) fn file(&self, path: &WsPath) -> Result<String> {
+    pub(super) fn file_key(&self, path: &WsPath) -> Result<String> {
         if path.is_root() {
             return Err(Error::is_a_directory(path));
         }
@@ -98,39 +98,39 @@ impl Layout {
         if self.spares_backslash && path.as_str().contains(SPARED) {
             return Err(Error::invalid(format!(
                 "{} has a character that Garret uses for `\\` in keys",
-                path.quoted()
+                path.to_quoted()
             ))
-            .at(path));
+            .at_path(path));
         }
-        let key = format!("{}{}", self.prefix, self.written(path));
+        let key = format!("{}{}", self.prefix, self.spell_as_key(path));
         if key.len() > MAX_KEY {
             let message = format!("the S3 key would have {} bytes, including the prefix", key.len());
             return Err(Error::invalid(message)
-                .at(path)
+                .at_path(path)
                 .hint(format!("a key can have at most {MAX_KEY} bytes; use shorter names")));
         }
         Ok(key)
     }
 
     /// Returns the prefix of every key below the directory, which is also the key of its marker.
-    pub(super) fn directory(&self, path: &WsPath) -> String {
+    pub(super) fn directory_key(&self, path: &WsPath) -> String {
         if path.is_root() {
             return self.prefix.clone();
         }
-        format!("{}{}/", self.prefix, self.written(path))
+        format!("{}{}/", self.prefix, self.spell_as_key(path))
     }
 
     /// Returns the key of one of Garret's own objects.
-    pub(super) fn reserved(&self, name: &str) -> String {
+    pub(super) fn reserved_key(&self, name: &str) -> String {
         format!("{}{RESERVED}/{name}", self.prefix)
     }
 
     /// Classifies `key`, which begins with the prefix.
-    pub(super) fn meaning(&self, key: &str) -> Meaning {
-        let rest = self.plain(key.strip_prefix(&self.prefix).unwrap_or(key));
+    pub(super) fn classify_key(&self, key: &str) -> KeyMeaning {
+        let rest = self.spell_as_path(key.strip_prefix(&self.prefix).unwrap_or(key));
         let rest = rest.as_str();
         if is_reserved(rest) {
-            return Meaning::Reserved;
+            return KeyMeaning::Reserved;
         }
         let (text, is_marker) = match rest.strip_suffix('/') {
             Some(directory) => (directory, true),
@@ -139,10 +139,10 @@ impl Layout {
         match WsPath::parse(text) {
             // Parsing accepts several spellings of a path; only the canonical one is a key, or two keys would be one
             // file.
-            Ok(path) if path.as_str() == text && !path.is_root() && is_marker => Meaning::Directory(path),
-            Ok(path) if path.as_str() == text && !path.is_root() => Meaning::File(path),
-            Ok(path) if path.is_root() && rest.is_empty() => Meaning::Directory(path),
-            _ => Meaning::Odd(rest.to_owned()),
+            Ok(path) if path.as_str() == text && !path.is_root() && is_marker => KeyMeaning::Directory(path),
+            Ok(path) if path.as_str() == text && !path.is_root() => KeyMeaning::File(path),
+            Ok(path) if path.is_root() && rest.is_empty() => KeyMeaning::Directory(path),
+            _ => KeyMeaning::NotAPath(rest.to_owned()),
         }
     }
 }
@@ -157,11 +157,12 @@ pub(super) fn refuse_reserved(path: &WsPath) -> Result<()> {
     if !is_reserved(path.as_str()) {
         return Ok(());
     }
-    Err(
-        Error::new(ErrorKind::Denied, format!("{} is reserved for Garret", path.quoted()))
-            .at(path)
-            .hint("choose another name"),
+    Err(Error::new(
+        ErrorKind::Denied,
+        format!("{} is reserved for Garret", path.to_quoted()),
     )
+    .at_path(path)
+    .hint("choose another name"))
 }
 
 #[cfg(test)]
@@ -175,28 +176,28 @@ mod tests {
     #[test]
     fn a_prefix_is_a_directory_however_it_is_written() {
         for prefix in ["a/b", "/a/b", "a/b/", "/a/b/"] {
-            assert_eq!(Layout::new(prefix).unwrap().prefix(), "a/b/");
+            assert_eq!(KeyLayout::new(prefix).unwrap().prefix(), "a/b/");
         }
         for prefix in ["", "/"] {
-            assert_eq!(Layout::new(prefix).unwrap().prefix(), "");
+            assert_eq!(KeyLayout::new(prefix).unwrap().prefix(), "");
         }
         for prefix in ["a//b", "../a", "a/.", "a\0"] {
-            assert!(Layout::new(prefix).is_err(), "{prefix:?}");
+            assert!(KeyLayout::new(prefix).is_err(), "{prefix:?}");
         }
     }
 
     #[test]
     fn a_key_is_below_the_prefix() {
-        let layout = Layout::new("p").unwrap();
-        assert_eq!(layout.file(&path("a/b")).unwrap(), "p/a/b");
-        assert_eq!(layout.directory(&path("a")), "p/a/");
-        assert_eq!(layout.directory(&WsPath::root()), "p/");
+        let layout = KeyLayout::new("p").unwrap();
+        assert_eq!(layout.file_key(&path("a/b")).unwrap(), "p/a/b");
+        assert_eq!(layout.directory_key(&path("a")), "p/a/");
+        assert_eq!(layout.directory_key(&WsPath::root()), "p/");
     }
 
     #[test]
     fn the_root_has_no_key() {
         for text in ["", ".", "/", "a/.."] {
-            let error = Layout::new("p").unwrap().file(&path(text)).unwrap_err();
+            let error = KeyLayout::new("p").unwrap().file_key(&path(text)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IsADirectory);
         }
     }
@@ -204,41 +205,41 @@ mod tests {
     #[test]
     fn a_key_that_is_too_long_is_refused_before_it_is_sent() {
         let long = ["n".repeat(200).as_str(); 6].join("/");
-        let error = Layout::new("p").unwrap().file(&path(&long)).unwrap_err();
+        let error = KeyLayout::new("p").unwrap().file_key(&path(&long)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 
     #[test]
     fn a_backslash_is_spared_where_a_server_takes_it_for_a_slash() {
-        let layout = Layout::new("p").unwrap().sparing_backslash(true);
-        let key = layout.file(&path("a\\b")).unwrap();
+        let layout = KeyLayout::new("p").unwrap().with_backslash_replaced(true);
+        let key = layout.file_key(&path("a\\b")).unwrap();
         assert_eq!(key, "p/a\u{f05c}b");
-        assert_eq!(layout.meaning(&key), Meaning::File(path("a\\b")));
-        assert!(layout.file(&path("\u{f05c}")).is_err());
-        assert_eq!(Layout::new("p").unwrap().file(&path("a\\b")).unwrap(), "p/a\\b");
+        assert_eq!(layout.classify_key(&key), KeyMeaning::File(path("a\\b")));
+        assert!(layout.file_key(&path("\u{f05c}")).is_err());
+        assert_eq!(KeyLayout::new("p").unwrap().file_key(&path("a\\b")).unwrap(), "p/a\\b");
     }
 
     #[test]
     fn what_is_garret_s_own_is_refused() {
-        let layout = Layout::new("p").unwrap();
+        let layout = KeyLayout::new("p").unwrap();
         for text in [".garret", ".garret/moves/1"] {
-            assert_eq!(layout.file(&path(text)).unwrap_err().kind(), ErrorKind::Denied);
+            assert_eq!(layout.file_key(&path(text)).unwrap_err().kind(), ErrorKind::Denied);
         }
-        assert!(layout.file(&path(".garrett")).is_ok());
-        assert!(layout.file(&path("a/.garret")).is_ok());
+        assert!(layout.file_key(&path(".garrett")).is_ok());
+        assert!(layout.file_key(&path("a/.garret")).is_ok());
     }
 
     #[test]
     fn keys_are_sorted_out() {
-        let layout = Layout::new("p").unwrap();
-        assert_eq!(layout.meaning("p/a/b"), Meaning::File(path("a/b")));
-        assert_eq!(layout.meaning("p/a/"), Meaning::Directory(path("a")));
-        assert_eq!(layout.meaning("p/"), Meaning::Directory(WsPath::root()));
-        assert_eq!(layout.meaning("p/.garret/x"), Meaning::Reserved);
+        let layout = KeyLayout::new("p").unwrap();
+        assert_eq!(layout.classify_key("p/a/b"), KeyMeaning::File(path("a/b")));
+        assert_eq!(layout.classify_key("p/a/"), KeyMeaning::Directory(path("a")));
+        assert_eq!(layout.classify_key("p/"), KeyMeaning::Directory(WsPath::root()));
+        assert_eq!(layout.classify_key("p/.garret/x"), KeyMeaning::Reserved);
         for odd in ["a//b", "../x", "a/./b", "/a", "a//", "/", "a/../b", "/workspace/x"] {
             assert_eq!(
-                layout.meaning(&format!("p/{odd}")),
-                Meaning::Odd(odd.to_owned()),
+                layout.classify_key(&format!("p/{odd}")),
+                KeyMeaning::NotAPath(odd.to_owned()),
                 "{odd}"
             );
         }

@@ -1,111 +1,122 @@
 //! Making directories and links, and setting modes.
 
 use garret_core::path::check_target;
-use garret_core::{Applied, Content, Error, ErrorKind, Result, WsPath};
+use garret_core::{Content, Error, ErrorKind, MutationOutcome, Result, WsPath};
 
-use super::batch::Work;
-use super::locate::{Found, Last, Located, failed};
-use super::metadata::Metadata;
-use super::remove::root_is_kept;
-use super::store::{Refusal, Source};
-use super::write::{Put, applied, need_parent};
+use super::batch::S3BatchRun;
+use super::conditional_write::{ObjectSource, ObjectWriteError};
+use super::locate::{S3EntryLocation, S3FinalLink, S3FoundEntry, error_at_path};
+use super::metadata::ObjectMetadata;
+use super::remove::root_denied_error;
+use super::write::{ObjectWrite, applied_object, require_parent};
 
 const MAX_ROUNDS: u32 = 50;
 
-impl Work<'_> {
-    pub(super) async fn make_dir(&self, path: &WsPath, parents: bool) -> Result<Applied> {
-        let made = Applied {
+impl S3BatchRun<'_> {
+    pub(super) async fn make_dir(&self, path: &WsPath, parents: bool) -> Result<MutationOutcome> {
+        let made = MutationOutcome {
             version: None,
             size: 0,
             created: true,
         };
-        let located = self.shared.locate(path, self.way(Last::Followed)).await?;
+        let located = self
+            .shared
+            .locate_entry(path, self.link_rules(S3FinalLink::Followed))
+            .await?;
         match located.found {
-            Found::Directory { .. } if parents => return Ok(Applied { created: false, ..made }),
-            Found::Directory { .. } | Found::File(_) | Found::Link(_) => {
+            S3FoundEntry::Directory { .. } if parents => return Ok(MutationOutcome { created: false, ..made }),
+            S3FoundEntry::Directory { .. } | S3FoundEntry::File(_) | S3FoundEntry::Link(_) => {
                 return Err(Error::already_exists(&located.path));
             }
-            Found::Nothing { .. } | Found::Blocked => need_parent(&located, parents)?,
+            S3FoundEntry::Nothing { .. } | S3FoundEntry::Blocked => require_parent(&located, parents)?,
         }
-        let metadata = Metadata::new(self.shared.clock.now());
+        let metadata = ObjectMetadata::new(self.shared.clock.now());
         self.put_marker(&located.path, metadata).await?;
         Ok(made)
     }
 
-    pub(super) async fn make_link(&self, path: &WsPath, target: &str) -> Result<Applied> {
-        check_target(target).map_err(|error| error.at(path))?;
+    pub(super) async fn make_link(&self, path: &WsPath, target: &str) -> Result<MutationOutcome> {
+        check_target(target).map_err(|error| error.at_path(path))?;
         let located = self.locate_free(path).await?;
-        let metadata = Metadata {
+        let metadata = ObjectMetadata {
             target: Some(target.to_owned()),
-            ..Metadata::new(self.shared.clock.now())
+            ..ObjectMetadata::new(self.shared.clock.now())
         };
         let nothing = Content::default();
-        let put = Put {
+        let put = ObjectWrite {
             path: &located.path,
-            source: Source::Content(&nothing),
+            source: ObjectSource::Content(&nothing),
             metadata,
             before: None,
         };
-        match self.put(put).await {
-            Ok(object) => Ok(applied(&object, true)),
-            Err(Refusal::Conflict(_)) => Err(Error::already_exists(&located.path)),
-            Err(Refusal::Failed(failure)) => Err(failed(&located.path, failure)),
+        match self.put_object(put).await {
+            Ok(object) => Ok(applied_object(&object, true)),
+            Err(ObjectWriteError::Conflict(_)) => Err(Error::already_exists(&located.path)),
+            Err(ObjectWriteError::Failed(failure)) => Err(error_at_path(&located.path, failure)),
         }
     }
 
-    async fn locate_free(&self, path: &WsPath) -> Result<Located> {
-        let located = self.shared.locate(path, self.way(Last::Kept)).await?;
+    async fn locate_free(&self, path: &WsPath) -> Result<S3EntryLocation> {
+        let located = self
+            .shared
+            .locate_entry(path, self.link_rules(S3FinalLink::Kept))
+            .await?;
         match located.found {
-            Found::Nothing { .. } | Found::Blocked => need_parent(&located, true)?,
+            S3FoundEntry::Nothing { .. } | S3FoundEntry::Blocked => require_parent(&located, true)?,
             _ => return Err(Error::already_exists(&located.path)),
         }
         Ok(located)
     }
 
-    pub(super) async fn set_mode(&self, path: &WsPath, mode: u32) -> Result<Applied> {
+    pub(super) async fn set_mode(&self, path: &WsPath, mode: u32) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_is_kept("changed"));
+            return Err(root_denied_error("changed"));
         }
         for round in 1..=MAX_ROUNDS {
-            let located = self.shared.locate(path, self.way(Last::Followed)).await?;
+            let located = self
+                .shared
+                .locate_entry(path, self.link_rules(S3FinalLink::Followed))
+                .await?;
             let object = match &located.found {
-                Found::File(object) => object,
-                Found::Directory { has_marker } => return self.set_marker_mode(&located.path, *has_marker, mode).await,
-                Found::Link(_) => return Err(Error::path_escape(&located.path)),
-                Found::Nothing { .. } | Found::Blocked => return Err(located.missing()),
+                S3FoundEntry::File(object) => object,
+                S3FoundEntry::Directory { has_marker } => {
+                    return self.set_marker_mode(&located.path, *has_marker, mode).await;
+                }
+                S3FoundEntry::Link(_) => return Err(Error::path_escape(&located.path)),
+                S3FoundEntry::Nothing { .. } | S3FoundEntry::Blocked => return Err(located.missing_error()),
             };
-            let key = self.shared.layout.file(&located.path)?;
-            let put = Put {
+            let key = self.shared.layout.file_key(&located.path)?;
+            let put = ObjectWrite {
                 path: &located.path,
-                source: Source::Copy { key: &key, object },
+                source: ObjectSource::Copy { key: &key, object },
                 metadata: self.metadata_for(Some(object), Some(mode)),
                 before: Some(object),
             };
-            match self.put(put).await {
-                Ok(object) => return Ok(applied(&object, false)),
-                Err(Refusal::Conflict(_)) => self.shared.bucket.wire.pause(round.min(4)).await,
-                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
+            match self.put_object(put).await {
+                Ok(object) => return Ok(applied_object(&object, false)),
+                Err(ObjectWriteError::Conflict(_)) => self.shared.bucket.wire.pause_before_retry(round.min(4)).await,
+                Err(ObjectWriteError::Failed(failure)) => return Err(error_at_path(&located.path, failure)),
             }
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("other programs keep changing {}", path.quoted()),
+            format!("other programs keep changing {}", path.to_quoted()),
         )
-        .at(path))
+        .at_path(path))
     }
 
-    async fn set_marker_mode(&self, path: &WsPath, has_marker: bool, mode: u32) -> Result<Applied> {
-        let key = self.shared.layout.directory(path);
+    async fn set_marker_mode(&self, path: &WsPath, has_marker: bool, mode: u32) -> Result<MutationOutcome> {
+        let key = self.shared.layout.directory_key(path);
         let before = if has_marker {
             self.shared
                 .bucket
                 .head(&key)
                 .await
-                .map_err(|failure| failed(path, failure))?
+                .map_err(|failure| error_at_path(path, failure))?
         } else {
             None
         };
-        let metadata = Metadata {
+        let metadata = ObjectMetadata {
             mode: Some(mode & 0o7777),
             ..before
                 .as_ref()
@@ -116,7 +127,7 @@ impl Work<'_> {
             None => self.put_marker(path, metadata).await?,
             Some(before) => self.replace_marker(path, &key, before, metadata).await?,
         }
-        Ok(Applied {
+        Ok(MutationOutcome {
             version: None,
             size: 0,
             created: false,

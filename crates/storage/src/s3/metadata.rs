@@ -31,7 +31,7 @@ const STANDARD: [HeaderName; 5] = [
 
 /// The headers of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Metadata {
+pub(super) struct ObjectMetadata {
     /// The creation time of the file, if Garret made it.
     pub(super) created: Option<Timestamp>,
     /// The permission bits, if they were ever set.
@@ -43,7 +43,7 @@ pub(super) struct Metadata {
     pub(super) others: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Metadata {
+impl ObjectMetadata {
     /// Returns the metadata of a new object.
     pub(super) fn new(created: Timestamp) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Metadata {
     }
 
     /// Reads the metadata from the headers of an answer.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let marker = headers
             .get(header::CONTENT_TYPE)
@@ -62,12 +62,14 @@ impl Metadata {
             .unwrap_or_default();
         Self {
             created: text(CREATED)
-                .or(parameter(marker, "created"))
+                .or(content_type_parameter(marker, "created"))
                 .and_then(|text| text.parse().ok()),
-            mode: text(MODE).or(parameter(marker, "mode")).and_then(read_mode),
+            mode: text(MODE)
+                .or(content_type_parameter(marker, "mode"))
+                .and_then(read_mode),
             target: text(SYMLINK).and_then(read_target),
             writes: text(WRITE).map(read_writes).unwrap_or_default(),
-            others: others(headers),
+            others: other_headers(headers),
         }
     }
 
@@ -84,10 +86,10 @@ impl Metadata {
             add(CREATED, created.to_string());
         }
         if let Some(mode) = self.mode {
-            add(MODE, shown_mode(mode));
+            add(MODE, format_mode(mode));
         }
         if let Some(target) = &self.target {
-            add(SYMLINK, encode::path(target));
+            add(SYMLINK, encode::encode_path(target));
         }
         if !self.writes.is_empty() {
             add(WRITE, self.writes.join(","));
@@ -101,7 +103,7 @@ impl Metadata {
         // a slash.
         let mut kind = DIRECTORY.to_owned();
         if let Some(mode) = self.mode {
-            kind.push_str(&format!("; mode={}", shown_mode(mode)));
+            kind.push_str(&format!("; mode={}", format_mode(mode)));
         }
         if let Some(created) = self.created {
             kind.push_str(&format!("; created={created}"));
@@ -111,7 +113,7 @@ impl Metadata {
     }
 
     /// Returns the metadata with the id of one more write.
-    pub(super) fn written(mut self, id: &str) -> Self {
+    pub(super) fn with_write(mut self, id: &str) -> Self {
         self.writes.insert(0, id.to_owned());
         self.writes.truncate(WRITES_KEPT);
         self
@@ -123,7 +125,7 @@ impl Metadata {
     }
 }
 
-fn others(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+fn other_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let ours = [CREATED, MODE, WRITE, SYMLINK];
     let is_other = |name: &HeaderName| {
         STANDARD.contains(name) || name.as_str().starts_with(USER) && !ours.contains(&name.as_str())
@@ -135,7 +137,7 @@ fn others(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
         .collect()
 }
 
-fn shown_mode(mode: u32) -> String {
+fn format_mode(mode: u32) -> String {
     format!("{:04o}", mode & 0o7777)
 }
 
@@ -144,7 +146,7 @@ fn read_mode(text: &str) -> Option<u32> {
 }
 
 fn read_target(text: &str) -> Option<String> {
-    String::from_utf8(encode::decoded(text, encode::Plus::Kept)).ok()
+    String::from_utf8(encode::percent_decode(text, encode::PlusSign::Kept)).ok()
 }
 
 fn read_writes(text: &str) -> Vec<String> {
@@ -155,7 +157,7 @@ fn read_writes(text: &str) -> Vec<String> {
 }
 
 /// Returns the value of a parameter of a content type.
-fn parameter<'a>(kind: &'a str, name: &str) -> Option<&'a str> {
+fn content_type_parameter<'a>(kind: &'a str, name: &str) -> Option<&'a str> {
     kind.split(';')
         .filter_map(|part| part.trim().split_once('='))
         .find(|(found, _)| *found == name)
@@ -166,8 +168,8 @@ fn parameter<'a>(kind: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn whole() -> Metadata {
-        Metadata {
+    fn whole() -> ObjectMetadata {
+        ObjectMetadata {
             created: Some("2026-11-16T05:00:00.123456789Z".parse().unwrap()),
             mode: Some(0o750),
             target: Some("../日本 x%20".into()),
@@ -186,7 +188,7 @@ mod tests {
     fn what_is_sent_is_read_back() {
         let mut headers = HeaderMap::new();
         whole().add_to(&mut headers);
-        assert_eq!(Metadata::of(&headers), whole());
+        assert_eq!(ObjectMetadata::from_headers(&headers), whole());
     }
 
     #[test]
@@ -194,7 +196,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         whole().add_to_marker(&mut headers);
         headers.retain_content_type();
-        let read = Metadata::of(&headers);
+        let read = ObjectMetadata::from_headers(&headers);
         assert_eq!((read.mode, read.created), (Some(0o750), whole().created));
     }
 
@@ -212,9 +214,9 @@ mod tests {
 
     #[test]
     fn the_last_writes_are_remembered() {
-        let mut metadata = Metadata::default();
+        let mut metadata = ObjectMetadata::default();
         for turn in 0..WRITES_KEPT + 1 {
-            metadata = metadata.written(&format!("w{turn}"));
+            metadata = metadata.with_write(&format!("w{turn}"));
         }
         assert!(!metadata.has_write("w0"));
         assert!(metadata.has_write("w1") && metadata.has_write(&format!("w{WRITES_KEPT}")));
@@ -225,6 +227,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-meta-garret-mode", HeaderValue::from_static("rwx"));
         headers.insert("etag", HeaderValue::from_static("\"x\""));
-        assert_eq!(Metadata::of(&headers), Metadata::default());
+        assert_eq!(ObjectMetadata::from_headers(&headers), ObjectMetadata::default());
     }
 }

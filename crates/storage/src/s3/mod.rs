@@ -10,15 +10,19 @@
 //! (`batch`, `move_directory`) is reverted when it fails, and an interrupted move of a directory is finished after a
 //! crash. Nothing is assumed of the server that was not tried at opening (`probe`).
 
-mod at_once;
 mod batch;
 mod bucket;
+mod bucket_memory;
 mod check;
+mod concurrent;
+mod conditional_write;
 mod credentials;
+mod handle_locks;
 mod keys;
-mod known;
-mod lazy;
+mod lazy_storage;
 mod list;
+mod list_below;
+mod list_order;
 mod locate;
 mod make;
 mod metadata;
@@ -26,8 +30,7 @@ mod move_directory;
 mod multipart;
 mod open;
 mod options;
-mod order;
-mod pages;
+mod paged_listing;
 mod probe;
 mod probe_memory;
 mod profile;
@@ -37,9 +40,6 @@ mod remove_all;
 mod rename;
 mod secret;
 mod stat;
-mod store;
-mod sweep;
-mod turns;
 mod undo;
 mod url;
 mod wire;
@@ -49,40 +49,40 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Follow, Ids, ListOptions, ListPage, OpenContext, ReadOptions, ReadResult, Result,
-    Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Batch, Clock, DirectoryHandle, Follow, Ids, ListOptions, ListPage, MutationOutcome, OpenContext, ReadOptions,
+    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use self::bucket::Bucket;
-pub use self::check::{Finding, Trouble};
-use self::keys::Layout;
-use self::known::Known;
+use self::bucket_memory::BucketMemory;
+pub use self::check::{Finding, KeyTrouble};
+use self::handle_locks::HandleLocks;
+use self::keys::KeyLayout;
 pub use self::list::ObjectEntry;
-use self::locate::{Last, Way};
+use self::locate::{S3FinalLink, S3LinkRules};
 pub use self::open::S3Factory;
-pub use self::options::{S3Options, Writers};
+pub use self::options::{S3Options, WriterMode};
 use self::probe::Abilities;
 use self::probe_memory::ProbeKey;
 pub use self::probe_memory::ProbeMemory;
 pub use self::secret::Secret;
-use self::turns::Turns;
-pub use self::wire::Requests;
+pub use self::wire::RequestCounts;
 
 /// Files in a bucket.
 #[derive(Debug, Clone)]
 pub struct S3Storage {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
 }
 
 /// The state that every operation needs.
 #[derive(Debug)]
-struct Shared {
+struct S3Context {
     bucket: Arc<Bucket>,
-    layout: Layout,
+    layout: KeyLayout,
     abilities: Abilities,
     options: S3Options,
-    known: Known,
-    turns: Turns,
+    known: BucketMemory,
+    turns: HandleLocks,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -93,12 +93,16 @@ impl S3Storage {
     /// Fails with `denied` if credentials or a permission are missing or wrong, and names them; with `not_found` if
     /// there is no bucket; with `unsupported` if the server ignores preconditions and `writers` is not `single`.
     pub async fn open(options: S3Options, context: &OpenContext) -> Result<Arc<Self>> {
-        Self::open_knowing(options, context, &ProbeMemory::default()).await
+        Self::open_with_memory(options, context, &ProbeMemory::default()).await
     }
 
     /// Opens the prefix, and probes the server only if `memory` has no record of it.
-    pub async fn open_knowing(options: S3Options, context: &OpenContext, memory: &ProbeMemory) -> Result<Arc<Self>> {
-        open::open(options, context, memory).await
+    pub async fn open_with_memory(
+        options: S3Options,
+        context: &OpenContext,
+        memory: &ProbeMemory,
+    ) -> Result<Arc<Self>> {
+        open::open_storage(options, context, memory).await
     }
 
     /// Returns whether an answer of the server contradicts its probe.
@@ -108,7 +112,7 @@ impl S3Storage {
 
     /// Forgets the probe of the server, so that the next opening probes it again.
     fn forget_probe(&self, memory: &ProbeMemory) {
-        let place = self.shared.bucket.wire.place();
+        let place = self.shared.bucket.wire.bucket_url();
         memory.forget(&ProbeKey::new(&place, self.shared.options.writers));
     }
 
@@ -118,7 +122,7 @@ impl S3Storage {
     }
 
     /// Returns the number of requests and bytes since the opening, those of the opening included.
-    pub fn requests(&self) -> Requests {
+    pub fn requests(&self) -> RequestCounts {
         self.shared.bucket.requests()
     }
 
@@ -130,7 +134,7 @@ impl S3Storage {
 
     /// Finds keys below the prefix that no path can name, or that conflict with each other.
     pub async fn check(&self) -> Result<Vec<Finding>> {
-        check::check(&self.shared).await
+        check::check_keys(&self.shared).await
     }
 }
 
@@ -153,30 +157,30 @@ impl Storage for S3Storage {
     }
 
     async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        let way = Way {
-            last: Last::Followed,
+        let way = S3LinkRules {
+            last: S3FinalLink::Followed,
             follow: Follow::Inside,
         };
-        Ok(self.shared.locate(path, way).await?.path)
+        Ok(self.shared.locate_entry(path, way).await?.path)
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        stat::stat(&self.shared, path, options).await
+        stat::describe_path(&self.shared, path, options).await
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        read::read(&self.shared, path, options).await
+        read::read_file(&self.shared, path, options).await
     }
 
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        list::list(&self.shared, path, options).await
+        list::list_page(&self.shared, path, options).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        batch::apply(&self.shared, batch).await
+    async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
+        batch::apply_batch(&self.shared, batch).await
     }
 
-    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
         Ok(None)
     }
 }

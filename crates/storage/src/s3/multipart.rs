@@ -12,10 +12,10 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use garret_core::{Content, ContentReader, Error, Result};
 use http::Method;
 
-use super::bucket::{Bucket, Condition, Object, quoted, tag_in};
-use super::metadata::Metadata;
-use super::wire::call::{Call, Operation};
-use super::wire::failure::Failure;
+use super::bucket::{Bucket, S3Object, WriteCondition, quote_tag, tag_of_headers};
+use super::metadata::ObjectMetadata;
+use super::wire::failure::S3RequestError;
+use super::wire::request::{S3Operation, S3Request};
 use super::wire::xml;
 
 const PART: u64 = 8 * 1024 * 1024;
@@ -31,8 +31,8 @@ fn part_size(size: u64, least: u64) -> u64 {
     least.max(size.div_ceil(MAX_PARTS))
 }
 
-/// Splits `size` bytes into ranges of `part` bytes.
-fn ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
+/// Splits `size` bytes into ranges of `part_request` bytes.
+fn part_ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
     let count = (size / part).max(u64::from(size > 0));
     (0..count).map(move |index| {
         if index + 1 == count {
@@ -45,15 +45,15 @@ fn ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
 }
 
 /// Sends `content` in parts; returns the ETag of the object.
-pub(super) async fn upload(
+pub(super) async fn upload_content(
     bucket: &Arc<Bucket>,
     key: &str,
     content: &Content,
-    metadata: &Metadata,
-    condition: Condition<'_>,
-) -> Result<String, Failure> {
-    let upload = Upload::start(bucket, key, metadata).await?;
-    let parts = pieces(content.clone(), part_size(content.len(), PART))
+    metadata: &ObjectMetadata,
+    condition: WriteCondition<'_>,
+) -> Result<String, S3RequestError> {
+    let upload = MultipartUpload::start(bucket, key, metadata).await?;
+    let parts = content_pieces(content.clone(), part_size(content.len(), PART))
         .map(|piece| upload.put_piece(piece).boxed())
         .buffered(AT_ONCE)
         .try_collect::<Vec<_>>()
@@ -69,28 +69,28 @@ pub(super) async fn upload(
 
 /// An object on the server, and bytes to append to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tail<'a> {
-    pub(super) object: &'a Object,
+pub(super) struct ObjectWithTail<'a> {
+    pub(super) object: &'a S3Object,
     pub(super) content: &'a Bytes,
 }
 
 /// Copies a large object in parts on the server, with more bytes at its end.
-pub(super) async fn copy(
+pub(super) async fn copy_in_parts(
     bucket: &Arc<Bucket>,
     from: &str,
-    tail: Tail<'_>,
+    tail: ObjectWithTail<'_>,
     to: &str,
-    metadata: &Metadata,
-    condition: Condition<'_>,
-) -> Result<String, Failure> {
-    let upload = Upload::start(bucket, to, metadata).await?;
-    let Tail { object, content } = tail;
+    metadata: &ObjectMetadata,
+    condition: WriteCondition<'_>,
+) -> Result<String, S3RequestError> {
+    let upload = MultipartUpload::start(bucket, to, metadata).await?;
+    let ObjectWithTail { object, content } = tail;
     let mut steps = Vec::new();
-    for range in ranges(object.size, part_size(object.size, COPY_PART)) {
+    for range in part_ranges(object.size, part_size(object.size, COPY_PART)) {
         let number = steps.len() as u64 + 1;
         steps.push(upload.copy_part(number, from, &object.tag, range).boxed());
     }
-    for range in ranges(content.len() as u64, PART) {
+    for range in part_ranges(content.len() as u64, PART) {
         let piece = content.slice(range.start as usize..range.end as usize);
         let number = steps.len() as u64 + 1;
         steps.push(upload.put_piece(Ok((number, piece))).boxed());
@@ -109,7 +109,7 @@ pub(super) async fn copy(
 }
 
 /// An upload in progress. Dropped before its end, it is aborted.
-struct Upload {
+struct MultipartUpload {
     bucket: Arc<Bucket>,
     key: String,
     id: String,
@@ -117,57 +117,67 @@ struct Upload {
 }
 
 /// A part that the server has received.
-struct Part {
+struct UploadedPart {
     number: u64,
     tag: String,
 }
 
-impl Upload {
-    async fn start(bucket: &Arc<Bucket>, key: &str, metadata: &Metadata) -> Result<Self, Failure> {
-        let mut call = Call::new(Operation::Multipart, Method::POST, key).query("uploads", "");
+impl MultipartUpload {
+    async fn start(bucket: &Arc<Bucket>, key: &str, metadata: &ObjectMetadata) -> Result<Self, S3RequestError> {
+        let mut call = S3Request::new(S3Operation::Multipart, Method::POST, key).query("uploads", "");
         metadata.add_to(&mut call.headers);
         let answer = bucket.wire.send(&call).await?;
         Ok(Self {
             bucket: bucket.clone(),
             key: key.to_owned(),
-            id: xml::upload_id(&answer.whole)?,
+            id: xml::parse_upload_id(&answer.whole)?,
             is_over: false,
         })
     }
 
-    fn part(&self, number: u64) -> Call {
-        Call::new(Operation::Multipart, Method::PUT, &self.key)
+    fn part_request(&self, number: u64) -> S3Request {
+        S3Request::new(S3Operation::Multipart, Method::PUT, &self.key)
             .query("partNumber", number.to_string())
             .query("uploadId", &self.id)
     }
 
-    async fn put_piece(&self, piece: Result<Piece, Failure>) -> Result<Part, Failure> {
+    async fn put_piece(&self, piece: Result<NumberedPiece, S3RequestError>) -> Result<UploadedPart, S3RequestError> {
         let (number, bytes) = piece?;
-        let answer = self.bucket.wire.send(&self.part(number).body(bytes)).await?;
-        let tag = tag_in(&answer.headers).ok_or(Failure::NoUpload)?;
-        Ok(Part { number, tag })
+        let answer = self.bucket.wire.send(&self.part_request(number).body(bytes)).await?;
+        let tag = tag_of_headers(&answer.headers).ok_or(S3RequestError::NoUpload)?;
+        Ok(UploadedPart { number, tag })
     }
 
-    async fn copy_part(&self, number: u64, from: &str, tag: &str, range: Range<u64>) -> Result<Part, Failure> {
+    async fn copy_part(
+        &self,
+        number: u64,
+        from: &str,
+        tag: &str,
+        range: Range<u64>,
+    ) -> Result<UploadedPart, S3RequestError> {
         let call = self
-            .part(number)
-            .header("x-amz-copy-source", &self.bucket.source(from))
-            .header("x-amz-copy-source-if-match", &quoted(tag))
+            .part_request(number)
+            .header("x-amz-copy-source", &self.bucket.copy_source(from))
+            .header("x-amz-copy-source-if-match", &quote_tag(tag))
             .header(
                 "x-amz-copy-source-range",
                 &format!("bytes={}-{}", range.start, range.end - 1),
             );
         let answer = self.bucket.wire.send(&call).await?;
-        let tag = xml::tag(&answer.whole)?;
-        Ok(Part { number, tag })
+        let tag = xml::parse_tag(&answer.whole)?;
+        Ok(UploadedPart { number, tag })
     }
 
-    async fn complete(mut self, parts: Vec<Part>, condition: Condition<'_>) -> Result<String, Failure> {
-        let call = Call::new(Operation::Multipart, Method::POST, &self.key)
+    async fn complete(
+        mut self,
+        parts: Vec<UploadedPart>,
+        condition: WriteCondition<'_>,
+    ) -> Result<String, S3RequestError> {
+        let call = S3Request::new(S3Operation::Multipart, Method::POST, &self.key)
             .query("uploadId", &self.id)
-            .body(manifest(&parts).into());
+            .body(parts_manifest(&parts).into());
         let outcome = self.bucket.wire.send(&condition.add_to(call)).await;
-        match outcome.and_then(|answer| xml::tag(&answer.whole)) {
+        match outcome.and_then(|answer| xml::parse_tag(&answer.whole)) {
             Ok(tag) => {
                 self.is_over = true;
                 Ok(tag)
@@ -187,7 +197,7 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for MultipartUpload {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -203,11 +213,11 @@ impl Drop for Upload {
     }
 }
 
-fn abort_call(key: &str, id: &str) -> Call {
-    Call::new(Operation::Abort, Method::DELETE, key).query("uploadId", id)
+fn abort_call(key: &str, id: &str) -> S3Request {
+    S3Request::new(S3Operation::Abort, Method::DELETE, key).query("uploadId", id)
 }
 
-fn manifest(parts: &[Part]) -> String {
+fn parts_manifest(parts: &[UploadedPart]) -> String {
     let mut xml = String::from("<CompleteMultipartUpload>");
     for part in parts {
         let tag = part.tag.replace('&', "&amp;").replace('<', "&lt;");
@@ -221,30 +231,30 @@ fn manifest(parts: &[Part]) -> String {
 }
 
 /// Returns the content as a stream of numbered pieces.
-fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<Piece, Failure>> {
-    let begin = State {
+fn content_pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<NumberedPiece, S3RequestError>> {
+    let begin = PieceReader {
         content: Some(content),
         reader: None,
         number: 0,
     };
     futures::stream::try_unfold(begin, move |state| async move {
         // A content may come from a file, so it is read on a thread that may block.
-        let read = tokio::task::spawn_blocking(move || state.next(size)).await;
-        read.expect("reading does not panic").map_err(Failure::Local)
+        let read = tokio::task::spawn_blocking(move || state.read_next(size)).await;
+        read.expect("reading does not panic").map_err(S3RequestError::Local)
     })
 }
 
 /// The number and the bytes of a part.
-type Piece = (u64, Bytes);
+type NumberedPiece = (u64, Bytes);
 
-struct State {
+struct PieceReader {
     content: Option<Content>,
     reader: Option<ContentReader>,
     number: u64,
 }
 
-impl State {
-    fn next(mut self, size: u64) -> Result<Option<(Piece, Self)>, Error> {
+impl PieceReader {
+    fn read_next(mut self, size: u64) -> Result<Option<(NumberedPiece, Self)>, Error> {
         if let Some(content) = self.content.take() {
             self.reader = Some(content.open()?);
         }
@@ -272,7 +282,7 @@ mod tests {
 
     #[test]
     fn ranges_cover_everything_and_none_is_short() {
-        let all = |size, part| ranges(size, part).collect::<Vec<_>>();
+        let all = |size, part| part_ranges(size, part).collect::<Vec<_>>();
         assert_eq!(all(25, 10), [0..10, 10..25]);
         assert_eq!(all(20, 10), [0..10, 10..20]);
         assert_eq!(all(5, 10), std::slice::from_ref(&(0..5)));
@@ -281,12 +291,12 @@ mod tests {
 
     #[test]
     fn a_manifest_names_each_part() {
-        let parts = [Part {
+        let parts = [UploadedPart {
             number: 1,
             tag: "a".into(),
         }];
         assert_eq!(
-            manifest(&parts),
+            parts_manifest(&parts),
             "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>\"a\"</ETag></Part></CompleteMultipartUpload>"
         );
     }
@@ -294,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn content_comes_in_pieces_to_its_end() {
         let content = Content::from(vec![7; 25]);
-        let pieces: Vec<_> = pieces(content, 10).map(|piece| piece.unwrap()).collect().await;
+        let pieces: Vec<_> = content_pieces(content, 10).map(|piece| piece.unwrap()).collect().await;
         let lengths: Vec<_> = pieces.iter().map(|(number, bytes)| (*number, bytes.len())).collect();
         assert_eq!(lengths, [(1, 10), (2, 10), (3, 5)]);
     }

@@ -10,7 +10,7 @@ use super::secret::Secret;
 /// How many processes may write below the prefix at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Writers {
+pub enum WriterMode {
     /// Any number: the server must honour preconditions, and opening fails where it does not.
     #[default]
     Many,
@@ -49,7 +49,7 @@ pub struct S3Options {
     pub force_path_style: bool,
     /// How many processes may write.
     #[serde(default)]
-    pub writers: Writers,
+    pub writers: WriterMode,
     /// The most bytes that a tool reads at once.
     #[serde(default = "default_max_read_bytes")]
     pub max_read_bytes: u64,
@@ -117,7 +117,7 @@ impl S3Options {
             endpoint: None,
             region: default_region(),
             force_path_style: false,
-            writers: Writers::default(),
+            writers: WriterMode::default(),
             max_read_bytes: default_max_read_bytes(),
             search_enabled: true,
             max_objects_scanned: None,

@@ -9,12 +9,12 @@ use futures::future::join_all;
 use garret_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{Bucket, Condition, CopyCall, ListCall, PAGE};
-use super::keys::Layout;
-use super::metadata::Metadata;
-use super::options::Writers;
-use super::order::Order;
-use super::wire::failure::Failure;
+use super::bucket::{Bucket, CopyCall, ListCall, PAGE, WriteCondition};
+use super::keys::KeyLayout;
+use super::list_order::ListOrder;
+use super::metadata::ObjectMetadata;
+use super::options::WriterMode;
+use super::wire::failure::S3RequestError;
 
 /// The number of concurrent writes of which only one may succeed.
 const RACERS: usize = 4;
@@ -33,11 +33,11 @@ pub(super) struct Abilities {
     /// Whether a backslash in a key is taken for a slash.
     pub(super) takes_backslash: bool,
     /// The order of its lists.
-    pub(super) order: Order,
+    pub(super) order: ListOrder,
 }
 
 /// The objects of one probe.
-struct Trial<'a> {
+struct ServerProbe<'a> {
     bucket: &'a Bucket,
     first: String,
     inner: String,
@@ -47,9 +47,14 @@ struct Trial<'a> {
 }
 
 /// Probes the server. Refuses one that does not enforce preconditions, unless this handle is the only writer.
-pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: Writers) -> Result<Abilities> {
-    let base = layout.reserved(&format!("probe/{id}/"));
-    let trial = Trial {
+pub(super) async fn probe_server(
+    bucket: &Bucket,
+    layout: &KeyLayout,
+    id: &str,
+    writers: WriterMode,
+) -> Result<Abilities> {
+    let base = layout.reserved_key(&format!("probe/{id}/"));
+    let trial = ServerProbe {
         bucket,
         first: format!("{base}a-"),
         inner: format!("{base}a/x"),
@@ -57,41 +62,42 @@ pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: W
         backslash: format!("{base}b\\c"),
         base,
     };
-    let outcome = trial.run(writers).await;
+    let outcome = trial.run_probe(writers).await;
     if outcome.is_err() {
-        trial.clean().await;
+        trial.remove_objects().await;
     }
     outcome
 }
 
-impl Trial<'_> {
-    async fn run(&self, writers: Writers) -> Result<Abilities> {
+impl ServerProbe<'_> {
+    async fn run_probe(&self, writers: WriterMode) -> Result<Abilities> {
         let (first, inner, backslash) = futures::join!(
-            self.put(&self.first, Condition::Absent),
-            self.put(&self.inner, Condition::Any),
-            self.put(&self.backslash, Condition::Any)
+            self.put_object(&self.first, WriteCondition::Absent),
+            self.put_object(&self.inner, WriteCondition::Any),
+            self.put_object(&self.backslash, WriteCondition::Any)
         );
-        inner.map_err(Failure::into_error)?;
+        inner.map_err(S3RequestError::into_error)?;
         let tag = match first {
             Ok(tag) => Ok(tag),
             // No other program writes there, so an earlier attempt succeeded and its answer was lost.
-            Err(Failure::Precondition) => self.tag_of_first().await,
-            Err(Failure::Unsupported) if writers == Writers::Single => {
-                self.put(&self.first, Condition::Any).await.map_err(Failure::into_error)
-            }
-            Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
+            Err(S3RequestError::Precondition) => self.tag_of_first().await,
+            Err(S3RequestError::Unsupported) if writers == WriterMode::Single => self
+                .put_object(&self.first, WriteCondition::Any)
+                .await
+                .map_err(S3RequestError::into_error),
+            Err(S3RequestError::Unsupported) => Err(unsafe_for_many("refuses")),
             Err(failure) => Err(failure.into_error()),
         }?;
-        let (read, order) = futures::join!(self.read_back(), self.order());
+        let (read, order) = futures::join!(self.read_back(), self.find_list_order());
         read?;
         let order = order?;
-        if writers == Writers::Many {
+        if writers == WriterMode::Many {
             self.check_conditions(&tag).await?;
         }
         let conditional_copy = self.refuses_copy().await;
         let conditional_delete = self.refuses_delete().await?;
         let directories = self.directories_left().await?;
-        self.clean().await;
+        self.remove_objects().await;
         // A server that refuses such a key altogether needs the other spelling, too.
         let takes_backslash = backslash.is_err() || directories.contains(&format!("{}b/", self.base));
         Ok(Abilities {
@@ -101,19 +107,23 @@ impl Trial<'_> {
             takes_backslash,
             order: match order {
                 // The other spelling of a backslash sorts differently, so the order of keys is not that of paths.
-                Order::Keys if takes_backslash => Order::Unknown,
+                ListOrder::Keys if takes_backslash => ListOrder::Unknown,
                 order => order,
             },
         })
     }
 
-    async fn put(&self, key: &str, condition: Condition<'_>) -> Result<String, Failure> {
+    async fn put_object(&self, key: &str, condition: WriteCondition<'_>) -> Result<String, S3RequestError> {
         let body = Bytes::from_static(b"a trial");
-        self.bucket.put(key, body, &Metadata::default(), condition).await
+        self.bucket.put(key, body, &ObjectMetadata::default(), condition).await
     }
 
     async fn tag_of_first(&self) -> Result<String> {
-        let object = self.bucket.head(&self.first).await.map_err(Failure::into_error)?;
+        let object = self
+            .bucket
+            .head(&self.first)
+            .await
+            .map_err(S3RequestError::into_error)?;
         object
             .map(|object| object.tag)
             .ok_or_else(|| unsafe_for_many("confuses"))
@@ -123,49 +133,49 @@ impl Trial<'_> {
     async fn read_back(&self) -> Result<()> {
         // The server refuses before it sends a byte, so the body need not be read.
         let got = self.bucket.get(&self.first, None, None).await;
-        got.map(drop).map_err(Failure::into_error)
+        got.map(drop).map_err(S3RequestError::into_error)
     }
 
     /// Finds out in which order `a-` and `a/x` are listed.
-    async fn order(&self) -> Result<Order> {
+    async fn find_list_order(&self) -> Result<ListOrder> {
         let list = ListCall {
             prefix: &self.base,
             limit: PAGE,
             ..ListCall::default()
         };
-        let page = self.bucket.list(&list).await.map_err(Failure::into_error)?;
+        let page = self.bucket.list(&list).await.map_err(S3RequestError::into_error)?;
         let place = |key: &str| page.objects.iter().position(|object| object.key == key);
         Ok(match (place(&self.first), place(&self.inner)) {
-            (Some(first), Some(inner)) if first < inner => Order::Keys,
-            (Some(_), Some(_)) => Order::Tree,
-            _ => Order::Unknown,
+            (Some(first), Some(inner)) if first < inner => ListOrder::Keys,
+            (Some(_), Some(_)) => ListOrder::Tree,
+            _ => ListOrder::Unknown,
         })
     }
 
     /// Checks that conditions are enforced: one that fails, one that holds, and one of several at once.
     async fn check_conditions(&self, tag: &str) -> Result<()> {
         let (again, other) = futures::join!(
-            self.put(&self.first, Condition::Absent),
-            self.put(&self.first, Condition::Tag(NOBODY))
+            self.put_object(&self.first, WriteCondition::Absent),
+            self.put_object(&self.first, WriteCondition::Tag(NOBODY))
         );
         must_be_refused(again)?;
         must_be_refused(other)?;
-        match self.put(&self.first, Condition::Tag(tag)).await {
+        match self.put_object(&self.first, WriteCondition::Tag(tag)).await {
             // Refused is fine, too: an earlier attempt of this write may have changed the tag and lost its answer.
-            Ok(_) | Err(Failure::Precondition) => {}
-            Err(Failure::Unsupported) => return Err(unsafe_for_many("refuses")),
+            Ok(_) | Err(S3RequestError::Precondition) => {}
+            Err(S3RequestError::Unsupported) => return Err(unsafe_for_many("refuses")),
             Err(failure) => return Err(failure.into_error()),
         }
         self.check_race().await
     }
 
     async fn check_race(&self) -> Result<()> {
-        let outcomes = join_all((0..RACERS).map(|_| self.put(&self.race, Condition::Absent))).await;
+        let outcomes = join_all((0..RACERS).map(|_| self.put_object(&self.race, WriteCondition::Absent))).await;
         let mut winners = 0;
         for outcome in outcomes {
             match outcome {
                 Ok(_) => winners += 1,
-                Err(Failure::Precondition) => {}
+                Err(S3RequestError::Precondition) => {}
                 Err(failure) => return Err(failure.into_error()),
             }
         }
@@ -183,17 +193,17 @@ impl Trial<'_> {
             from: &self.first,
             tag: &first.tag,
             to: &self.inner,
-            metadata: &Metadata::default(),
-            condition: Condition::Absent,
+            metadata: &ObjectMetadata::default(),
+            condition: WriteCondition::Absent,
         };
-        matches!(self.bucket.copy(copy).await, Err(Failure::Precondition))
+        matches!(self.bucket.copy(copy).await, Err(S3RequestError::Precondition))
     }
 
     async fn refuses_delete(&self) -> Result<bool> {
         match self.bucket.delete(&self.inner, Some(NOBODY)).await {
             Ok(()) => Ok(false),
-            Err(Failure::Precondition) => Ok(true),
-            Err(failure @ Failure::Refused { .. }) => Err(failure.into_error()),
+            Err(S3RequestError::Precondition) => Ok(true),
+            Err(failure @ S3RequestError::Refused { .. }) => Err(failure.into_error()),
             Err(_) => Ok(false),
         }
     }
@@ -203,29 +213,29 @@ impl Trial<'_> {
         self.bucket
             .delete(&self.inner, None)
             .await
-            .map_err(Failure::into_error)?;
+            .map_err(S3RequestError::into_error)?;
         let list = ListCall {
             prefix: &self.base,
             is_shallow: true,
             limit: PAGE,
             ..ListCall::default()
         };
-        let page = self.bucket.list(&list).await.map_err(Failure::into_error)?;
+        let page = self.bucket.list(&list).await.map_err(S3RequestError::into_error)?;
         Ok(page.prefixes)
     }
 
-    async fn clean(&self) {
+    async fn remove_objects(&self) {
         let keys = [&self.first, &self.inner, &self.race, &self.backslash];
         // An object that stays is hidden and does no harm.
         let _ = join_all(keys.map(|key| self.bucket.delete(key, None))).await;
     }
 }
 
-fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
+fn must_be_refused(outcome: Result<String, S3RequestError>) -> Result<()> {
     match outcome {
-        Err(Failure::Precondition) => Ok(()),
+        Err(S3RequestError::Precondition) => Ok(()),
         Ok(_) => Err(unsafe_for_many("ignores")),
-        Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
+        Err(S3RequestError::Unsupported) => Err(unsafe_for_many("refuses")),
         Err(failure) => Err(failure.into_error()),
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use garret_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::options::Writers;
+use super::options::WriterMode;
 use super::probe::Abilities;
 
 const SCHEMA: u32 = 2;
@@ -53,7 +53,7 @@ pub(super) struct ProbeRecord {
 }
 
 impl ProbeKey {
-    pub(super) fn new(place: &str, writers: Writers) -> Self {
+    pub(super) fn new(place: &str, writers: WriterMode) -> Self {
         let text = format!("{place}\0{writers:?}");
         Self(blake3::hash(text.as_bytes()).to_hex()[..32].to_owned())
     }
@@ -86,44 +86,44 @@ impl ProbeMemory {
 
     /// Returns the record of a server, unless it is older than a day.
     pub(super) fn find(&self, key: &ProbeKey, now: Timestamp) -> Option<ProbeRecord> {
-        let known = self.records().get(key).cloned();
-        let record = known.or_else(|| read(&self.path(key)?))?;
+        let known = self.lock_records().get(key).cloned();
+        let record = known.or_else(|| read_record(&self.record_path(key)?))?;
         record.is_believed(now).then_some(record)
     }
 
     /// Remembers a record. If it cannot be written to disk, only this process remembers it.
     pub(super) fn keep(&self, key: &ProbeKey, record: ProbeRecord) {
-        if let (Some(directory), Some(path)) = (&self.directory, self.path(key)) {
-            let _ = write(directory, &path, &record);
+        if let (Some(directory), Some(path)) = (&self.directory, self.record_path(key)) {
+            let _ = write_record(directory, &path, &record);
         }
-        self.records().insert(key.clone(), record);
+        self.lock_records().insert(key.clone(), record);
     }
 
     /// Forgets a record, because an answer of the server contradicts it.
     pub(super) fn forget(&self, key: &ProbeKey) {
-        self.records().remove(key);
-        if let Some(path) = self.path(key) {
+        self.lock_records().remove(key);
+        if let Some(path) = self.record_path(key) {
             // A record that cannot be removed is contradicted again at its next use.
             let _ = std::fs::remove_file(path);
         }
     }
 
-    fn path(&self, key: &ProbeKey) -> Option<PathBuf> {
+    fn record_path(&self, key: &ProbeKey) -> Option<PathBuf> {
         Some(self.directory.as_ref()?.join(format!("{}.json", key.0)))
     }
 
-    fn records(&self) -> MutexGuard<'_, HashMap<ProbeKey, ProbeRecord>> {
+    fn lock_records(&self) -> MutexGuard<'_, HashMap<ProbeKey, ProbeRecord>> {
         self.records.lock().expect("no holder panics")
     }
 }
 
-fn read(path: &Path) -> Option<ProbeRecord> {
+fn read_record(path: &Path) -> Option<ProbeRecord> {
     let file = File::open(path).ok()?;
     serde_json::from_reader(io::Read::take(file, MAX_RECORD_BYTES)).ok()
 }
 
 /// Writes a record so that readers see the whole record or the one before.
-fn write(directory: &Path, path: &Path, record: &ProbeRecord) -> io::Result<()> {
+fn write_record(directory: &Path, path: &Path, record: &ProbeRecord) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let new = directory.join(format!(".new-{}-{number}", std::process::id()));
@@ -157,16 +157,16 @@ mod tests {
     #[test]
     fn a_record_is_found_by_other_processes_for_a_day() {
         let directory = tempfile::tempdir().unwrap();
-        let key = ProbeKey::new("http://127.0.0.1:1/b", Writers::Many);
+        let key = ProbeKey::new("http://127.0.0.1:1/b", WriterMode::Many);
         ProbeMemory::in_directory(directory.path().join("probes")).keep(&key, record());
         let other = ProbeMemory::in_directory(directory.path().join("probes"));
         assert_eq!(other.find(&key, at("2026-11-17T04:59:59Z")), Some(record()));
         assert_eq!(other.find(&key, at("2026-11-17T05:00:00Z")), None, "a day later");
         assert_eq!(other.find(&key, at("2026-11-16T04:00:00Z")), None, "from the future");
         for elsewhere in [
-            ProbeKey::new("http://127.0.0.1:2/b", Writers::Many),
-            ProbeKey::new("http://127.0.0.1:1/c", Writers::Many),
-            ProbeKey::new("http://127.0.0.1:1/b", Writers::Single),
+            ProbeKey::new("http://127.0.0.1:2/b", WriterMode::Many),
+            ProbeKey::new("http://127.0.0.1:1/c", WriterMode::Many),
+            ProbeKey::new("http://127.0.0.1:1/b", WriterMode::Single),
         ] {
             assert_eq!(other.find(&elsewhere, at("2026-11-16T05:00:01Z")), None);
         }
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn a_damaged_record_is_as_if_there_were_none() {
         let directory = tempfile::tempdir().unwrap();
-        let key = ProbeKey::new("place", Writers::Many);
+        let key = ProbeKey::new("place", WriterMode::Many);
         let now = at("2026-11-16T05:00:01Z");
         let whole = serde_json::to_string(&record()).unwrap();
         let other_schema = whole.replace("\"schema\":2", "\"schema\":1");
         for damage in ["", "{", "[]", &whole[..whole.len() / 2], &other_schema] {
             let memory = ProbeMemory::in_directory(directory.path());
-            std::fs::write(memory.path(&key).unwrap(), damage).unwrap();
+            std::fs::write(memory.record_path(&key).unwrap(), damage).unwrap();
             assert_eq!(memory.find(&key, now), None, "{damage}");
             memory.keep(&key, record());
             assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_memory_without_a_directory_lasts_as_long_as_the_process() {
         let memory = ProbeMemory::default();
-        let key = ProbeKey::new("place", Writers::Many);
+        let key = ProbeKey::new("place", WriterMode::Many);
         memory.keep(&key, record());
         assert_eq!(memory.clone().find(&key, at("2026-11-16T05:00:01Z")), Some(record()));
     }

@@ -3,7 +3,7 @@
 use object_store::aws::AwsCredential;
 
 /// Returns the keys of profile `name`; `None` if it does not have both.
-pub(super) fn credential(text: &str, name: &str) -> Option<AwsCredential> {
+pub(super) fn read_credential(text: &str, name: &str) -> Option<AwsCredential> {
     let mut is_ours = false;
     let (mut key, mut secret, mut token) = (None, None, None);
     for line in text.lines().map(str::trim) {
@@ -51,7 +51,7 @@ aws_access_key_id = F
 ";
 
     fn found(name: &str) -> Option<(String, String, Option<String>)> {
-        credential(FILE, name).map(|found| (found.key_id, found.secret_key, found.token))
+        read_credential(FILE, name).map(|found| (found.key_id, found.secret_key, found.token))
     }
 
     #[test]

@@ -7,20 +7,20 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use garret_core::memory::check_limit;
+use garret_core::memory::check_read_limit;
 use garret_core::{Error, ReadOptions, ReadResult, Result, WsPath};
 
-use super::Shared;
-use super::bucket::{Got, Object};
-use super::locate::{Found, Last, Way, failed, found};
-use super::stat::{FILE_MODE, not_a_file, version};
-use super::wire::failure::Failure;
+use super::S3Context;
+use super::bucket::{ObjectDownload, S3Object};
+use super::locate::{S3FinalLink, S3FoundEntry, S3LinkRules, entry_of_object, error_at_path};
+use super::stat::{FILE_MODE, not_a_file, version_of};
+use super::wire::failure::S3RequestError;
 
 const MAX_CONTINUATIONS: u32 = 8;
 /// The number of times that a file is read from its start because it was replaced meanwhile.
 const MAX_RESTARTS: u32 = 16;
 
-pub(super) async fn read(shared: &Shared, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+pub(super) async fn read_file(shared: &S3Context, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
     super::keys::refuse_reserved(path)?;
     if path.is_root() {
         return Err(Error::is_a_directory(path));
@@ -28,99 +28,113 @@ pub(super) async fn read(shared: &Shared, path: &WsPath, options: ReadOptions) -
     let mut real = path.clone();
     for restart in 1..=MAX_RESTARTS {
         match read_at(shared, path, &real, &options).await? {
-            Outcome::Done(result) => return Ok(result),
-            Outcome::Elsewhere => real = find(shared, path, &options).await?,
-            Outcome::Changed => shared.bucket.wire.pause(restart.min(3)).await,
+            S3ReadOutcome::Done(result) => return Ok(result),
+            S3ReadOutcome::NotAtKey => real = find_file(shared, path, &options).await?,
+            S3ReadOutcome::Changed => shared.bucket.wire.pause_before_retry(restart.min(3)).await,
         }
     }
     Err(Error::new(
         garret_core::ErrorKind::Unavailable,
-        format!("{} keeps changing while it is read", path.quoted()),
+        format!("{} keeps changing while it is read", path.to_quoted()),
     )
-    .at(path))
+    .at_path(path))
 }
 
-enum Outcome {
+enum S3ReadOutcome {
     Done(ReadResult),
     /// There is no file at the key itself.
-    Elsewhere,
+    NotAtKey,
     /// The file was replaced while it was read.
     Changed,
 }
 
 /// Returns the real path of a file that is not at its own key.
-async fn find(shared: &Shared, path: &WsPath, options: &ReadOptions) -> Result<WsPath> {
-    let way = Way {
-        last: Last::Followed,
+async fn find_file(shared: &S3Context, path: &WsPath, options: &ReadOptions) -> Result<WsPath> {
+    let way = S3LinkRules {
+        last: S3FinalLink::Followed,
         follow: options.follow,
     };
-    let located = shared.locate(path, way).await?;
+    let located = shared.locate_entry(path, way).await?;
     match located.found {
-        Found::File(_) => Ok(located.path),
+        S3FoundEntry::File(_) => Ok(located.path),
         _ => Err(not_a_file(&located)),
     }
 }
 
-async fn read_at(shared: &Shared, path: &WsPath, real: &WsPath, options: &ReadOptions) -> Result<Outcome> {
-    let key = shared.layout.file(real)?;
+async fn read_at(shared: &S3Context, path: &WsPath, real: &WsPath, options: &ReadOptions) -> Result<S3ReadOutcome> {
+    let key = shared.layout.file_key(real)?;
     let range = options.range.clone();
     // HTTP has no empty range.
     if range.as_ref().is_some_and(|range| range.start >= range.end) {
-        return look_only(shared, path, real, options).await;
+        return answer_empty_read(shared, path, real, options).await;
     }
     let got = match shared.bucket.get(&key, range.clone(), None).await {
         Ok(got) => got,
-        Err(Failure::NotFound) => return Ok(Outcome::Elsewhere),
-        Err(Failure::Range) => return look_only(shared, path, real, options).await,
-        Err(failure) => return Err(failed(path, failure)),
+        Err(S3RequestError::NotFound) => return Ok(S3ReadOutcome::NotAtKey),
+        Err(S3RequestError::Range) => return answer_empty_read(shared, path, real, options).await,
+        Err(failure) => return Err(error_at_path(path, failure)),
     };
-    if !matches!(found(got.object.clone()), Found::File(_)) {
-        return Ok(Outcome::Elsewhere);
+    if !matches!(entry_of_object(got.object.clone()), S3FoundEntry::File(_)) {
+        return Ok(S3ReadOutcome::NotAtKey);
     }
-    shared.known.met(real, &got.object);
+    shared.known.remember_object(real, &got.object);
     // Before the body is read, so that a refused read transfers no content.
-    options.precondition.check(path, Some(&version(&got.object)))?;
-    check_limit(path, got.length, options.max_bytes)?;
+    options
+        .precondition
+        .check_version(path, Some(&version_of(&got.object)))?;
+    check_read_limit(path, got.length, options.max_bytes)?;
     let object = got.object.clone();
     let start = range.map_or(0, |range| range.start);
-    match take(shared, &key, got, start).await {
-        Ok(bytes) => Ok(Outcome::Done(result(&object, bytes))),
-        Err(Failure::Precondition | Failure::NotFound | Failure::Range) => Ok(Outcome::Changed),
-        Err(failure) => Err(failed(path, failure)),
+    match read_body(shared, &key, got, start).await {
+        Ok(bytes) => Ok(S3ReadOutcome::Done(read_result(&object, bytes))),
+        Err(S3RequestError::Precondition | S3RequestError::NotFound | S3RequestError::Range) => {
+            Ok(S3ReadOutcome::Changed)
+        }
+        Err(failure) => Err(error_at_path(path, failure)),
     }
 }
 
 /// Answers a read of no bytes: past the end, or of an empty range.
-async fn look_only(shared: &Shared, path: &WsPath, real: &WsPath, options: &ReadOptions) -> Result<Outcome> {
-    let Found::File(object) = shared.look(real).await? else {
-        return Ok(Outcome::Elsewhere);
+async fn answer_empty_read(
+    shared: &S3Context,
+    path: &WsPath,
+    real: &WsPath,
+    options: &ReadOptions,
+) -> Result<S3ReadOutcome> {
+    let S3FoundEntry::File(object) = shared.look_up_key(real).await? else {
+        return Ok(S3ReadOutcome::NotAtKey);
     };
-    options.precondition.check(path, Some(&version(&object)))?;
-    Ok(Outcome::Done(result(&object, Bytes::new())))
+    options.precondition.check_version(path, Some(&version_of(&object)))?;
+    Ok(S3ReadOutcome::Done(read_result(&object, Bytes::new())))
 }
 
-fn result(object: &Object, bytes: Bytes) -> ReadResult {
+fn read_result(object: &S3Object, bytes: Bytes) -> ReadResult {
     ReadResult {
         bytes,
         size: object.size,
-        version: version(object),
+        version: version_of(object),
         mode: Some(object.metadata.mode.unwrap_or(FILE_MODE)),
         hard_linked: None,
     }
 }
 
 /// Reads the whole body, which begins at byte `start` of the object.
-pub(super) async fn take(shared: &Shared, key: &str, got: Got, start: u64) -> Result<Bytes, Failure> {
+pub(super) async fn read_body(
+    shared: &S3Context,
+    key: &str,
+    got: ObjectDownload,
+    start: u64,
+) -> Result<Bytes, S3RequestError> {
     let mut body = BytesMut::with_capacity(usize::try_from(got.length).unwrap_or(0).min(1 << 30));
     let (length, tag) = (got.length, got.object.tag);
     let mut answer = got.answer;
     let mut attempt = 0;
     loop {
         let broken = loop {
-            match answer.next().await {
+            match answer.next_piece().await {
                 Ok(Some(piece)) => body.extend_from_slice(&piece),
                 Ok(None) if body.len() as u64 == length => return Ok(body.freeze()),
-                Ok(None) => break Failure::Unreachable("the connection broke before the answer was complete"),
+                Ok(None) => break S3RequestError::Unreachable("the connection broke before the answer was complete"),
                 Err(failure) => break failure,
             }
         };
@@ -128,7 +142,7 @@ pub(super) async fn take(shared: &Shared, key: &str, got: Got, start: u64) -> Re
         if attempt > MAX_CONTINUATIONS || body.len() as u64 >= length {
             return Err(broken);
         }
-        shared.bucket.wire.pause(attempt).await;
+        shared.bucket.wire.pause_before_retry(attempt).await;
         let rest: Range<u64> = start + body.len() as u64..start + length;
         // The tag makes the server refuse a version other than the one that was begun.
         answer = shared.bucket.get(key, Some(rest), Some(&tag)).await?.answer;

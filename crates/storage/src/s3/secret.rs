@@ -33,26 +33,26 @@ impl Secret {
         &self.0
     }
 
-    fn shown(&self) -> &str {
+    fn redacted_text(&self) -> &str {
         if self.is_reference() { &self.0 } else { REDACTED }
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Secret({})", self.shown())
+        write!(formatter, "Secret({})", self.redacted_text())
     }
 }
 
 impl fmt::Display for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.shown())
+        formatter.write_str(self.redacted_text())
     }
 }
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.shown())
+        serializer.serialize_str(self.redacted_text())
     }
 }
 

@@ -2,40 +2,40 @@
 
 use garret_core::{EntryKind, Error, Result, Stat, StatOptions, Version, WsPath};
 
-use super::Shared;
-use super::bucket::Object;
-use super::locate::{Found, Last, Way, failed};
+use super::S3Context;
+use super::bucket::S3Object;
+use super::locate::{S3FinalLink, S3FoundEntry, S3LinkRules, error_at_path};
 
 /// The mode of a file whose mode was never set.
 pub(super) const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
-pub(super) async fn stat(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
-    let way = Way {
-        last: Last::Kept,
+pub(super) async fn describe_path(shared: &S3Context, path: &WsPath, options: StatOptions) -> Result<Stat> {
+    let way = S3LinkRules {
+        last: S3FinalLink::Kept,
         follow: options.follow,
     };
-    let located = shared.locate(path, way).await?;
+    let located = shared.locate_entry(path, way).await?;
     match &located.found {
-        Found::Nothing { .. } | Found::Blocked => Err(located.missing()),
-        Found::File(object) => Ok(file(object, options)),
-        Found::Link(object) => Ok(link(object)),
-        Found::Directory { has_marker: false } => Ok(directory(None)),
-        Found::Directory { has_marker: true } => marked(shared, &located.path).await,
+        S3FoundEntry::Nothing { .. } | S3FoundEntry::Blocked => Err(located.missing_error()),
+        S3FoundEntry::File(object) => Ok(file_stat(object, options)),
+        S3FoundEntry::Link(object) => Ok(link_stat(object)),
+        S3FoundEntry::Directory { has_marker: false } => Ok(directory_stat(None)),
+        S3FoundEntry::Directory { has_marker: true } => describe_marked_directory(shared, &located.path).await,
     }
 }
 
-async fn marked(shared: &Shared, path: &WsPath) -> Result<Stat> {
-    let key = shared.layout.directory(path);
+async fn describe_marked_directory(shared: &S3Context, path: &WsPath) -> Result<Stat> {
+    let key = shared.layout.directory_key(path);
     let marker = shared
         .bucket
         .head(&key)
         .await
-        .map_err(|failure| failed(path, failure))?;
-    Ok(directory(marker.as_ref()))
+        .map_err(|failure| error_at_path(path, failure))?;
+    Ok(directory_stat(marker.as_ref()))
 }
 
-fn file(object: &Object, options: StatOptions) -> Stat {
+fn file_stat(object: &S3Object, options: StatOptions) -> Stat {
     Stat {
         kind: EntryKind::File,
         size: object.size,
@@ -43,13 +43,13 @@ fn file(object: &Object, options: StatOptions) -> Stat {
         created: object.metadata.created,
         modified: object.modified,
         changed: None,
-        version: options.with_version.then(|| version(object)),
+        version: options.with_version.then(|| version_of(object)),
         target: None,
         hard_linked: None,
     }
 }
 
-fn link(object: &Object) -> Stat {
+fn link_stat(object: &S3Object) -> Stat {
     let target = object.metadata.target.clone();
     Stat {
         kind: EntryKind::Symlink,
@@ -64,7 +64,7 @@ fn link(object: &Object) -> Stat {
     }
 }
 
-fn directory(marker: Option<&Object>) -> Stat {
+fn directory_stat(marker: Option<&S3Object>) -> Stat {
     let mode = marker.and_then(|marker| marker.metadata.mode);
     Stat {
         kind: EntryKind::Directory,
@@ -80,15 +80,15 @@ fn directory(marker: Option<&Object>) -> Stat {
 }
 
 /// Returns the version of a file: its ETag.
-pub(super) fn version(object: &Object) -> Version {
+pub(super) fn version_of(object: &S3Object) -> Version {
     Version::new(&object.tag)
 }
 
 /// Returns the error for an operation that needs a file and finds another kind, or nothing.
-pub(super) fn not_a_file(located: &super::locate::Located) -> Error {
+pub(super) fn not_a_file(located: &super::locate::S3EntryLocation) -> Error {
     match located.found {
-        Found::Directory { .. } => Error::is_a_directory(&located.path),
-        Found::Link(_) => Error::path_escape(&located.path),
-        _ => located.missing(),
+        S3FoundEntry::Directory { .. } => Error::is_a_directory(&located.path),
+        S3FoundEntry::Link(_) => Error::path_escape(&located.path),
+        _ => located.missing_error(),
     }
 }

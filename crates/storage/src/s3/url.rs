@@ -33,26 +33,26 @@ pub(super) fn options_of_url(rest: &str) -> Result<Map<String, Value>> {
         return Err(shape());
     }
     let mut options = Map::new();
-    options.insert("bucket".into(), text(bucket)?.into());
-    options.insert("prefix".into(), text(prefix)?.into());
+    options.insert("bucket".into(), decode_text(bucket)?.into());
+    options.insert("prefix".into(), decode_text(prefix)?.into());
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-        let (name, value) = (text(name)?, text(value)?);
+        let (name, value) = (decode_text(name)?, decode_text(value)?);
         let known = garret_core::shape::snake_case(&name);
         refuse_secret(&known, &value)?;
-        if options.insert(name.clone(), typed(&known, value)).is_some() {
+        if options.insert(name.clone(), typed_value(&known, value)).is_some() {
             return Err(Error::invalid(format!("{} is given twice in the URL", quote(&name))));
         }
     }
     Ok(options)
 }
 
-fn text(part: &str) -> Result<String> {
-    let bytes = encode::decoded(part, encode::Plus::Kept);
+fn decode_text(part: &str) -> Result<String> {
+    let bytes = encode::percent_decode(part, encode::PlusSign::Kept);
     String::from_utf8(bytes).map_err(|_| Error::invalid("the URL of an S3 storage is not UTF-8"))
 }
 
-fn typed(name: &str, value: String) -> Value {
+fn typed_value(name: &str, value: String) -> Value {
     if !TYPED.contains(&name) {
         return value.into();
     }

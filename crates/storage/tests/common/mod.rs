@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garret_core::{
-    Applied, Batch, ErrorKind, Follow, ListOptions, Mutation, OpenContext, Precondition, RandomIds, ReadOptions,
-    ReadResult, Result, Stat, StatOptions, Storage, SystemClock, Version, WsPath,
+    Batch, ErrorKind, Follow, ListOptions, Mutation, MutationOutcome, OpenContext, Precondition, RandomIds,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, SystemClock, Version, WsPath,
 };
 use garret_storage::{Durability, LocalOptions, LocalStorage};
 
@@ -58,11 +58,11 @@ impl Room {
         self.root.parent().unwrap().join(path)
     }
 
-    pub fn apply(&self, mutation: Mutation) -> Result<Applied> {
+    pub fn apply(&self, mutation: Mutation) -> Result<MutationOutcome> {
         block_on(self.storage.apply(mutation.into())).map(|mut applied| applied.remove(0))
     }
 
-    pub fn batch(&self, mutations: Vec<Mutation>) -> Result<Vec<Applied>> {
+    pub fn batch(&self, mutations: Vec<Mutation>) -> Result<Vec<MutationOutcome>> {
         block_on(self.storage.apply(Batch {
             mutations,
             follow: Follow::Inside,
@@ -70,11 +70,11 @@ impl Room {
         }))
     }
 
-    pub fn write(&self, path: &str, content: &str) -> Result<Applied> {
+    pub fn write(&self, path: &str, content: &str) -> Result<MutationOutcome> {
         self.apply(Mutation::write(at(path), content.to_owned()))
     }
 
-    pub fn write_if(&self, path: &str, content: &str, precondition: Precondition) -> Result<Applied> {
+    pub fn write_if(&self, path: &str, content: &str, precondition: Precondition) -> Result<MutationOutcome> {
         self.apply(Mutation::Write {
             path: at(path),
             content: content.to_owned().into(),
@@ -84,7 +84,7 @@ impl Room {
         })
     }
 
-    pub fn append(&self, path: &str, content: &str) -> Result<Applied> {
+    pub fn append(&self, path: &str, content: &str) -> Result<MutationOutcome> {
         self.apply(append(path, content))
     }
 
@@ -114,7 +114,7 @@ impl Room {
             ..ListOptions::default()
         };
         let page = block_on(self.storage.list(&at(path), options)).unwrap();
-        page.entries.iter().map(|entry| entry.path.shown()).collect()
+        page.entries.iter().map(|entry| entry.path.display_path()).collect()
     }
 
     /// Names in the directory as the host sees them, temporary ones included.

@@ -56,7 +56,7 @@ async fn page(storage: &dyn Storage, is_deep: bool, limit: usize, after: Option<
     };
     let page = storage.list(&path("many"), options).await.unwrap();
     (
-        page.entries.iter().map(|entry| entry.path.shown()).collect(),
+        page.entries.iter().map(|entry| entry.path.display_path()).collect(),
         page.has_more,
     )
 }

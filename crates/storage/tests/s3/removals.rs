@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use garret_core::{Applied, Batch, ErrorKind, Follow, Mutation, Precondition, Result, Storage, Version};
+use garret_core::{Batch, ErrorKind, Follow, Mutation, MutationOutcome, Precondition, Result, Storage, Version};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{path, remove, write};
 use garret_testkit::s3::{Proxy, Server};
 
 use crate::place::Place;
 
-async fn apply(storage: &Arc<dyn Storage>, mutations: Vec<Mutation>) -> Result<Vec<Applied>> {
+async fn apply(storage: &Arc<dyn Storage>, mutations: Vec<Mutation>) -> Result<Vec<MutationOutcome>> {
     let batch = Batch {
         mutations,
         follow: Follow::Never,

@@ -131,7 +131,7 @@ pub async fn damaged_content(room: Room) {
     let outcomes = room
         .events()
         .iter()
-        .filter(|event| event.outcome != garret_core::Outcome::Done)
+        .filter(|event| event.outcome != garret_core::EventOutcome::Done)
         .count();
     assert_eq!(outcomes, 4, "each failure left an event");
 }

@@ -24,7 +24,7 @@ async fn after(probe: &Probe, at: &str, is_deep: bool, cursor: EntryPath, limit:
     };
     let page = probe.page(at, options).await;
     (
-        page.entries.iter().map(|entry| entry.path.shown()).collect(),
+        page.entries.iter().map(|entry| entry.path.display_path()).collect(),
         page.has_more,
     )
 }
@@ -64,7 +64,7 @@ pub async fn a_shallow_list_gives_one_directory(probe: Probe) {
     let seen: Vec<_> = page
         .entries
         .iter()
-        .map(|entry| (entry.path.shown(), entry.kind, entry.size))
+        .map(|entry| (entry.path.display_path(), entry.kind, entry.size))
         .collect();
     let wanted = [
         ("a", EntryKind::File, 0),

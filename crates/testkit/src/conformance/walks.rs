@@ -2,20 +2,20 @@
 
 use std::io::Read;
 
-use garret_core::{Directory, EntryKind, ErrorKind};
+use garret_core::{DirectoryHandle, EntryKind, ErrorKind};
 
 use crate::Probe;
 use crate::mutations::{link, path};
 
-fn open(probe: &Probe, at: &str) -> Option<Box<dyn Directory>> {
+fn open(probe: &Probe, at: &str) -> Option<Box<dyn DirectoryHandle>> {
     probe
         .storage()
         .open_directory(&path(at))
         .unwrap_or_else(|error| panic!("{at:?} cannot be opened: {error:?}"))
 }
 
-fn names(directory: &dyn Directory) -> Vec<(String, EntryKind)> {
-    let entries = directory.entries().expect("an open directory can be listed");
+fn names(directory: &dyn DirectoryHandle) -> Vec<(String, EntryKind)> {
+    let entries = directory.list_entries().expect("an open directory can be listed");
     let mut names: Vec<_> = entries
         .into_iter()
         .map(|entry| (String::from_utf8_lossy(&entry.name).into_owned(), entry.kind))

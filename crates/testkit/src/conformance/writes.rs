@@ -251,7 +251,7 @@ pub async fn stat_and_list_agree(probe: Probe) {
         .await;
     assert_eq!(page.entries.len(), 3);
     for entry in page.entries {
-        let stat = probe.stat(&entry.path.shown()).await;
+        let stat = probe.stat(&entry.path.display_path()).await;
         assert_eq!((entry.kind, entry.size), (stat.kind, stat.size), "{:?}", entry.path);
         if entry.modified.is_some() {
             assert_eq!(entry.modified, stat.modified, "{:?}", entry.path);

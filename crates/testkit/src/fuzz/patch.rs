@@ -1,11 +1,11 @@
 //! What must hold of any bytes given as a patch.
 
-use garret_workspace::text::Ending;
-use garret_workspace::text::patch::{Action, FilePatch, Hunk, HunkLine, PatchError, apply_file, parse};
+use garret_workspace::text::LineEnding;
+use garret_workspace::text::patch::{FilePatch, Hunk, HunkLine, PatchAction, PatchError, apply_file, parse_patch};
 
 /// Parses `data` as a patch, applies each part of it to several contents, and checks what must hold.
 pub fn patch(data: &[u8]) {
-    let patch = match parse(data) {
+    let patch = match parse_patch(data) {
         Ok(patch) => patch,
         Err(error) => return check_error(&error),
     };
@@ -29,12 +29,12 @@ fn check_apply(original: Option<&[u8]>, file: &FilePatch) {
     };
     assert_eq!(
         applied.content.is_none(),
-        file.action == Action::Delete,
+        file.action == PatchAction::Delete,
         "only a deleted file has no content"
     );
     let again = apply_file(original, file).expect("what applied once applies again");
     assert_eq!(again, applied, "the same patch on the same file gives the same");
-    if file.hunks.is_empty() && !matches!(file.action, Action::Create | Action::Delete) {
+    if file.hunks.is_empty() && !matches!(file.action, PatchAction::Create | PatchAction::Delete) {
         assert_eq!(
             applied.content.as_deref(),
             original,
@@ -45,11 +45,11 @@ fn check_apply(original: Option<&[u8]>, file: &FilePatch) {
 
 /// A hunk applies to a file that is exactly its old lines, and leaves exactly its new ones.
 fn check_own_content(file: &FilePatch) {
-    let ([hunk], Action::Modify) = (file.hunks.as_slice(), file.action) else {
+    let ([hunk], PatchAction::Modify) = (file.hunks.as_slice(), file.action) else {
         return;
     };
     // A line that ends in a lone `\r`, cut off from its `\n`, cannot be put back together as it was.
-    let is_plain = |line: &HunkLine| line.ending == Ending::Lf && !line.text.ends_with(b"\r");
+    let is_plain = |line: &HunkLine| line.ending == LineEnding::Lf && !line.text.ends_with(b"\r");
     if !hunk.lines.iter().all(is_plain) || hunk.old_lines().next().is_none() {
         return;
     }

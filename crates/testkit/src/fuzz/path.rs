@@ -83,7 +83,7 @@ fn check_entry(bytes: &[u8]) {
     let entry = EntryPath::from_bytes(bytes.to_vec());
     assert_eq!(entry.as_bytes(), bytes);
     assert_eq!(entry.is_escaped(), entry.as_path().is_none());
-    assert!(entry.shown().ends_with(&entry.shown_name()));
+    assert!(entry.display_path().ends_with(&entry.display_name()));
     let token = entry.to_token();
     let back = EntryPath::from_token(&token).ok();
     assert_eq!(back, is_normal(bytes).then_some(entry), "{token:?}");

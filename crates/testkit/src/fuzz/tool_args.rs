@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use garret_core::{ErrorKind, History, MemoryStorage, SnapshotOptions, Storage, SystemClock, ToolsConfig};
-use garret_tools::{Answer, Definition, Toolbox};
+use garret_tools::{Definition, ToolAnswer, Toolbox};
 use garret_workspace::Workspace;
 use serde_json::{Map, Value, json};
 
@@ -129,7 +129,7 @@ async fn planted(room: &ToolRoom) -> Probe {
     probe
 }
 
-fn check(definition: &Definition, arguments: &Value, answer: &Answer, (before, after): (&Tree, &Tree)) {
+fn check(definition: &Definition, arguments: &Value, answer: &ToolAnswer, (before, after): (&Tree, &Tree)) {
     let what = format!("{} with {arguments}", definition.canonical);
     let text = &answer.text;
     assert!(

@@ -134,7 +134,7 @@ async fn compare_looks(probe: &Probe, world: &World, steps: &[Step], follow: Fol
             ..ListOptions::default()
         };
         let list = probe.storage().list(&at_path, list).await;
-        let list = list.map(|page| page.entries.iter().map(|entry| entry.path.shown()).collect());
+        let list = list.map(|page| page.entries.iter().map(|entry| entry.path.display_path()).collect());
         same(at, "list", list.map_err(|error| error.kind()), world.list(at, follow))?;
         let real = probe.storage().resolve(&at_path).await.map(|real| real.to_string());
         same(at, "resolve", real.map_err(|error| error.kind()), world.resolve(at))?;

@@ -28,7 +28,7 @@ async fn is_as_plain(stand: &Stand, fill: &str, script: &str) -> Effects {
 }
 
 fn shown(effects: &[Effect]) -> Vec<String> {
-    effects.iter().map(|effect| effect.path.shown()).collect()
+    effects.iter().map(|effect| effect.path.display_path()).collect()
 }
 
 /// A command that only reads has no effect.
@@ -43,7 +43,7 @@ pub async fn nothing_done_is_nothing(stand: Stand) {
     assert_eq!(effects.dropped, []);
 }
 
-/// Promise of `Effects::effects`.
+/// Promise of `Effects::read_effects`.
 pub async fn new_files_and_directories(stand: Stand) {
     let script = "echo x > f; : > empty; mkdir -p a/b/c; echo y > a/b/g; mkdir only; printf 'run' > a/x; chmod 755 a/x";
     let effects = is_as_plain(&stand, "mkdir old; echo old > old/f", script).await;
@@ -53,7 +53,7 @@ pub async fn new_files_and_directories(stand: Stand) {
     );
 }
 
-/// Promise of `Effects::effects`: the content as it is now.
+/// Promise of `Effects::read_effects`: the content as it is now.
 pub async fn changed_files(stand: Stand) {
     let fill = "mkdir a; for i in 1 2 3 4 5; do echo old$i > a/f$i; done; chmod 640 a/f1";
     let script = "echo new > a/f1; echo more >> a/f2; : > a/f3; sed -i s/old/young/ a/f4; echo keep > t; mv t a/f5";
@@ -61,7 +61,7 @@ pub async fn changed_files(stand: Stand) {
     assert_eq!(shown(&effects.effects), ["a/f1", "a/f2", "a/f3", "a/f4", "a/f5"]);
 }
 
-/// Promise of `Effects::effects`: where a directory was removed, all that was in it is named.
+/// Promise of `Effects::read_effects`: where a directory was removed, all that was in it is named.
 pub async fn removed_files_and_trees(stand: Stand) {
     let fill = "mkdir -p a/b/c keep; echo x > a/b/f; echo y > a/b/c/g; ln -s f a/l; echo z > h; echo k > keep/k";
     let effects = is_as_plain(&stand, fill, "rm h; rm -rf a").await;
@@ -77,21 +77,21 @@ pub async fn renamed_files_and_trees(stand: Stand) {
     is_as_plain(&stand, fill, "mv g a/g2; mv a c; mv h h2; mv h2 c/b/h3").await;
 }
 
-/// Promise of `Placed::File` and `Placed::Directory`: the permission bits.
+/// Promise of `PlacedEntry::MemoryFile` and `PlacedEntry::DirectoryHandle`: the permission bits.
 pub async fn changed_modes(stand: Stand) {
     let fill = "mkdir -p a/b; echo x > a/f; echo y > g";
     let effects = is_as_plain(&stand, fill, "chmod 755 a/f; chmod 600 g; chmod 700 a").await;
     assert_eq!(shown(&effects.effects), ["a", "a/f", "g"]);
 }
 
-/// Promise of `Placed::Symlink`: where it points, as written.
+/// Promise of `PlacedEntry::Symlink`: where it points, as written.
 pub async fn links(stand: Stand) {
     let fill = "echo x > f; ln -s f old; ln -s f gone";
     let script = "ln -s f new; ln -s ../../etc/passwd away; ln -s nowhere dangling; rm gone; ln -sfn other old; mkdir d; ln -s ../f d/up";
     is_as_plain(&stand, fill, script).await;
 }
 
-/// Promise of `Effects::effects`: where a directory was replaced, all that was in it is named.
+/// Promise of `Effects::read_effects`: where a directory was replaced, all that was in it is named.
 pub async fn one_kind_in_place_of_another(stand: Stand) {
     let fill = "mkdir -p d1/e d2; echo x > d1/e/f; echo y > d2/g; echo z > f1; echo w > f2; ln -s f1 l1; ln -s f1 l2";
     let script = "rm -r d1; echo file > d1; rm -r d2; ln -s f1 d2; rm f1; mkdir f1; echo in > f1/in; rm f2; ln -s x f2; rm l1; mkdir l1; rm l2; echo l > l2";
@@ -159,7 +159,7 @@ pub async fn what_no_workspace_takes_is_named(stand: Stand) {
     let mut dropped: Vec<_> = effects
         .dropped
         .iter()
-        .map(|dropped| (dropped.path.shown(), dropped.what))
+        .map(|dropped| (dropped.path.display_path(), dropped.what))
         .collect();
     dropped.sort();
     let expected = [("d/pipe", "fifo"), ("pipe", "fifo"), ("set", "set-user-id bit")];
@@ -186,7 +186,7 @@ pub async fn times_are_told(stand: Stand) {
     assert_eq!(times, [second(1_000_000_000), second(1_100_000_000)]);
 }
 
-/// Promise of `Layer::effects`: what was done since a mark.
+/// Promise of `Layer::read_effects`: what was done since a mark.
 pub async fn what_came_after_a_mark(stand: Stand) {
     stand.put("bench", "x");
     let (_room, layer) = stand.lay().await;
@@ -196,9 +196,9 @@ pub async fn what_came_after_a_mark(stand: Stand) {
     // What was written a moment ago may be named twice; what was not, never.
     tokio::time::sleep(STILL).await;
     layer.pause().await.expect("it can be paused");
-    let first = layer.effects(None).await.expect("it is paused");
+    let first = layer.read_effects(None).await.expect("it is paused");
     assert_eq!(shown(&first.effects), ["d", "d/f", "one", "two"]);
-    let again = layer.effects(Some(&first.mark)).await.expect("it is paused");
+    let again = layer.read_effects(Some(&first.mark)).await.expect("it is paused");
     assert_eq!(shown(&again.effects), Vec::<String>::new());
     layer.resume().await.expect("it can go on");
     sh(
@@ -209,7 +209,7 @@ pub async fn what_came_after_a_mark(stand: Stand) {
     .text();
     tokio::time::sleep(STILL).await;
     layer.pause().await.expect("it can be paused");
-    let second = layer.effects(Some(&first.mark)).await.expect("it is paused");
+    let second = layer.read_effects(Some(&first.mark)).await.expect("it is paused");
     assert_eq!(shown(&second.effects), ["bench", "d", "d/f", "one", "three", "two"]);
     layer.resume().await.expect("it can go on");
     let all = lifted(&layer).await;
@@ -219,11 +219,11 @@ pub async fn what_came_after_a_mark(stand: Stand) {
         files.keys().cloned().collect::<Vec<_>>(),
         [b"three".to_vec(), b"two".to_vec()]
     );
-    let none = layer.effects(Some(&second.mark)).await.expect("it is lifted");
+    let none = layer.read_effects(Some(&second.mark)).await.expect("it is lifted");
     assert_eq!(shown(&none.effects), Vec::<String>::new());
 }
 
-/// Promise of `Layer::effects`: the content can be read until it is removed.
+/// Promise of `Layer::read_effects`: the content can be read until it is removed.
 pub async fn content_can_be_read_until_it_is_removed(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     sh(&layer, "echo content > file").await.text();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use garret_core::{Ended, Signal};
+use garret_core::{ExitCause, Signal};
 
 use super::{HEART, Stand, beating, finish, in_time, is_still, says, sh, shell, start};
 
@@ -11,27 +11,27 @@ pub(super) fn ran_away() -> String {
     format!("(setsid sh -c '{HEART}' >/dev/null 2>&1 </dev/null &);")
 }
 
-/// Promise of `Ended::Exited`.
+/// Promise of `ExitCause::Exited`.
 pub async fn a_code_is_passed_on(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     for code in [0, 1, 42, 255] {
         let exit = sh(&layer, &format!("exit {code}")).await.exit;
-        assert_eq!((exit.ended, exit.limit), (Ended::Exited(code), None));
+        assert_eq!((exit.ended, exit.limit), (ExitCause::Exited(code), None));
     }
 }
 
-/// Promise of `Ended::Signalled`.
+/// Promise of `ExitCause::Signalled`.
 pub async fn a_signal_is_told_apart_from_a_code(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     for (name, number) in [("TERM", 15), ("KILL", 9), ("SEGV", 11)] {
         let exit = sh(&layer, &format!("kill -{name} $$; sleep 1000")).await.exit;
-        assert_eq!((exit.ended, exit.limit), (Ended::Signalled(number), None), "{name}");
-        assert_eq!(exit.ended.code(), 128 + number);
+        assert_eq!((exit.ended, exit.limit), (ExitCause::Signalled(number), None), "{name}");
+        assert_eq!(exit.ended.exit_code(), 128 + number);
     }
-    assert_eq!(sh(&layer, "exit 143").await.exit.ended, Ended::Exited(143));
+    assert_eq!(sh(&layer, "exit 143").await.exit.ended, ExitCause::Exited(143));
 }
 
-/// Promise of `Process::signal`: signals the process that was started.
+/// Promise of `Process::send_signal`: signals the process that was started.
 pub async fn a_command_can_be_asked_to_end(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     for (signal, name, code) in [(Signal::Terminate, "TERM", 3), (Signal::Interrupt, "INT", 4)] {
@@ -40,9 +40,9 @@ pub async fn a_command_can_be_asked_to_end(stand: Stand) {
             format!("trap 'echo asked; exit {code}' {name}; echo ready; while :; do sleep 0.05 & wait $!; done");
         let mut process = start(&layer, shell(&script)).await;
         says(process.as_mut(), "ready").await;
-        process.signal(signal).await.expect("it runs");
+        process.send_signal(signal).await.expect("it runs");
         let ran = finish(process.as_mut()).await;
-        assert_eq!(ran.exit.ended, Ended::Exited(code), "{name}");
+        assert_eq!(ran.exit.ended, ExitCause::Exited(code), "{name}");
         assert!(ran.stdout.ends_with(b"asked\n"), "{name}");
     }
 }
@@ -53,9 +53,9 @@ pub async fn a_kill_ends_the_whole_tree(stand: Stand) {
     let script = format!("trap '' TERM INT HUP; sh -c \"{HEART}\" & sh -c \"{HEART}\" & wait");
     let mut process = start(&layer, shell(&script)).await;
     beating(&layer).await;
-    process.signal(Signal::Kill).await.expect("it runs");
+    process.send_signal(Signal::Kill).await.expect("it runs");
     let exit = in_time(process.wait()).await.expect("it ends");
-    assert_eq!(exit.ended, Ended::Signalled(9));
+    assert_eq!(exit.ended, ExitCause::Signalled(9));
     assert!(is_still(&layer).await, "a child goes on");
 }
 
@@ -64,7 +64,7 @@ pub async fn a_kill_ends_what_ran_away(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let mut process = start(&layer, shell(&format!("{} sleep 1000", ran_away()))).await;
     beating(&layer).await;
-    process.signal(Signal::Kill).await.expect("it runs");
+    process.send_signal(Signal::Kill).await.expect("it runs");
     in_time(process.wait()).await.expect("it ends");
     assert!(is_still(&layer).await, "what ran away goes on");
 }
@@ -85,10 +85,10 @@ pub async fn waiting_twice_tells_the_same(stand: Stand) {
     let first = in_time(process.wait()).await.expect("it ends");
     let second = in_time(process.wait()).await.expect("it has ended");
     assert_eq!(first, second);
-    assert!(process.output().await.is_none(), "nothing comes after the end");
+    assert!(process.next_output().await.is_none(), "nothing comes after the end");
 }
 
-/// Promise of `Exit::duration`.
+/// Promise of `CommandExit::parse_seconds`.
 pub async fn the_duration_is_that_of_the_clock(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let exit = sh(&layer, "sleep 0.3").await.exit;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{Command, ErrorKind, WsPath};
+use garret_core::{ErrorKind, SandboxCommand, WsPath};
 
 use super::{Stand, program, run, sh, shell};
 
@@ -12,7 +12,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// Promise of `Command::env`: everything that is in its environment.
+/// Promise of `SandboxCommand::env`: everything that is in its environment.
 pub async fn the_environment_is_what_was_given(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let mut command = program(&["env"]);
@@ -29,12 +29,12 @@ pub async fn the_environment_is_what_was_given(stand: Stand) {
     assert_eq!(lines(&run(&layer, command).await.stdout), expected);
 }
 
-/// Promise of `Command::env`: nothing of the parent's.
+/// Promise of `SandboxCommand::env`: nothing of the parent's.
 pub async fn nothing_comes_from_outside(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let ran = run(
         &layer,
-        Command {
+        SandboxCommand {
             env: BTreeMap::new(),
             ..program(&["/usr/bin/env"])
         },
@@ -66,14 +66,14 @@ pub async fn a_program_is_looked_for_on_its_own_path(stand: Stand) {
     assert_eq!(run(&layer, command).await.text(), "mine");
 }
 
-/// Promise of `Command::cwd`.
+/// Promise of `SandboxCommand::cwd`.
 pub async fn a_command_begins_in_its_directory(stand: Stand) {
     stand.put("a/deep place/file", "found");
     let (_room, layer) = stand.lay().await;
     let cwd = WsPath::parse("a/deep place").expect("a path");
     let ran = run(
         &layer,
-        Command {
+        SandboxCommand {
             cwd,
             ..shell("cat file; pwd")
         },
@@ -83,12 +83,12 @@ pub async fn a_command_begins_in_its_directory(stand: Stand) {
     assert!(text.starts_with("found") && text.ends_with("/a/deep place"), "{text}");
 }
 
-/// Promise of `Layer::start`: a directory that is not there is `not_found`.
+/// Promise of `Layer::start_process`: a directory that is not there is `not_found`.
 pub async fn a_directory_that_is_not_there_is_not_found(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let cwd = WsPath::parse("nowhere").expect("a path");
     let error = layer
-        .start(Command { cwd, ..shell("true") })
+        .start_process(SandboxCommand { cwd, ..shell("true") })
         .await
         .expect_err("there is no such directory");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -99,14 +99,14 @@ pub async fn a_directory_that_is_not_there_is_not_found(stand: Stand) {
     );
 }
 
-/// Promise of `Command::cwd`: a link that stays inside is followed, and one that leads out is `path_escape`.
+/// Promise of `SandboxCommand::cwd`: a link that stays inside is followed, and one that leads out is `path_escape`.
 pub async fn a_command_begins_behind_a_link_only_where_that_leads_inside(stand: Stand) {
     stand.put("a/b/file", "found");
     let (_room, layer) = stand.lay().await;
     sh(&layer, "ln -s a/b in; ln -s ../.. out; ln -s / away; ln -s in again")
         .await
         .text();
-    let command = |cwd: &str| Command {
+    let command = |cwd: &str| SandboxCommand {
         cwd: WsPath::parse(cwd).expect("a path"),
         ..shell("cat file")
     };
@@ -114,16 +114,16 @@ pub async fn a_command_begins_behind_a_link_only_where_that_leads_inside(stand: 
         assert_eq!(run(&layer, command(inside)).await.text(), "found", "{inside}");
     }
     for outside in ["out", "away", "away/usr"] {
-        let error = layer.start(command(outside)).await.expect_err(outside);
+        let error = layer.start_process(command(outside)).await.expect_err(outside);
         assert_eq!(error.kind(), ErrorKind::PathEscape, "{outside}: {error}");
     }
 }
 
-/// Promise of `Layer::start`: a program that is not there is `not_found`.
+/// Promise of `Layer::start_process`: a program that is not there is `not_found`.
 pub async fn a_program_that_is_not_there_is_not_found(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     for name in ["there-is-no-such-program", "/nowhere/at/all", "./missing"] {
-        let error = layer.start(program(&[name])).await.expect_err(name);
+        let error = layer.start_process(program(&[name])).await.expect_err(name);
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     }
     assert_eq!(

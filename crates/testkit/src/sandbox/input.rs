@@ -5,46 +5,49 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Command, ErrorKind, InputSource, InputStream, Stdin};
+use garret_core::{CommandStdin, ErrorKind, InputSource, InputStream, SandboxCommand};
 
 use super::{Stand, finish, in_time, noise, run, says, shell, start};
 
-fn reading(text: &str, stdin: Stdin) -> Command {
-    Command { stdin, ..shell(text) }
+fn reading(text: &str, stdin: CommandStdin) -> SandboxCommand {
+    SandboxCommand { stdin, ..shell(text) }
 }
 
-/// Promise of `Stdin::Closed`: it is at its end at once.
+/// Promise of `CommandStdin::Closed`: it is at its end at once.
 pub async fn what_is_closed_is_at_its_end(stand: Stand) {
     let (_room, layer) = stand.lay().await;
-    assert_eq!(run(&layer, reading("cat; echo end", Stdin::Closed)).await.text(), "end");
+    assert_eq!(
+        run(&layer, reading("cat; echo end", CommandStdin::Closed)).await.text(),
+        "end"
+    );
 }
 
-/// Promise of `Stdin::Bytes`: these bytes, and then the end.
+/// Promise of `CommandStdin::Bytes`: these bytes, and then the end.
 pub async fn bytes_are_read_and_then_the_end(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let bytes: Vec<u8> = (0..=255).collect();
-    let ran = run(&layer, reading("cat", Stdin::Bytes(bytes.clone().into()))).await;
+    let ran = run(&layer, reading("cat", CommandStdin::Bytes(bytes.clone().into()))).await;
     assert_eq!(ran.stdout, bytes);
     assert_eq!(
-        run(&layer, reading("cat; echo end", Stdin::Bytes("".into())))
+        run(&layer, reading("cat; echo end", CommandStdin::Bytes("".into())))
             .await
             .text(),
         "end"
     );
 }
 
-/// Promise of `Stdin::Bytes`: all of them, also while output waits to be read.
+/// Promise of `CommandStdin::Bytes`: all of them, also while output waits to be read.
 pub async fn input_larger_than_any_pipe_is_read_whole(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let large = noise(2_000_000);
-    let ran = run(&layer, reading("cat", Stdin::Bytes(large.clone()))).await;
+    let ran = run(&layer, reading("cat", CommandStdin::Bytes(large.clone()))).await;
     assert!(ran.stdout == large, "{} bytes of {}", ran.stdout.len(), large.len());
 }
 
-/// Promise of `Stdin::Bytes`: who does not read them ends as ever.
+/// Promise of `CommandStdin::Bytes`: who does not read them ends as ever.
 pub async fn a_command_may_leave_its_input_unread(stand: Stand) {
     let (_room, layer) = stand.lay().await;
-    let ran = run(&layer, reading("exit 4", Stdin::Bytes(noise(2_000_000)))).await;
+    let ran = run(&layer, reading("exit 4", CommandStdin::Bytes(noise(2_000_000)))).await;
     assert_eq!(ran.code(), 4);
 }
 
@@ -63,17 +66,17 @@ impl InputSource for Repeated {
     }
 }
 
-fn repeated(piece: impl Into<Bytes>, times: usize) -> (Stdin, Arc<AtomicUsize>) {
+fn repeated(piece: impl Into<Bytes>, times: usize) -> (CommandStdin, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let source = Repeated {
         piece: piece.into(),
         times,
         asked: asked.clone(),
     };
-    (Stdin::Stream(InputStream::new(source)), asked)
+    (CommandStdin::Stream(InputStream::new(source)), asked)
 }
 
-/// Promise of `Stdin::Stream`: every piece, and then the end, also while output waits to be read.
+/// Promise of `CommandStdin::Stream`: every piece, and then the end, also while output waits to be read.
 pub async fn a_stream_is_read_whole(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let piece = noise(100_000);
@@ -88,7 +91,7 @@ pub async fn a_stream_is_read_whole(stand: Stand) {
     );
 }
 
-/// Promise of `Stdin::Stream`: no piece is asked for before the command has room for it, and a stream without end ends with the command.
+/// Promise of `CommandStdin::Stream`: no piece is asked for before the command has room for it, and a stream without end ends with the command.
 pub async fn a_stream_is_not_read_ahead_of_the_command(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let (stdin, asked) = repeated(noise(1_000_000), usize::MAX);
@@ -98,28 +101,33 @@ pub async fn a_stream_is_not_read_ahead_of_the_command(stand: Stand) {
     assert!(asked <= 4, "{asked} MB were read for a command that read 10 bytes");
 }
 
-/// Promise of `Process::write` and `Process::close_stdin`.
+/// Promise of `Process::write_stdin` and `Process::close_stdin`.
 pub async fn what_is_piped_is_read_as_it_comes(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let mut process = start(
         &layer,
-        reading("while read line; do echo got $line; done; echo end", Stdin::Piped),
+        reading(
+            "while read line; do echo got $line; done; echo end",
+            CommandStdin::Piped,
+        ),
     )
     .await;
     for word in ["one", "two"] {
-        process.write(format!("{word}\n").into()).await.expect("it reads");
+        process.write_stdin(format!("{word}\n").into()).await.expect("it reads");
         says(process.as_mut(), &format!("got {word}")).await;
     }
     process.close_stdin().await.expect("it can be ended");
     assert_eq!(finish(process.as_mut()).await.text(), "end");
 }
 
-/// Promise of `Process::write`: `invalid` unless the input is piped.
+/// Promise of `Process::write_stdin`: `invalid` unless the input is piped.
 pub async fn only_a_pipe_can_be_written_to(stand: Stand) {
     let (_room, layer) = stand.lay().await;
-    for stdin in [Stdin::Closed, Stdin::Bytes("x".into())] {
+    for stdin in [CommandStdin::Closed, CommandStdin::Bytes("x".into())] {
         let mut process = start(&layer, reading("sleep 1000", stdin)).await;
-        let error = in_time(process.write("y".into())).await.expect_err("nobody reads it");
+        let error = in_time(process.write_stdin("y".into()))
+            .await
+            .expect_err("nobody reads it");
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }

@@ -1,6 +1,6 @@
 //! Layers: what is done on one is seen there, and nowhere else.
 
-use garret_core::{Command, Layer, Placed, Program};
+use garret_core::{CommandProgram, Layer, PlacedEntry, SandboxCommand};
 use std::sync::Arc;
 
 use super::trees::tree_of;
@@ -98,14 +98,14 @@ pub async fn what_is_paused_stands_still(stand: Stand) {
 }
 
 async fn beats_of(layer: &Arc<dyn Layer>) -> u64 {
-    let effects = layer.effects(None).await.expect("it is paused");
+    let effects = layer.read_effects(None).await.expect("it is paused");
     let beat = effects
         .effects
         .iter()
         .find(|effect| effect.path.as_bytes() == b"beat")
         .expect("it was made");
     match &beat.placed {
-        Placed::File { content, .. } => content.len(),
+        PlacedEntry::File { content, .. } => content.len(),
         other => panic!("{other:?}"),
     }
 }
@@ -123,7 +123,7 @@ pub async fn nothing_outlives_its_layer(stand: Stand) {
     tokio::time::sleep(STILL).await;
     assert_eq!(beats_of(&layer).await, first);
     let exit = in_time(process.wait()).await.expect("it has ended");
-    assert_ne!(exit.ended.code(), 0);
+    assert_ne!(exit.ended.exit_code(), 0);
 }
 
 /// Promise of `Layer::lift`: doing so twice is fine; nothing starts any more.
@@ -134,28 +134,28 @@ pub async fn lifting_twice_is_fine(stand: Stand) {
     let second = lifted(&layer).await;
     assert_eq!(first.effects.len(), 1);
     assert_eq!(first.effects.len(), second.effects.len());
-    assert!(layer.start(shell("true")).await.is_err());
+    assert!(layer.start_process(shell("true")).await.is_err());
 }
 
-/// Promise of `Layer::start_last`: what was done can be read once it has ended and the layer was lifted; one that cannot be started leaves
+/// Promise of `Layer::start_last_process`: what was done can be read once it has ended and the layer was lifted; one that cannot be started leaves
 /// nothing, and nothing hangs.
 pub async fn the_last_process_is_followed_by_the_end_of_the_layer(stand: Stand) {
     let (room, layer) = stand.lay().await;
-    let mut process = in_time(layer.start_last(shell("echo x > file")))
+    let mut process = in_time(layer.start_last_process(shell("echo x > file")))
         .await
         .expect("it can be started");
     assert_eq!(finish(process.as_mut()).await.code(), 0);
     assert_eq!(lifted(&layer).await.effects.len(), 1);
     let other = room.lay().await;
-    let missing = Command {
-        program: Program::Arguments(vec!["garret-has-no-such-program".to_owned()]),
+    let missing = SandboxCommand {
+        program: CommandProgram::Arguments(vec!["garret-has-no-such-program".to_owned()]),
         ..shell("")
     };
-    assert!(in_time(other.start_last(missing)).await.is_err());
+    assert!(in_time(other.start_last_process(missing)).await.is_err());
     assert_eq!(lifted(&other).await.effects.len(), 0);
     let given_up = room.lay().await;
     drop(
-        in_time(given_up.start_last(shell(HEART)))
+        in_time(given_up.start_last_process(shell(HEART)))
             .await
             .expect("it can be started"),
     );
@@ -171,12 +171,12 @@ pub async fn removing_forgets_everything(stand: Stand) {
     in_time(layer.remove()).await.expect("it can be removed");
     assert!(
         layer
-            .effects(None)
+            .read_effects(None)
             .await
             .map_or(true, |effects| effects.effects.is_empty())
     );
-    assert!(layer.start(shell("true")).await.is_err());
-    assert_eq!(room.open.leftovers().await.expect("it can be asked").len(), 0);
+    assert!(layer.start_process(shell("true")).await.is_err());
+    assert_eq!(room.open.leftover_layers().await.expect("it can be asked").len(), 0);
     let fresh = room.lay().await;
     assert!(is_still(&fresh).await);
     assert_eq!(sh(&fresh, "ls").await.text(), "");
@@ -189,6 +189,9 @@ pub async fn closing_ends_everything_and_twice_is_fine(stand: Stand) {
     in_time(room.open.close()).await.expect("it can be closed");
     in_time(room.open.close()).await.expect("it can be closed twice");
     let exit = in_time(process.wait()).await;
-    assert!(exit.is_err() || exit.is_ok_and(|exit| exit.ended.code() != 0));
-    assert!(room.open.lay().await.is_err(), "nothing is laid on what is closed");
+    assert!(exit.is_err() || exit.is_ok_and(|exit| exit.ended.exit_code() != 0));
+    assert!(
+        room.open.create_layer().await.is_err(),
+        "nothing is laid on what is closed"
+    );
 }

@@ -5,19 +5,19 @@ use super::{Stand, in_time, lifted, sh, shell, start};
 /// Names the directory of a test that runs again in a process of its own, to crash there.
 pub(super) const AGAIN: &str = "GARRET_TESTKIT_AGAIN";
 
-/// Promise of `OpenSandbox::leftovers`: only of processes which ended.
+/// Promise of `OpenSandbox::leftover_layers`: only of processes which ended.
 pub async fn a_layer_in_use_is_no_leftover(stand: Stand) {
     let (room, layer) = stand.lay().await;
     sh(&layer, "echo x > file").await.text();
-    assert_eq!(room.open.leftovers().await.expect("it can be asked").len(), 0);
+    assert_eq!(room.open.leftover_layers().await.expect("it can be asked").len(), 0);
     let other = stand.open().await;
-    assert_eq!(other.open.leftovers().await.expect("it can be asked").len(), 0);
+    assert_eq!(other.open.leftover_layers().await.expect("it can be asked").len(), 0);
     lifted(&layer).await;
     layer.remove().await.expect("it can be removed");
-    assert_eq!(room.open.leftovers().await.expect("it can be asked").len(), 0);
+    assert_eq!(room.open.leftover_layers().await.expect("it can be asked").len(), 0);
 }
 
-/// Promise of `OpenSandbox::leftovers`: with what is in them.
+/// Promise of `OpenSandbox::leftover_layers`: with what is in them.
 pub async fn what_a_crash_left_is_found(stand: Stand) {
     stand.put("bench", "x");
     if std::env::var_os(AGAIN).is_some() {
@@ -38,7 +38,7 @@ pub async fn what_a_crash_left_is_found(stand: Stand) {
     // Its processes die with it, and that takes a moment.
     let found = in_time(async {
         loop {
-            match room.open.leftovers().await.expect("it can be asked") {
+            match room.open.leftover_layers().await.expect("it can be asked") {
                 none if none.is_empty() => super::pause().await,
                 found => return found,
             }
@@ -47,10 +47,14 @@ pub async fn what_a_crash_left_is_found(stand: Stand) {
     .await;
     assert_eq!(found.len(), 1);
     let effects = lifted(&found[0]).await;
-    let shown: Vec<_> = effects.effects.iter().map(|effect| effect.path.shown()).collect();
+    let shown: Vec<_> = effects
+        .effects
+        .iter()
+        .map(|effect| effect.path.display_path())
+        .collect();
     assert_eq!(shown, ["beat", "bench", "left"]);
     in_time(found[0].remove()).await.expect("it can be removed");
-    assert_eq!(room.open.leftovers().await.expect("it can be asked").len(), 0);
+    assert_eq!(room.open.leftover_layers().await.expect("it can be asked").len(), 0);
 }
 
 /// Ends this process at once, in the middle of a command.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use garret_core::{Guard, Layer, Limit, Limits};
+use garret_core::{Guard, Layer, Limits, ResourceLimit};
 use std::sync::Arc;
 
 use super::{HEART, Ran, Stand, is_still, run, sh, shell};
@@ -25,7 +25,7 @@ async fn walled(layer: &Arc<dyn Layer>, text: &str) -> Ran {
         },
     )
     .await;
-    assert_eq!(ran.exit.limit, Some(Limit::Wall), "{text}: {:?}", ran.exit);
+    assert_eq!(ran.exit.limit, Some(ResourceLimit::Wall), "{text}: {:?}", ran.exit);
     assert!(
         ran.exit.duration >= Duration::from_millis(600),
         "{text}: {:?}",
@@ -34,28 +34,28 @@ async fn walled(layer: &Arc<dyn Layer>, text: &str) -> Ran {
     ran
 }
 
-/// Promise of `Limits::wall`.
+/// Promise of `Limits::wall_limit`.
 pub async fn the_wall_ends_a_command(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let ran = walled(&layer, "echo begun; sleep 1000; echo never").await;
     assert_eq!(ran.stdout, b"begun\n");
 }
 
-/// Promise of `Limits::wall`: nothing to ignore.
+/// Promise of `Limits::wall_limit`: nothing to ignore.
 pub async fn the_wall_ends_what_ignores_signals(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     walled(&layer, &format!("trap '' TERM INT HUP QUIT; {HEART}")).await;
     assert!(is_still(&layer).await);
 }
 
-/// Promise of `Limits::wall`: every process of the command.
+/// Promise of `Limits::wall_limit`: every process of the command.
 pub async fn the_wall_ends_what_was_left_in_the_background(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     walled(&layer, &format!("({HEART}) & (trap '' HUP TERM; {HEART}) & sleep 1000")).await;
     assert!(is_still(&layer).await);
 }
 
-/// Promise of `Limits::wall`: also one that left its session, its group and its parent.
+/// Promise of `Limits::wall_limit`: also one that left its session, its group and its parent.
 pub async fn the_wall_ends_what_ran_away(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let away = super::endings::ran_away();
@@ -116,7 +116,7 @@ pub async fn time_on_processors_ends(stand: Stand) {
         limits,
     )
     .await;
-    assert_eq!(ran.exit.limit, Some(Limit::Cpu), "{:?}", ran.exit);
+    assert_eq!(ran.exit.limit, Some(ResourceLimit::Cpu), "{:?}", ran.exit);
 }
 
 /// Promise of `Limits::memory`, where it is claimed.

@@ -25,7 +25,7 @@ pub async fn the_streams_are_apart(stand: Stand) {
     );
 }
 
-/// Promise of `Process::output`: all of it, in order.
+/// Promise of `Process::next_output`: all of it, in order.
 pub async fn output_larger_than_any_pipe_arrives_whole(stand: Stand) {
     let large = noise(3_000_000);
     stand.put("large", &large);
@@ -35,7 +35,7 @@ pub async fn output_larger_than_any_pipe_arrives_whole(stand: Stand) {
     assert!(ran.stderr == large, "{} bytes of {}", ran.stderr.len(), large.len());
 }
 
-/// Promise of `Process::output`: nothing is read ahead without bound; who does not ask holds the command up.
+/// Promise of `Process::next_output`: nothing is read ahead without bound; who does not ask holds the command up.
 pub async fn a_reader_who_waits_holds_the_command_up(stand: Stand) {
     const LINE: u64 = 10_000;
     stand.put("line", vec![b'x'; LINE as usize]);
@@ -55,12 +55,12 @@ pub async fn a_reader_who_waits_holds_the_command_up(stand: Stand) {
     assert!(held * LINE / 2 < 16 * 1024 * 1024, "{held} lines were read ahead");
     in_time(async {
         while before <= held {
-            process.output().await.expect("there is no end to it");
+            process.next_output().await.expect("there is no end to it");
             before = super::beats(&layer).await;
         }
     })
     .await;
-    process.signal(Signal::Kill).await.expect("it can be killed");
+    process.send_signal(Signal::Kill).await.expect("it can be killed");
     in_time(process.wait()).await.expect("it ends");
 }
 
@@ -70,29 +70,29 @@ pub async fn output_that_nobody_asks_for_holds_nothing_up_once_waited_for(stand:
     let (_room, layer) = stand.lay().await;
     let mut process = start(&layer, shell("cat large; cat large >&2; exit 5")).await;
     let exit = in_time(process.wait()).await.expect("it ends");
-    assert_eq!(exit.ended.code(), 5);
+    assert_eq!(exit.ended.exit_code(), 5);
 }
 
-/// Promise of `Process::output`: it ends with the process that was started, even where one that it left behind holds the streams open.
+/// Promise of `Process::next_output`: it ends with the process that was started, even where one that it left behind holds the streams open.
 pub async fn output_ends_with_the_process_whatever_it_left_behind(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let ran = sh(&layer, "sleep 1000 & echo done").await;
     assert_eq!(ran.text(), "done");
 }
 
-/// Promise of `Limits::output`, kept by the collector: however much is written, what is held stays within bounds.
+/// Promise of `Limits::next_output`, kept by the collector: however much is written, what is held stays within bounds.
 pub async fn endless_output_is_kept_in_bounds(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let mut command = shell("echo begin; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done");
     command.limits.wall = Some(Duration::from_secs(1));
     let mut process = start(&layer, command).await;
     let mut collector = OutputCollector::new(1_000, &Secrets::default());
-    while let Some(chunk) = in_time(process.output()).await {
-        collector.push(&chunk);
+    while let Some(chunk) = in_time(process.next_output()).await {
+        collector.push_chunk(&chunk);
     }
     let exit = in_time(process.wait()).await.expect("it ends");
     let (_, output) = collector.finish();
-    assert_eq!(exit.limit, Some(garret_core::Limit::Wall));
+    assert_eq!(exit.limit, Some(garret_core::ResourceLimit::Wall));
     assert!(output.stdout.head.starts_with(b"begin\n") && output.is_truncated());
     assert_eq!(output.stdout.head.len() + output.stdout.tail.len(), 1_000);
     assert!(output.stdout.written > 1_000);
@@ -100,7 +100,7 @@ pub async fn endless_output_is_kept_in_bounds(stand: Stand) {
     assert_eq!(after.text(), "on", "one command's end is not the next one's");
     let mut last = start(
         &layer,
-        super::Command {
+        super::SandboxCommand {
             limits: Limits::default(),
             ..shell("true")
         },

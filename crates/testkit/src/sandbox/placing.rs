@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use garret_core::{Effect, EntryPath, Layer, Placed};
+use garret_core::{Effect, EntryPath, Layer, PlacedEntry};
 
 use super::{Stand, finish, in_time, says, sh, shell, start};
 
-fn effect(path: &str, placed: Placed) -> Effect {
+fn effect(path: &str, placed: PlacedEntry) -> Effect {
     Effect {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
         placed,
@@ -18,7 +18,7 @@ fn effect(path: &str, placed: Placed) -> Effect {
 fn file(path: &str, content: &'static str) -> Effect {
     effect(
         path,
-        Placed::File {
+        PlacedEntry::File {
             content: content.into(),
             mode: 0o644,
         },
@@ -26,7 +26,7 @@ fn file(path: &str, content: &'static str) -> Effect {
 }
 
 async fn place(layer: &Arc<dyn Layer>, effects: Vec<Effect>) {
-    in_time(layer.place(effects)).await.expect("it can be placed");
+    in_time(layer.place_entries(effects)).await.expect("it can be placed");
 }
 
 /// Promise of `Layer::place`: where the processes on it see them at once.
@@ -37,27 +37,27 @@ pub async fn a_running_command_sees_what_is_placed(stand: Stand) {
     says(process.as_mut(), "ready").await;
     place(&layer, vec![file("placed", "whole\n")]).await;
     says(process.as_mut(), "whole").await;
-    place(&layer, vec![effect("placed", Placed::Nothing)]).await;
+    place(&layer, vec![effect("placed", PlacedEntry::Nothing)]).await;
     assert_eq!(finish(process.as_mut()).await.text(), "gone");
 }
 
 /// Promise of `Layer::place`: a directory above must be there or be among them.
 pub async fn files_directories_and_links_can_be_placed(stand: Stand) {
     let (_room, layer) = stand.lay().await;
-    let run = Placed::File {
+    let run = PlacedEntry::File {
         content: "#!/bin/sh\necho ran\n".into(),
         mode: 0o755,
     };
     place(
         &layer,
         vec![
-            effect("a", Placed::Directory { mode: 0o750 }),
-            effect("a/b", Placed::Directory { mode: 0o755 }),
+            effect("a", PlacedEntry::Directory { mode: 0o750 }),
+            effect("a/b", PlacedEntry::Directory { mode: 0o755 }),
             effect("a/b/run", run),
-            effect("a/empty", Placed::Directory { mode: 0o755 }),
+            effect("a/empty", PlacedEntry::Directory { mode: 0o755 }),
             effect(
                 "a/link",
-                Placed::Symlink {
+                PlacedEntry::Symlink {
                     target: "b/run".to_owned(),
                 },
             ),
@@ -66,7 +66,7 @@ pub async fn files_directories_and_links_can_be_placed(stand: Stand) {
     .await;
     let ran = sh(&layer, "stat -c %a a; a/b/run; readlink a/link; ls a/empty; a/link").await;
     assert_eq!(ran.text(), "750\nran\nb/run\nran");
-    let error = layer.place(vec![file("nowhere/file", "x")]).await;
+    let error = layer.place_entries(vec![file("nowhere/file", "x")]).await;
     assert!(error.is_err(), "no directory is made by the way");
 }
 
@@ -83,21 +83,21 @@ pub async fn what_is_placed_takes_the_place_of_what_was_there(stand: Stand) {
             file("file", "new"),
             effect(
                 "link",
-                Placed::Symlink {
+                PlacedEntry::Symlink {
                     target: "tree".to_owned(),
                 },
             ),
-            effect("made", Placed::Nothing),
-            effect("made/f", Placed::Nothing),
+            effect("made", PlacedEntry::Nothing),
+            effect("made/f", PlacedEntry::Nothing),
             effect(
                 "tree",
-                Placed::File {
+                PlacedEntry::File {
                     content: "a file".into(),
                     mode: 0o600,
                 },
             ),
-            effect("tree/in", Placed::Nothing),
-            effect("tree/in/it", Placed::Nothing),
+            effect("tree/in", PlacedEntry::Nothing),
+            effect("tree/in/it", PlacedEntry::Nothing),
         ],
     )
     .await;
@@ -114,7 +114,10 @@ pub async fn what_is_placed_can_be_changed_by_a_command(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     place(
         &layer,
-        vec![effect("d", Placed::Directory { mode: 0o755 }), file("d/f", "one\n")],
+        vec![
+            effect("d", PlacedEntry::Directory { mode: 0o755 }),
+            file("d/f", "one\n"),
+        ],
     )
     .await;
     assert_eq!(
@@ -138,8 +141,8 @@ pub async fn a_planted_link_leads_nothing_outside(stand: Stand) {
     sh(&layer, &format!("ln -s '{shown}' out; ln -s '{shown}/victim' victim"))
         .await
         .text();
-    let _ = in_time(layer.place(vec![file("out/planted", "x")])).await;
-    let _ = in_time(layer.place(vec![effect("out/victim", Placed::Nothing)])).await;
+    let _ = in_time(layer.place_entries(vec![file("out/planted", "x")])).await;
+    let _ = in_time(layer.place_entries(vec![effect("out/victim", PlacedEntry::Nothing)])).await;
     place(&layer, vec![file("victim", "placed")]).await;
     assert_eq!(std::fs::read(outside.join("victim")).expect("it is there"), b"before");
     let names = std::fs::read_dir(&outside).expect("it is there").count();

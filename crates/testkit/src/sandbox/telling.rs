@@ -4,11 +4,11 @@ use garret_core::{ErrorKind, Guard, SandboxRequest};
 
 use super::Stand;
 
-/// Promise of `Sandbox::probe` and `OpenSandbox::enforced`.
+/// Promise of `Sandbox::probe` and `OpenSandbox::guard_statuses`.
 pub async fn every_guard_is_told_once(stand: Stand) {
     let probed = stand.sandbox.probe().await;
     let room = stand.open().await;
-    for told in [probed.as_slice(), room.open.enforced()] {
+    for told in [probed.as_slice(), room.open.guard_statuses()] {
         let mut guards: Vec<_> = told.iter().map(|enforced| enforced.guard).collect();
         guards.sort();
         assert_eq!(guards, Guard::ALL);
@@ -16,7 +16,7 @@ pub async fn every_guard_is_told_once(stand: Stand) {
     assert!(!stand.sandbox.kind().is_empty());
 }
 
-/// Promise of `Enforced::by`: by what, or why not.
+/// Promise of `GuardStatus::by`: by what, or why not.
 pub async fn what_is_not_enforced_says_why(stand: Stand) {
     for enforced in stand.sandbox.probe().await {
         assert!(!enforced.by.is_empty(), "{enforced:?}");

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use garret_core::{Effect, Placed};
+use garret_core::{Effect, PlacedEntry};
 
 /// What is in a directory, by path.
 pub(super) type Files = BTreeMap<Vec<u8>, Kind>;
@@ -88,16 +88,16 @@ pub(super) fn apply(files: &mut Files, effects: &[Effect]) {
     for effect in effects {
         let path = effect.path.as_bytes().to_vec();
         let kind = match &effect.placed {
-            Placed::Nothing => {
+            PlacedEntry::Nothing => {
                 files.remove(&path);
                 continue;
             }
-            Placed::File { content, mode } => {
+            PlacedEntry::File { content, mode } => {
                 Kind::File(*mode & 0o777, content.to_bytes().expect("it can be read").to_vec())
             }
-            Placed::Directory { mode } => Kind::Directory(*mode & 0o777),
-            Placed::Symlink { target } => Kind::Link(target.as_bytes().to_vec()),
-            Placed::Image(_) => panic!("a sandbox cannot read content from history"),
+            PlacedEntry::Directory { mode } => Kind::Directory(*mode & 0o777),
+            PlacedEntry::Symlink { target } => Kind::Link(target.as_bytes().to_vec()),
+            PlacedEntry::Image(_) => panic!("a sandbox cannot read content from history"),
         };
         files.insert(path, kind);
     }

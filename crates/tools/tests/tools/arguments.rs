@@ -1,6 +1,6 @@
 //! Wrong arguments are answered with what was wrong and what would be right; odd but harmless ones are taken.
 
-use garret_core::{Capabilities, FsPolicy, Naming, ToolsConfig};
+use garret_core::{Capabilities, FsPolicy, ToolNaming, ToolsConfig};
 use garret_tools::Toolbox;
 use serde_json::{Value, json};
 
@@ -177,7 +177,7 @@ fn an_answer_has_exactly_four_keys() {
 #[test]
 fn a_tool_answers_to_the_name_it_is_offered_under() {
     let config = ToolsConfig {
-        naming: Naming::Short,
+        naming: ToolNaming::Short,
         ..ToolsConfig::default()
     };
     let tools = Toolbox::new(workspace(FsPolicy::default()), config);
@@ -193,7 +193,7 @@ fn a_tool_answers_to_the_name_it_is_offered_under() {
 
 #[test]
 fn a_capability_that_is_not_declared_has_no_tools() {
-    let capabilities = Capabilities::named([]).unwrap();
+    let capabilities = Capabilities::from_names([]).unwrap();
     let tools = Toolbox::with_capabilities(workspace(FsPolicy::default()), ToolsConfig::default(), &capabilities);
     assert!(tools.definitions().is_empty());
     let answer = call(&tools, "read_file", json!({"path": "a"}));

@@ -1,7 +1,7 @@
 //! What models are told about the tools, in every form.
 
 use futures::executor::block_on;
-use garret_core::{ErrorKind, FsPolicy, Naming, ToolsConfig};
+use garret_core::{ErrorKind, FsPolicy, ToolNaming, ToolsConfig};
 use garret_tools::{ExportFormat, Toolbox};
 use serde_json::{Value, json};
 
@@ -42,7 +42,13 @@ fn the_names_under_each_naming() {
             .collect();
         names.join(" ")
     };
-    let all = [Naming::Prefixed, Naming::Flat, Naming::Bare, Naming::Short].map(names);
+    let all = [
+        ToolNaming::Prefixed,
+        ToolNaming::Flat,
+        ToolNaming::Bare,
+        ToolNaming::Short,
+    ]
+    .map(names);
     insta::assert_snapshot!("names", all.join("\n"));
 }
 
@@ -116,7 +122,7 @@ fn an_output_schema_is_an_object_without_references() {
 #[test]
 fn only_the_tools_that_are_named_are_offered_and_called() {
     let config = ToolsConfig {
-        naming: Naming::Short,
+        naming: ToolNaming::Short,
         ..ToolsConfig::default()
     };
     let all = Toolbox::new(with_history(FsPolicy::default()), config);

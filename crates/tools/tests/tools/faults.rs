@@ -14,7 +14,7 @@ use crate::support::{done, refused};
 struct Faulty;
 
 impl EventSink for Faulty {
-    fn record(&self, event: &Event) {
+    fn record_event(&self, event: &Event) {
         assert_ne!(event.operation, "stat", "the fault");
     }
 
@@ -25,7 +25,7 @@ impl EventSink for Faulty {
 
 #[test]
 fn a_call_that_panics_is_answered_and_the_next_one_works() {
-    let clock = Arc::new(FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()));
+    let clock = Arc::new(FixedClock::starting_at("2026-01-02T03:04:05Z".parse().unwrap()));
     let storage = Arc::new(MemoryStorage::new(clock));
     let workspace = Workspace::builder(storage).events(Arc::new(Faulty)).open().unwrap();
     let toolbox = Toolbox::new(workspace, ToolsConfig::default());

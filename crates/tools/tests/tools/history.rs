@@ -50,7 +50,7 @@ fn tools_of_the_past_are_offered_only_where_there_is_one() {
         "{without:?}"
     );
     let of = |capabilities: &[&str]| {
-        let capabilities = Capabilities::named(capabilities.iter().copied()).unwrap();
+        let capabilities = Capabilities::from_names(capabilities.iter().copied()).unwrap();
         let workspace = with_history(FsPolicy::default());
         names(&Toolbox::with_capabilities(
             workspace,

@@ -341,7 +341,9 @@ fn the_last_lines_of_a_file_are_shown_with_their_numbers() {
 
 #[test]
 fn lists_by_time_page_by_what_fits() {
-    let clock = std::sync::Arc::new(garret_core::FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()));
+    let clock = std::sync::Arc::new(garret_core::FixedClock::starting_at(
+        "2026-01-02T03:04:05Z".parse().unwrap(),
+    ));
     let storage = std::sync::Arc::new(garret_core::MemoryStorage::new(clock.clone()));
     let workspace = garret_workspace::Workspace::builder(storage)
         .name("box")

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use futures::executor::block_on;
 use garret_core::{CountedIds, FixedClock, FsPolicy, HistoryMode, MemoryStorage, OpenContext, ToolsConfig};
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
-use garret_tools::{Answer, Definition, Toolbox};
+use garret_tools::{Definition, ToolAnswer, Toolbox};
 use garret_workspace::Workspace;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(crate) fn workspace(policy: FsPolicy) -> Workspace {
 }
 
 fn still() -> Arc<FixedClock> {
-    Arc::new(FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()))
+    Arc::new(FixedClock::starting_at("2026-01-02T03:04:05Z".parse().unwrap()))
 }
 
 /// An empty room of a depot in memory; its clock stands still and ids are counted.
@@ -73,7 +73,7 @@ pub(crate) fn bounded(max_lines: usize, max_kib: usize) -> Toolbox {
 }
 
 /// Calls a tool.
-pub(crate) fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> Answer {
+pub(crate) fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> ToolAnswer {
     block_on(toolbox.call(tool, arguments))
 }
 

@@ -11,43 +11,43 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::ContextShown;
-use super::attend::Call;
-use crate::shell::driven::Surroundings;
+use super::context_worker::ContextCall;
+use crate::shell::interpreter::SandboxConditions;
 
 /// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
 
 /// The contexts of one open workspace, with the last of those that ended.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts {
-    table: Mutex<Table>,
+pub(crate) struct CodeContexts {
+    table: Mutex<ContextTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ContextTable {
     next: u64,
-    entries: BTreeMap<u64, Arc<Entry>>,
+    entries: BTreeMap<u64, Arc<CodeContext>>,
 }
 
 /// A context in the table. Its process belongs to the task that serves it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CodeContext {
     pub(super) number: u64,
     pub(super) language: Language,
     pub(super) created: Timestamp,
     pub(super) secrets: Secrets,
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: SandboxConditions,
     /// The view that it was made for. No other view may know of it.
-    pub(super) view: Arc<crate::workspace::View>,
+    pub(super) view: Arc<crate::workspace::WorkspaceView>,
     pub(super) calls: AtomicU64,
-    pub(super) inbox: mpsc::UnboundedSender<Call>,
-    pub(super) life: watch::Sender<Life>,
+    pub(super) inbox: mpsc::UnboundedSender<ContextCall>,
+    pub(super) life: watch::Sender<ContextState>,
     pub(super) task: Mutex<Option<AbortHandle>>,
 }
 
 /// The state of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum ContextState {
     Running,
     /// Its end was requested, for this reason.
     Ending(String),
@@ -57,8 +57,8 @@ pub(super) enum Life {
     Done(String),
 }
 
-impl Life {
-    fn ended(&self) -> Option<&str> {
+impl ContextState {
+    fn end_reason(&self) -> Option<&str> {
         match self {
             Self::Running | Self::Ending(_) => None,
             Self::Ended(how) | Self::Done(how) => Some(how),
@@ -67,28 +67,28 @@ impl Life {
 }
 
 /// Returns the id of the context of this number.
-pub(super) fn id(number: u64) -> String {
+pub(super) fn context_id(number: u64) -> String {
     format!("c{number}")
 }
 
-impl Contexts {
-    fn table(&self) -> MutexGuard<'_, Table> {
+impl CodeContexts {
+    fn lock_table(&self) -> MutexGuard<'_, ContextTable> {
         self.table.lock().expect("no holder panics")
     }
 
-    fn all(&self) -> Vec<Arc<Entry>> {
-        self.table().entries.values().cloned().collect()
+    fn all_contexts(&self) -> Vec<Arc<CodeContext>> {
+        self.lock_table().entries.values().cloned().collect()
     }
 
     /// Returns a number that no context had before.
-    pub(super) fn next(&self) -> u64 {
-        let mut table = self.table();
+    pub(super) fn next_number(&self) -> u64 {
+        let mut table = self.lock_table();
         table.next += 1;
         table.next
     }
 
-    pub(super) fn add(&self, entry: Arc<Entry>) {
-        let mut table = self.table();
+    pub(super) fn add_context(&self, entry: Arc<CodeContext>) {
+        let mut table = self.lock_table();
         table.entries.insert(entry.number, entry);
         let over = table.entries.len().saturating_sub(REMEMBERED);
         let ended = table.entries.values().filter(|one| !one.is_running());
@@ -97,14 +97,14 @@ impl Contexts {
     }
 
     /// Returns the number of contexts that run.
-    pub(crate) fn running(&self) -> usize {
-        self.all().iter().filter(|entry| entry.is_running()).count()
+    pub(crate) fn count_running(&self) -> usize {
+        self.all_contexts().iter().filter(|entry| entry.is_running()).count()
     }
 
     /// Returns the context of this id; `not_found` if there is none, or if this view may not know of it.
-    pub(super) fn find(&self, view: &crate::Workspace, context: &str) -> Result<Arc<Entry>> {
+    pub(super) fn find_context(&self, view: &crate::Workspace, context: &str) -> Result<Arc<CodeContext>> {
         let number = context.strip_prefix('c').and_then(|digits| digits.parse().ok());
-        let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
+        let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("unknown context {}", quote(context)))
                 .hint("create one with `create_code_context`; contexts end when the workspace is closed")
@@ -112,15 +112,15 @@ impl Contexts {
     }
 
     /// Returns the contexts that this view may know of.
-    pub(super) fn shown(&self, view: &crate::Workspace) -> Vec<ContextShown> {
-        let known = self.all().into_iter().filter(|entry| entry.is_known_to(view));
-        known.map(|entry| entry.shown()).collect()
+    pub(super) fn visible_contexts(&self, view: &crate::Workspace) -> Vec<ContextShown> {
+        let known = self.all_contexts().into_iter().filter(|entry| entry.is_known_to(view));
+        known.map(|entry| entry.shown_context()).collect()
     }
 
     /// Ends every context at once, without waiting for them: aborting a task drops its process, which kills it.
-    pub(crate) fn abandon(&self) {
-        for entry in self.all() {
-            if let Some(task) = entry.task().take() {
+    pub(crate) fn abort_all(&self) {
+        for entry in self.all_contexts() {
+            if let Some(task) = entry.lock_task().take() {
                 task.abort();
             }
         }
@@ -128,31 +128,31 @@ impl Contexts {
 
     /// Ends every context and waits until its effects are committed.
     pub(crate) async fn end_all(&self) {
-        for entry in self.all() {
-            entry.end("the workspace was closed").await;
+        for entry in self.all_contexts() {
+            entry.end_and_wait("the workspace was closed").await;
         }
     }
 }
 
-impl Entry {
+impl CodeContext {
     pub(super) fn id(&self) -> String {
-        id(self.number)
+        context_id(self.number)
     }
 
-    fn task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+    fn lock_task(&self) -> MutexGuard<'_, Option<AbortHandle>> {
         self.task.lock().expect("no holder panics")
     }
 
     fn is_running(&self) -> bool {
-        self.life.borrow().ended().is_none()
+        self.life.borrow().end_reason().is_none()
     }
 
     fn is_known_to(&self, view: &crate::Workspace) -> bool {
         view.has_rules_of(&self.view) && view.view.env == self.view.env
     }
 
-    pub(super) fn shown(&self) -> ContextShown {
-        let ended = self.life.borrow().ended().map(str::to_owned);
+    pub(super) fn shown_context(&self) -> ContextShown {
+        let ended = self.life.borrow().end_reason().map(str::to_owned);
         ContextShown {
             id: self.id(),
             language: self.language,
@@ -164,28 +164,29 @@ impl Entry {
     }
 
     /// Returns the error for a call to a context that has ended.
-    pub(super) fn gone(&self) -> Error {
+    pub(super) fn ended_error(&self) -> Error {
         let life = self.life.borrow();
-        let how = life.ended().unwrap_or("its workspace is no longer open");
+        let how = life.end_reason().unwrap_or("its workspace is no longer open");
         let id = self.id();
         Error::new(ErrorKind::NotFound, format!("the context `{id}` has ended: {how}"))
             .hint("its variables are lost; create another context with `create_code_context`")
     }
 
     /// Ends the context, and waits until its effects are committed. A context that has ended already stays as it is.
-    pub(super) async fn end(&self, why: &str) {
+    pub(super) async fn end_and_wait(&self, why: &str) {
         let mut life = self.life.subscribe();
         // Only the first request counts: its reason is the one that callers are given.
         self.life.send_if_modified(|life| {
-            let is_running = *life == Life::Running;
+            let is_running = *life == ContextState::Running;
             if is_running {
-                *life = Life::Ending(why.to_owned());
+                *life = ContextState::Ending(why.to_owned());
             }
             is_running
         });
-        let task = self.task().clone();
+        let task = self.lock_task().clone();
         // An aborted task never gets to `Done`, so the task is looked at now and then as well.
-        while !matches!(*life.borrow_and_update(), Life::Done(_)) && !task.as_ref().is_none_or(AbortHandle::is_finished)
+        while !matches!(*life.borrow_and_update(), ContextState::Done(_))
+            && !task.as_ref().is_none_or(AbortHandle::is_finished)
         {
             let _ = tokio::time::timeout(Duration::from_millis(100), life.changed()).await;
         }

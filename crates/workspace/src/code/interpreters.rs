@@ -1,11 +1,11 @@
 //! Finds the interpreters that code has inside the sandbox.
 
-use garret_core::{Error, ErrorKind, Language, Program, Result};
+use garret_core::{CommandProgram, Error, ErrorKind, Language, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::driver;
-use crate::shell::driven::{Driven, NoSink};
+use crate::shell::interpreter::{InterpreterProgram, NoSink};
 use crate::{RunRequest, Workspace};
 
 /// A shell script that prints the version of each program among its arguments. It leaves out programs that it does not
@@ -41,21 +41,24 @@ impl Workspace {
             let languages = self.code_rules()?.policy.languages.clone();
             self.find_interpreters(&languages).await
         };
-        self.observe("interpreters", None, |_| 0, work).await
+        self.run_observed("interpreters", None, |_| 0, work).await
     }
 
     async fn find_interpreters(&self, languages: &[Language]) -> Result<Vec<Interpreter>> {
-        let programs = languages.iter().map(|language| driver::interpreter(*language));
+        let programs = languages.iter().map(|language| driver::interpreter_name(*language));
         let arguments = ["sh", "-c", ASK, "sh"].into_iter().chain(programs);
-        let driven = Driven {
+        let driven = InterpreterProgram {
             operation: "interpreters",
-            request: RunRequest::of(Program::Arguments(arguments.map(str::to_owned).collect())),
+            request: RunRequest::for_program(CommandProgram::Arguments(arguments.map(str::to_owned).collect())),
             judged: None,
             label: "interpreters".to_owned(),
         };
-        let (ran, _) = self.run_driven(driven, |_| NoSink).await?;
+        let (ran, _) = self.run_interpreter(driven, |_| NoSink).await?;
         let said = String::from_utf8_lossy(&ran.stdout.0).into_owned();
-        Ok(languages.iter().map(|language| found(*language, &said)).collect())
+        Ok(languages
+            .iter()
+            .map(|language| parse_interpreter(*language, &said))
+            .collect())
     }
 
     /// Refuses a language whose interpreter is missing from the sandbox.
@@ -64,18 +67,18 @@ impl Workspace {
         if found.iter().all(|one| one.version.is_some()) {
             Ok(())
         } else {
-            Err(missing(language))
+            Err(missing_interpreter_error(language))
         }
     }
 
     /// Returns the error that the interpreter is missing, if it is; otherwise `error`.
-    pub(super) async fn unless_missing(&self, language: Language, error: Error) -> Error {
+    pub(super) async fn explain_missing_interpreter(&self, language: Language, error: Error) -> Error {
         self.check_interpreter(language).await.err().unwrap_or(error)
     }
 }
 
-fn found(language: Language, said: &str) -> Interpreter {
-    let program = driver::interpreter(language);
+fn parse_interpreter(language: Language, said: &str) -> Interpreter {
+    let program = driver::interpreter_name(language);
     let version = said.lines().find_map(|line| {
         let (name, version) = line.split_once(' ')?;
         (name == program).then(|| version.to_owned())
@@ -83,24 +86,24 @@ fn found(language: Language, said: &str) -> Interpreter {
     Interpreter {
         language,
         program: program.to_owned(),
-        remedy: version.is_none().then(|| remedy(language)),
+        remedy: version.is_none().then(|| install_remedy(language)),
         version,
     }
 }
 
-fn missing(language: Language) -> Error {
-    let (name, program) = (language.as_str(), driver::interpreter(language));
+fn missing_interpreter_error(language: Language) -> Error {
+    let (name, program) = (language.as_str(), driver::interpreter_name(language));
     Error::new(
         ErrorKind::Unsupported,
         format!("`{program}` is missing from the sandbox, so {name} code cannot run"),
     )
-    .hint(remedy(language))
+    .hint(install_remedy(language))
 }
 
-fn remedy(language: Language) -> String {
+fn install_remedy(language: Language) -> String {
     format!(
         "install the package `{}` on the machine, below `/usr`, which the sandbox can see",
-        driver::package(language)
+        driver::package_name(language)
     )
 }
 
@@ -111,7 +114,7 @@ mod tests {
     #[test]
     fn what_was_not_found_comes_with_its_remedy() {
         let said = "python3 Python 3.11.7\nbash GNU bash, version 5.2\n";
-        let found = Language::ALL.map(|language| found(language, said));
+        let found = Language::ALL.map(|language| parse_interpreter(language, said));
         let versions = found.each_ref().map(|one| one.version.as_deref());
         assert_eq!(versions, [Some("Python 3.11.7"), None, Some("GNU bash, version 5.2")]);
         assert!(found[1].remedy.as_ref().unwrap().contains("`nodejs`"));

@@ -4,19 +4,19 @@
 //! each. Their effects on the files become a change as those of any command do: a single piece runs on a layer of its
 //! own, a context on the live layer.
 
-mod attend;
+mod context_operations;
+mod context_worker;
 mod contexts;
 mod driver;
 mod interpreters;
-mod mark;
 mod outcome;
+mod output_mark;
 mod request;
 mod result;
 mod rules;
 mod run;
-mod stateful;
 
-pub(crate) use contexts::Contexts;
+pub(crate) use contexts::CodeContexts;
 pub use interpreters::Interpreter;
 pub use outcome::{CodeError, CodeValue};
 pub use request::{CodeRequest, ContextRequest, PieceRequest};

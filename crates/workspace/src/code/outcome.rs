@@ -37,7 +37,7 @@ pub struct CodeError {
 
 /// The outcome of a piece of code; all fields are `None` if the piece did not come to an end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct CodeOutcome {
     pub(super) result: Option<CodeValue>,
     pub(super) error: Option<CodeError>,
     pub(super) exit_code: Option<i32>,
@@ -45,37 +45,37 @@ pub(super) struct Outcome {
 
 /// The report of a driver on a piece of code, in JSON.
 #[derive(Deserialize)]
-struct Told {
-    result: Option<ToldValue>,
+struct DriverReport {
+    result: Option<DriverValue>,
     error: Option<CodeError>,
 }
 
 #[derive(Deserialize)]
-struct ToldValue {
+struct DriverValue {
     repr: String,
     /// The JSON form as text: a value that cannot be parsed must not make the whole report unreadable.
     json: Option<String>,
 }
 
-impl Outcome {
+impl CodeOutcome {
     /// Parses the report behind a mark: ` told ` and JSON in base64, or ` exit ` and a number.
-    pub(super) fn read(told: &[u8], secrets: &Secrets) -> Self {
+    pub(super) fn parse_report(told: &[u8], secrets: &Secrets) -> Self {
         let text = String::from_utf8_lossy(told);
         let read = match text.trim().split_once(' ') {
             Some(("exit", code)) => code.parse().ok().map(|code| Self {
                 exit_code: Some(code),
                 ..Self::default()
             }),
-            Some(("told", text)) => Self::of_json(text),
+            Some(("told", text)) => Self::from_encoded_json(text),
             _ => None,
         };
-        read.unwrap_or_else(Self::unreadable).masked(secrets)
+        read.unwrap_or_else(Self::unreadable_report).mask_secrets(secrets)
     }
 
-    fn of_json(text: &str) -> Option<Self> {
+    fn from_encoded_json(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text).ok()?;
-        let told: Told = serde_json::from_slice(&bytes).ok()?;
-        let value = |told: ToldValue| CodeValue {
+        let told: DriverReport = serde_json::from_slice(&bytes).ok()?;
+        let value = |told: DriverValue| CodeValue {
             repr: told.repr,
             json: told.json.and_then(|text| serde_json::from_str(&text).ok()),
         };
@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// Returns the outcome for a report that cannot be read.
-    fn unreadable() -> Self {
+    fn unreadable_report() -> Self {
         // Only code that writes to the descriptors of its driver can cause this, so it is an error of the code.
         Self {
             error: Some(CodeError {
@@ -99,26 +99,26 @@ impl Outcome {
         }
     }
 
-    fn masked(self, secrets: &Secrets) -> Self {
+    fn mask_secrets(self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self;
         }
         Self {
             result: self.result.map(|value| CodeValue {
-                repr: secrets.mask(&value.repr),
-                json: value.json.map(|json| masked(json, secrets)),
+                repr: secrets.mask_text(&value.repr),
+                json: value.json.map(|json| mask_json(json, secrets)),
             }),
             error: self.error.map(|error| CodeError {
-                kind: secrets.mask(&error.kind),
-                message: secrets.mask(&error.message),
-                traceback: secrets.mask(&error.traceback),
+                kind: secrets.mask_text(&error.kind),
+                message: secrets.mask_text(&error.message),
+                traceback: secrets.mask_text(&error.traceback),
             }),
             exit_code: self.exit_code,
         }
     }
 
     /// Describes the outcome in a word or two, for the journal.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn short_description(&self) -> String {
         match (&self.error, self.exit_code) {
             (Some(error), _) => error.kind.clone(),
             (None, Some(code)) => format!("exit {code}"),
@@ -127,18 +127,18 @@ impl Outcome {
     }
 }
 
-fn masked(json: Value, secrets: &Secrets) -> Value {
+fn mask_json(json: Value, secrets: &Secrets) -> Value {
     match json {
-        Value::String(text) => Value::String(secrets.mask(&text)),
-        Value::Array(items) => items.into_iter().map(|item| masked(item, secrets)).collect(),
+        Value::String(text) => Value::String(secrets.mask_text(&text)),
+        Value::Array(items) => items.into_iter().map(|item| mask_json(item, secrets)).collect(),
         Value::Object(object) => {
             let pairs = object.into_iter();
             pairs
-                .map(|(key, value)| (secrets.mask(&key), masked(value, secrets)))
+                .map(|(key, value)| (secrets.mask_text(&key), mask_json(value, secrets)))
                 .collect()
         }
         Value::Number(number) => {
-            let shown = secrets.mask(&number.to_string());
+            let shown = secrets.mask_text(&number.to_string());
             // A masked number is no number any more, so it becomes a string.
             if shown == number.to_string() {
                 Value::Number(number)
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_value_comes_in_both_forms() {
         let told = told(&json!({"result": {"repr": "{'a': 1}", "json": "{\"a\": 1}"}}));
-        let outcome = Outcome::read(&told, &Secrets::default());
+        let outcome = CodeOutcome::parse_report(&told, &Secrets::default());
         let value = outcome.result.unwrap();
         assert_eq!((value.repr.as_str(), value.json), ("{'a': 1}", Some(json!({"a": 1}))));
     }
@@ -171,7 +171,7 @@ mod tests {
     fn json_that_cannot_be_read_leaves_the_rest() {
         let deep = "[".repeat(1_000) + &"]".repeat(1_000);
         let told = told(&json!({"result": {"repr": "deep", "json": deep}}));
-        let value = Outcome::read(&told, &Secrets::default()).result.unwrap();
+        let value = CodeOutcome::parse_report(&told, &Secrets::default()).result.unwrap();
         assert_eq!((value.repr.as_str(), value.json), ("deep", None));
     }
 
@@ -182,7 +182,7 @@ mod tests {
             "result": {"repr": "'hunter\"2'", "json": r#"{"hunter\"2": ["x hunter\"2", 123456, 12]}"#},
             "error": {"type": "E", "message": "hunter\"2", "traceback": "at hunter\"2"},
         }));
-        let outcome = Outcome::read(&told, &secrets);
+        let outcome = CodeOutcome::parse_report(&told, &secrets);
         let value = outcome.result.unwrap();
         assert_eq!(value.repr, "'[TOKEN]'");
         assert_eq!(value.json, Some(json!({"[TOKEN]": ["x [TOKEN]", "[PIN]", 12]})));
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_no_outcome_is_said_to_be_none() {
         for told in [&b""[..], b" told !!", b" told bm9uZQ==", b" exit x", b"\xff"] {
-            let outcome = Outcome::read(told, &Secrets::default());
+            let outcome = CodeOutcome::parse_report(told, &Secrets::default());
             assert_eq!(outcome.error.map(|error| error.kind).as_deref(), Some("Unreadable"));
         }
     }

@@ -1,13 +1,13 @@
 //! The result of a piece of code, and a context as results show it.
 
-use garret_core::{Enforced, Language, Limit, Output, Usage};
+use garret_core::{CommandOutput, GuardStatus, Language, ResourceLimit, ResourceUsage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::outcome::Outcome;
+use super::outcome::CodeOutcome;
 use super::{CodeError, CodeValue};
-use crate::shell::driven::Surroundings;
-use crate::{Changed, RunResult, StreamShown, TurnWaited};
+use crate::shell::interpreter::SandboxConditions;
+use crate::{CommandChanges, RunResult, StreamShown, TurnWaited};
 
 /// The result of a piece of code. Code that ran is a success, even if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -38,7 +38,7 @@ pub struct CodeResult {
     pub timed_out: bool,
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<ResourceLimit>,
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
@@ -54,13 +54,13 @@ pub struct CodeResult {
     pub left_out_bytes: u64,
     /// What it used, where it ran by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ResourceUsage>,
     /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
     /// What the sandbox enforced, and by what means.
-    pub enforced: Vec<Enforced>,
+    pub enforced: Vec<GuardStatus>,
     /// What it did to the files.
-    pub changed: Changed,
+    pub changed: CommandChanges,
     /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
@@ -71,8 +71,13 @@ pub struct CodeResult {
 
 impl CodeResult {
     /// Returns the result of a piece that ran without a context.
-    pub(super) fn alone(language: Language, ran: RunResult, outcome: Outcome, output: &Output) -> Self {
-        let surroundings = Surroundings {
+    pub(super) fn from_single_run(
+        language: Language,
+        ran: RunResult,
+        outcome: CodeOutcome,
+        output: &CommandOutput,
+    ) -> Self {
+        let surroundings = SandboxConditions {
             isolated: ran.isolated,
             enforced: ran.enforced,
             leftovers: ran.leftovers,
@@ -93,10 +98,10 @@ impl CodeResult {
     /// Returns a result with the fields that every piece of code has.
     pub(super) fn new(
         language: Language,
-        outcome: Outcome,
-        output: &Output,
-        surroundings: Surroundings,
-        changed: Changed,
+        outcome: CodeOutcome,
+        output: &CommandOutput,
+        surroundings: SandboxConditions,
+        changed: CommandChanges,
     ) -> Self {
         Self {
             language,
@@ -104,7 +109,7 @@ impl CodeResult {
             result: outcome.result,
             error: outcome.error,
             exit_code: outcome.exit_code,
-            output: output.both.text(),
+            output: output.both.to_text(),
             stdout: output.stdout.clone().into(),
             stderr: output.stderr.clone().into(),
             duration_ms: 0,

@@ -24,7 +24,7 @@ impl CodeRules {
         Ok(Self { policy, idle })
     }
 
-    fn check(&self, language: Language) -> Result<()> {
+    fn require_language(&self, language: Language) -> Result<()> {
         if self.policy.languages.contains(&language) {
             return Ok(());
         }
@@ -32,11 +32,11 @@ impl CodeRules {
             ErrorKind::Denied,
             format!("this workspace does not run {} code", language.as_str()),
         )
-        .rule(format!("languages = {}", self.languages()))
-        .hint(format!("use one of these languages: {}", self.languages())))
+        .with_rule(format!("languages = {}", self.language_names()))
+        .hint(format!("use one of these languages: {}", self.language_names())))
     }
 
-    fn languages(&self) -> String {
+    fn language_names(&self) -> String {
         let names: Vec<_> = self.policy.languages.iter().map(|one| one.as_str()).collect();
         names.join(", ")
     }
@@ -58,7 +58,7 @@ impl Workspace {
 
     /// Refuses a language that the policy does not name.
     pub(super) fn check_language(&self, language: Language) -> Result<()> {
-        self.code_rules()?.check(language)
+        self.code_rules()?.require_language(language)
     }
 
     /// Returns the rules on contexts; `unsupported` if this workspace does not offer them.
@@ -69,7 +69,7 @@ impl Workspace {
         }
         Err(
             Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
-                .rule("is_stateful = false")
+                .with_rule("is_stateful = false")
                 .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
         )
     }

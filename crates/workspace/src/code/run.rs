@@ -1,12 +1,12 @@
 //! Runs a single piece of code, without a context.
 
 use async_trait::async_trait;
-use garret_core::{Chunk, ErrorKind, Output, OutputCollector, Result, Secrets};
+use garret_core::{Chunk, CommandOutput, ErrorKind, OutputCollector, Result, Secrets};
 
-use super::mark::Marked;
-use super::outcome::Outcome;
+use super::outcome::CodeOutcome;
+use super::output_mark::DriverStreams;
 use super::{CodeRequest, CodeResult, driver};
-use crate::shell::driven::{Driven, Hearing, NoSink};
+use crate::shell::interpreter::{InterpreterProgram, NoSink, OutputListenerSettings};
 use crate::{OutputSink, RunRequest, TurnWaiting, Workspace};
 
 /// The exit code of a shell that does not find a program.
@@ -23,21 +23,21 @@ impl Workspace {
     /// Runs a piece of code as [`Workspace::run_code`] does, and hands its output to `sink` as it comes.
     pub async fn run_code_with(&self, request: CodeRequest, sink: &mut dyn OutputSink) -> Result<CodeResult> {
         let bytes = |result: &CodeResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
-        self.observe("run_code", None, bytes, self.run_alone(request, sink))
+        self.run_observed("run_code", None, bytes, self.run_alone(request, sink))
             .await
     }
 
     async fn run_alone(&self, request: CodeRequest, sink: &mut dyn OutputSink) -> Result<CodeResult> {
         let language = request.language;
         self.check_language(language)?;
-        let word = self.shared.ids.next();
-        let driven = driven(&request, &word)?;
+        let word = self.shared.ids.next_id();
+        let driven = interpreter_program(&request, &word)?;
         let ran = self
-            .run_driven(driven, |hearing| Listener::new(&word, hearing, sink))
+            .run_interpreter(driven, |hearing| CodeOutputListener::new(&word, hearing, sink))
             .await;
         let (result, heard) = match ran {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(self.unless_missing(language, error).await);
+                return Err(self.explain_missing_interpreter(language, error).await);
             }
             ran => ran?,
         };
@@ -46,7 +46,7 @@ impl Workspace {
         if outcome.is_none() && result.exit_code == NO_PROGRAM {
             self.check_interpreter(language).await?;
         }
-        Ok(CodeResult::alone(
+        Ok(CodeResult::from_single_run(
             language,
             result,
             outcome.unwrap_or_default(),
@@ -55,68 +55,68 @@ impl Workspace {
     }
 }
 
-fn driven(request: &CodeRequest, word: &str) -> Result<Driven> {
+fn interpreter_program(request: &CodeRequest, word: &str) -> Result<InterpreterProgram> {
     let CodeRequest { language, code, .. } = request;
-    Ok(Driven {
+    Ok(InterpreterProgram {
         operation: "run_code",
         request: RunRequest {
             cwd: request.cwd.clone(),
             env: request.env.clone(),
-            stdin: Some(driver::request(*language, word, code)?),
+            stdin: Some(driver::encode_request(*language, word, code)?),
             timeout: request.timeout,
             max_output: request.max_output,
             effects: request.effects,
             turn_wait: request.turn_wait,
-            ..RunRequest::of(driver::program(*language))
+            ..RunRequest::for_program(driver::driver_program(*language))
         },
-        judged: Some(driver::judged(*language, code)),
-        label: driver::label(*language, code),
+        judged: Some(driver::judged_program(*language, code)),
+        label: driver::piece_label(*language, code),
     })
 }
 
 /// Separates the output of the code from the report of its driver, and hands the output on.
-struct Listener<'a> {
-    marked: Marked,
+struct CodeOutputListener<'a> {
+    marked: DriverStreams,
     collector: OutputCollector,
     secrets: Secrets,
     sink: &'a mut dyn OutputSink,
 }
 
-impl<'a> Listener<'a> {
-    fn new(word: &str, hearing: Hearing, sink: &'a mut dyn OutputSink) -> Self {
+impl<'a> CodeOutputListener<'a> {
+    fn new(word: &str, hearing: OutputListenerSettings, sink: &'a mut dyn OutputSink) -> Self {
         Self {
-            marked: Marked::new(word),
+            marked: DriverStreams::new(word),
             collector: OutputCollector::new(hearing.most, &hearing.secrets),
             secrets: hearing.secrets,
             sink,
         }
     }
 
-    async fn keep(&mut self, output: &Chunk) {
-        if let Some(shown) = self.collector.push(output) {
+    async fn collect_output(&mut self, output: &Chunk) {
+        if let Some(shown) = self.collector.push_chunk(output) {
             self.sink.take(&shown).await;
         }
     }
 
-    async fn finish(mut self) -> (Option<Outcome>, Output) {
+    async fn finish(mut self) -> (Option<CodeOutcome>, CommandOutput) {
         let held: Vec<_> = self.marked.finish().collect();
         for output in &held {
-            self.keep(output).await;
+            self.collect_output(output).await;
         }
         let (last, output) = self.collector.finish();
         for shown in &last {
             self.sink.take(shown).await;
         }
-        let told = self.marked.told();
-        (told.map(|told| Outcome::read(told, &self.secrets)), output)
+        let told = self.marked.driver_report();
+        (told.map(|told| CodeOutcome::parse_report(told, &self.secrets)), output)
     }
 }
 
 #[async_trait]
-impl OutputSink for Listener<'_> {
+impl OutputSink for CodeOutputListener<'_> {
     async fn take(&mut self, chunk: &Chunk) {
         if let Some(output) = self.marked.push(chunk) {
-            self.keep(&output).await;
+            self.collect_output(&output).await;
         }
     }
 

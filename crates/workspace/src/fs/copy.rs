@@ -2,36 +2,36 @@
 
 use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, Mutation, Result, StatOptions, WsPath};
 
-use crate::admit::{Names, Target};
-use crate::{TransferOptions, Transferred, Workspace};
+use crate::admission::{AdmittedPath, PathSubject};
+use crate::{TransferOptions, TransferResult, Workspace};
 
 impl Workspace {
     /// Copies a file, or a directory with everything below it, as one change. Links are copied as links.
-    pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+    pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
         let once = self.remembering_hard_links();
-        self.operate("copy", &[src, dest], |_| 0, once.copy_entry(src, dest, options))
+        self.run_operation("copy", &[src, dest], |_| 0, once.copy_entry(src, dest, options))
             .await
     }
 
-    async fn copy_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        let from = self.admit(src, Names::Content, &[Access::Read]).await?;
-        let to = self.admit_creation(dest, Names::Entry, &[Access::Write]).await?;
-        let real = Target {
-            real: self.followed(&from).await?,
+    async fn copy_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
+        let from = self.admit(src, PathSubject::Content, &[Access::Read]).await?;
+        let to = self.admit_creation(dest, PathSubject::Entry, &[Access::Write]).await?;
+        let real = AdmittedPath {
+            real: self.follow_links(&from).await?,
             ..from.clone()
         };
         self.check_slash(&real, dest, &to).await?;
-        let words = format!("copy {} to {}", real.real.quoted(), to.real.quoted());
+        let words = format!("copy {} to {}", real.real.to_quoted(), to.real.to_quoted());
         let (mutations, files) = match self.kind_of(&real).await? {
             EntryKind::Directory => self.plan_tree(&real, &to, options).await?,
             _ => (vec![copy_file(real.real, to.real, options)], 1),
         };
         let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
         // For one file, the history writes the summary from the mutation.
-        let origin = self.origin("copy", if is_tree { words } else { String::new() });
-        let applied = self.commit_from(origin, mutations, from.follow).await?;
+        let origin = self.change_origin("copy", if is_tree { words } else { String::new() });
+        let applied = self.commit_with_origin(origin, mutations, from.follow).await?;
         let version = applied[0].version.clone().filter(|_| !is_tree);
-        Ok(Transferred {
+        Ok(TransferResult {
             src: from.shown.to_string(),
             dest: to.shown.to_string(),
             files,
@@ -40,12 +40,17 @@ impl Workspace {
     }
 
     /// Returns the mutations that copy a directory, and the number of its files.
-    async fn plan_tree(&self, from: &Target, to: &Target, options: TransferOptions) -> Result<(Vec<Mutation>, u64)> {
+    async fn plan_tree(
+        &self,
+        from: &AdmittedPath,
+        to: &AdmittedPath,
+        options: TransferOptions,
+    ) -> Result<(Vec<Mutation>, u64)> {
         if to.real.is_within(&from.real) {
             return Err(
-                Error::invalid(format!("{} cannot be copied into itself", from.shown.quoted()))
-                    .at(&from.shown)
-                    .hint(format!("choose a destination outside {}", from.shown.quoted())),
+                Error::invalid(format!("{} cannot be copied into itself", from.shown.to_quoted()))
+                    .at_path(&from.shown)
+                    .hint(format!("choose a destination outside {}", from.shown.to_quoted())),
             );
         }
         self.check_free(to, options).await?;
@@ -56,11 +61,11 @@ impl Workspace {
             parents: true,
         }];
         for entry in &entries {
-            let path = self.openable(entry)?;
+            let path = self.utf8_path(entry)?;
             let copy = path
                 .relative_to(&from.real)
                 .expect("it was listed below")
-                .below(&to.real)?;
+                .rebase_below(&to.real)?;
             self.check_rules(&copy, &[Access::Write])?;
             mutations.push(self.plan_entry(entry.kind, path, copy, from.follow).await?);
         }
@@ -92,14 +97,17 @@ impl Workspace {
                 })
             }
             EntryKind::Other => {
-                let message = format!("{} is a special file and cannot be copied", self.shown(from).quoted());
-                Err(Error::new(ErrorKind::Unsupported, message).at(&self.shown(from)))
+                let message = format!(
+                    "{} is a special file and cannot be copied",
+                    self.relative_to_view(from).to_quoted()
+                );
+                Err(Error::new(ErrorKind::Unsupported, message).at_path(&self.relative_to_view(from)))
             }
         }
     }
 
     /// Refuses a destination that is taken: a directory can be copied to a new path, or onto an empty directory.
-    async fn check_free(&self, to: &Target, options: TransferOptions) -> Result<()> {
+    async fn check_free(&self, to: &AdmittedPath, options: TransferOptions) -> Result<()> {
         match self.kind_of(to).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -110,14 +118,14 @@ impl Workspace {
         }
     }
 
-    fn openable<'a>(&self, entry: &'a Entry) -> Result<&'a WsPath> {
+    fn utf8_path<'a>(&self, entry: &'a Entry) -> Result<&'a WsPath> {
         entry.path.as_path().ok_or_else(|| {
-            let shown = self.shown_entry(&entry.path).shown();
+            let shown = self.entry_relative_to_view(&entry.path).display_path();
             let message = format!(
                 "the name {} is not UTF-8, so it cannot be copied",
                 garret_core::path::quote(&shown)
             );
-            Error::new(ErrorKind::Unsupported, message).at_text(shown)
+            Error::new(ErrorKind::Unsupported, message).at_path_text(shown)
         })
     }
 }

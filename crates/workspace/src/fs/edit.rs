@@ -5,9 +5,9 @@ use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admit::{Names, Target};
+use crate::admission::{AdmittedPath, PathSubject};
 use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
-use crate::text::{Class, EditError};
+use crate::text::{EditError, TextErrorClass};
 use crate::{Workspace, text};
 
 /// How many times a change is computed, if other writers change the file in between.
@@ -24,7 +24,7 @@ pub struct EditOptions {
 
 /// A file that was edited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Edited {
+pub struct EditResult {
     /// The file.
     pub path: String,
     /// Its version now.
@@ -52,15 +52,17 @@ fn is_zero(count: &usize) -> bool {
 impl Workspace {
     /// Applies the edits in order, each on the result of the one before, as one change. Without a precondition, an edit
     /// is computed again on the new content if another writer changed the file in between.
-    pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<Edited> {
-        let moved = |edited: &Edited| edited.size;
+    pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<EditResult> {
+        let moved = |edited: &EditResult| edited.size;
         let once = self.remembering_hard_links();
-        self.operate("edit_file", &[path], moved, once.edit_file(path, edits, &options))
+        self.run_operation("edit_file", &[path], moved, once.edit_file(path, edits, &options))
             .await
     }
 
-    async fn edit_file(&self, path: &str, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
-        let target = self.admit(path, Names::Content, &[Access::Read, Access::Write]).await?;
+    async fn edit_file(&self, path: &str, edits: &[Edit], options: &EditOptions) -> Result<EditResult> {
+        let target = self
+            .admit(path, PathSubject::Content, &[Access::Read, Access::Write])
+            .await?;
         let mut attempt = 1;
         loop {
             match self.try_edit(&target, edits, options).await {
@@ -70,7 +72,7 @@ impl Workspace {
         }
     }
 
-    async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
+    async fn try_edit(&self, target: &AdmittedPath, edits: &[Edit], options: &EditOptions) -> Result<EditResult> {
         let before = self.read_to_change(target, options.precondition.clone()).await?;
         // The limit is passed down: replacements can multiply the content, and memory would be used before the size is
         // checked.
@@ -80,22 +82,26 @@ impl Workspace {
             .map_or(MAX_RESULT_BYTES, |limit| limit.min(MAX_RESULT_BYTES as u64) as usize);
         let edited = apply_edits_within(&before.bytes, edits, limit).map_err(|error| edit_error(&error, target))?;
         let content = Bytes::from(edited.content);
-        let outcome = Edited {
+        let outcome = EditResult {
             path: target.shown.to_string(),
             version: Some(before.version.clone()),
             size: content.len() as u64,
             replacements: edited.replacements,
             occurrences_left: edited.occurrences_left,
-            diff: text::diff::unified(target.shown.as_str(), &before.bytes, &content),
+            diff: text::diff::unified_diff(target.shown.as_str(), &before.bytes, &content),
             dry_run: options.dry_run,
         };
         if options.dry_run {
             return Ok(outcome);
         }
         let applied = self
-            .commit("edit_file", vec![rewrite(target, content, before)], target.follow)
+            .commit_mutations(
+                "edit_file",
+                vec![rewrite_mutation(target, content, before)],
+                target.follow,
+            )
             .await?;
-        Ok(Edited {
+        Ok(EditResult {
             version: applied[0].version.clone(),
             ..outcome
         })
@@ -103,7 +109,7 @@ impl Workspace {
 }
 
 /// Returns the write of content that was computed from `before`. It fails if another writer changed the file since.
-fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
+fn rewrite_mutation(target: &AdmittedPath, content: Bytes, before: ReadResult) -> Mutation {
     Mutation::Write {
         path: target.real.clone(),
         content: content.into(),
@@ -119,19 +125,19 @@ pub(crate) fn is_overtaken(error: &Error, precondition: &Precondition) -> bool {
     error.kind() == ErrorKind::Conflict && *precondition == Precondition::Any
 }
 
-fn edit_error(error: &EditError, target: &Target) -> Error {
-    Error::new(kind(error.class()), error.to_string())
-        .at(&target.shown)
+fn edit_error(error: &EditError, target: &AdmittedPath) -> Error {
+    Error::new(error_kind(error.class()), error.to_string())
+        .at_path(&target.shown)
         .hint(error.hint())
 }
 
 /// Returns the kind of error for a failed text operation.
-pub(crate) fn kind(class: Class) -> ErrorKind {
+pub(crate) fn error_kind(class: TextErrorClass) -> ErrorKind {
     match class {
-        Class::Invalid => ErrorKind::Invalid,
-        Class::NotFound => ErrorKind::NotFound,
-        Class::AlreadyExists => ErrorKind::AlreadyExists,
-        Class::Unsupported => ErrorKind::Unsupported,
-        Class::TooLarge => ErrorKind::TooLarge,
+        TextErrorClass::Invalid => ErrorKind::Invalid,
+        TextErrorClass::NotFound => ErrorKind::NotFound,
+        TextErrorClass::AlreadyExists => ErrorKind::AlreadyExists,
+        TextErrorClass::Unsupported => ErrorKind::Unsupported,
+        TextErrorClass::TooLarge => ErrorKind::TooLarge,
     }
 }

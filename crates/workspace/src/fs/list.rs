@@ -14,14 +14,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::admit::{Names, Target};
-use crate::by_time::{ByTime, FirstByTime, TimePage};
+use crate::admission::{AdmittedPath, PathSubject};
 use crate::fs::shown_time;
+use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Sort {
+pub enum ListSortOrder {
     /// By name.
     #[default]
     Name,
@@ -40,7 +40,7 @@ pub struct ListRequest {
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
     /// The order. By time, each page costs a walk of the whole tree.
-    pub sort: Sort,
+    pub sort: ListSortOrder,
 }
 
 impl Default for ListRequest {
@@ -49,14 +49,14 @@ impl Default for ListRequest {
             depth: 1,
             limit: 1_000,
             cursor: None,
-            sort: Sort::Name,
+            sort: ListSortOrder::Name,
         }
     }
 }
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct DirectoryListing {
     /// The entries, each directory before what is in it; by time, the newest first.
     pub entries: Vec<ListedEntry>,
     /// The `cursor` of the next page, where there is one.
@@ -90,50 +90,50 @@ pub struct ListedEntry {
 
 impl Workspace {
     /// Lists a directory. Entries that the policy hides are left out.
-    pub async fn list(&self, path: &str, request: ListRequest) -> Result<Listed> {
+    pub async fn list(&self, path: &str, request: ListRequest) -> Result<DirectoryListing> {
         let once = self.remembering_hard_links();
         let work = async {
             match once.list_page(path, &request).await {
-                Err(error) if error.kind() == ErrorKind::NotADirectory => Err(self.name_file(path, error).await),
+                Err(error) if error.kind() == ErrorKind::NotADirectory => Err(self.explain_file(path, error).await),
                 listed => listed,
             }
         };
-        self.operate("ls", &[path], |_| 0, work).await
+        self.run_operation("ls", &[path], |_| 0, work).await
     }
 
     /// Replaces the error of listing a path that is a file; any other error stays.
-    async fn name_file(&self, path: &str, error: Error) -> Error {
-        let Ok(target) = self.admit(path, Names::Content, &[Access::Read]).await else {
+    async fn explain_file(&self, path: &str, error: Error) -> Error {
+        let Ok(target) = self.admit(path, PathSubject::Content, &[Access::Read]).await else {
             return error;
         };
         match self.kind_of(&target).await {
             Ok(EntryKind::File) => {
-                let message = format!("{} is a file, not a directory", target.shown.quoted());
+                let message = format!("{} is a file, not a directory", target.shown.to_quoted());
                 Error::new(ErrorKind::NotADirectory, message)
-                    .at(&target.shown)
+                    .at_path(&target.shown)
                     .hint("read the file, or list the directory that holds it")
             }
             _ => error,
         }
     }
 
-    async fn list_page(&self, path: &str, request: &ListRequest) -> Result<Listed> {
+    async fn list_page(&self, path: &str, request: &ListRequest) -> Result<DirectoryListing> {
         if request.depth == 0 || request.limit == 0 {
             return Err(Error::invalid("`depth` and `limit` must be at least 1"));
         }
         let mut target = self.admit_directory(path).await?;
         // Entries are shown by their resolved paths, and so are cursors: a walk through a link must begin at the
         // resolved path, too.
-        target.real = self.followed(&target).await?;
-        let mut page = Listed {
+        target.real = self.follow_links(&target).await?;
+        let mut page = DirectoryListing {
             entries: Vec::new(),
             next_cursor: None,
             incomplete: self.shared.is_partial,
             cursors: Vec::new(),
         };
-        if request.sort == Sort::Modified {
+        if request.sort == ListSortOrder::Modified {
             let newest = self.newest_entries(&target, request).await?;
-            return Ok(Listed {
+            return Ok(DirectoryListing {
                 entries: newest.entries,
                 next_cursor: newest.next_cursor,
                 cursors: newest.cursors,
@@ -145,37 +145,40 @@ impl Workspace {
         while let Some(entry) = walk.next().await? {
             // Only an entry after a full page shows that another page follows.
             if page.entries.len() == request.limit {
-                page.next_cursor = last.map(|path: EntryPath| self.shown_entry(&path).to_token());
+                page.next_cursor = last.map(|path: EntryPath| self.entry_relative_to_view(&path).to_token());
                 break;
             }
-            page.entries.push(self.listed(&entry));
+            page.entries.push(self.listed_entry(&entry));
             last = Some(entry.path);
         }
         Ok(page)
     }
 
     /// Returns a page of the tree in the order of time. Only the page is held in memory, however large the tree is.
-    async fn newest_entries(&self, target: &Target, request: &ListRequest) -> Result<TimePage<ListedEntry>> {
-        let after = request.cursor.as_deref().map(ByTime::from_token).transpose()?;
+    async fn newest_entries(&self, target: &AdmittedPath, request: &ListRequest) -> Result<TimePage<ListedEntry>> {
+        let after = request.cursor.as_deref().map(TimeSortKey::from_token).transpose()?;
         let whole = ListRequest {
             limit: usize::MAX,
             cursor: None,
             ..request.clone()
         };
         let mut walk = TreeWalk::begin(self, target, &whole)?;
-        let mut first = FirstByTime::new(after, request.limit);
+        let mut first = TimePageCollector::new(after, request.limit);
         while let Some(entry) = walk.next().await? {
-            let key = ByTime::new(entry.modified, self.shown_entry(&entry.path).as_bytes().to_vec());
-            first.consider(key, || self.listed(&entry));
+            let key = TimeSortKey::new(
+                entry.modified,
+                self.entry_relative_to_view(&entry.path).as_bytes().to_vec(),
+            );
+            first.offer_entry(key, || self.listed_entry(&entry));
         }
-        Ok(first.finish())
+        Ok(first.into_page())
     }
 
-    fn listed(&self, entry: &Entry) -> ListedEntry {
-        let shown = self.shown_entry(&entry.path);
+    fn listed_entry(&self, entry: &Entry) -> ListedEntry {
+        let shown = self.entry_relative_to_view(&entry.path);
         ListedEntry {
-            name: shown.shown_name(),
-            path: shown.shown(),
+            name: shown.display_name(),
+            path: shown.display_path(),
             r#type: entry.kind,
             size: entry.size,
             modified_at: shown_time(entry.modified),
@@ -215,7 +218,7 @@ impl OpenDirectory {
 }
 
 impl<'a> TreeWalk<'a> {
-    fn begin(workspace: &'a Workspace, target: &Target, request: &ListRequest) -> Result<Self> {
+    fn begin(workspace: &'a Workspace, target: &AdmittedPath, request: &ListRequest) -> Result<Self> {
         let mut walk = Self {
             workspace,
             depth: request.depth,
@@ -226,19 +229,19 @@ impl<'a> TreeWalk<'a> {
         };
         match &request.cursor {
             None => walk.open.push(OpenDirectory::new(target.real.clone(), None)),
-            Some(cursor) => walk.resume(target, EntryPath::from_token(cursor)?)?,
+            Some(cursor) => walk.resume_after(target, EntryPath::from_token(cursor)?)?,
         }
         Ok(walk)
     }
 
     /// Opens each directory above the last entry shown, after the name that leads to that entry, and the entry itself
     /// from its start.
-    fn resume(&mut self, target: &Target, last: EntryPath) -> Result<()> {
+    fn resume_after(&mut self, target: &AdmittedPath, last: EntryPath) -> Result<()> {
         let foreign = || {
             Error::invalid("this cursor belongs to another list")
                 .hint("pass `next_cursor` of the page before, unchanged")
         };
-        let shown = self.workspace.shown(&target.real);
+        let shown = self.workspace.relative_to_view(&target.real);
         let shown = shown.as_str().as_bytes();
         let rest = match last.as_bytes().strip_prefix(shown).ok_or_else(foreign)? {
             rest if shown.is_empty() => rest,
@@ -280,17 +283,17 @@ impl<'a> TreeWalk<'a> {
                 self.open.pop();
                 continue;
             }
-            self.fill().await?;
+            self.fill_directory().await?;
         }
     }
 
     /// Lists the next page of the innermost directory. A directory that was removed since, or a file that a cursor
     /// names, counts as empty.
-    async fn fill(&mut self) -> Result<()> {
+    async fn fill_directory(&mut self) -> Result<()> {
         let is_outermost = self.open.len() == 1;
         let directory = self.open.last_mut().expect("a directory is open");
         let (path, after) = (directory.path.clone(), directory.after.take());
-        let page = self.page(&path, after).await;
+        let page = self.next_page(&path, after).await;
         let directory = self.open.last_mut().expect("a directory is open");
         let page = match page {
             Err(error) if !is_outermost && is_gone(&error) => {
@@ -317,21 +320,21 @@ impl<'a> TreeWalk<'a> {
 impl TreeWalk<'_> {
     /// Returns a page of the innermost directory. With its first page, the first pages of sibling directories are
     /// fetched.
-    async fn page(&mut self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
+    async fn next_page(&mut self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
         if after.is_some() {
-            return self.list(path, after).await;
+            return self.list_storage(path, after).await;
         }
         if let Some(page) = self.ahead.remove(path) {
             return page;
         }
-        let beside = self.beside();
-        let others = join_all(beside.iter().map(|path| self.list(path, None)));
-        let (page, others) = futures::join!(self.list(path, None), others);
+        let beside = self.siblings_ahead();
+        let others = join_all(beside.iter().map(|path| self.list_storage(path, None)));
+        let (page, others) = futures::join!(self.list_storage(path, None), others);
         self.ahead.extend(beside.into_iter().zip(others));
         page
     }
 
-    async fn list(&self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
+    async fn list_storage(&self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
         let options = ListOptions {
             after,
             follow: self.follow,
@@ -342,10 +345,10 @@ impl TreeWalk<'_> {
 
     /// Returns the sibling directories that the walk opens after the innermost one, at most as many as are listed at
     /// once.
-    fn beside(&self) -> Vec<WsPath> {
+    fn siblings_ahead(&self) -> Vec<WsPath> {
         let parent = self.open.len().checked_sub(2).map(|parent| &self.open[parent]);
         // For local files a list costs no round trip, so listing ahead would gain nothing.
-        let Some(parent) = parent.filter(|_| self.workspace.is_far()) else {
+        let Some(parent) = parent.filter(|_| self.workspace.is_remote()) else {
             return Vec::new();
         };
         let next = parent.ready.iter().take(self.wanted);

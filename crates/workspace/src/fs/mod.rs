@@ -1,13 +1,13 @@
 //! The file operations, written once for all storages. Their results have the shape that every front door shows.
 
-mod binary;
+mod content_type;
 mod copy;
 mod edit;
 mod list;
-mod make;
-mod mode;
+mod make_dir;
 mod patch;
-mod put;
+mod permissions;
+mod put_entries;
 mod read;
 mod remove;
 mod rename;
@@ -21,18 +21,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::text::edit::Edit;
-pub use binary::image_type;
-pub use edit::{EditOptions, Edited};
-pub use list::{ListRequest, Listed, ListedEntry, Sort};
-pub use make::Made;
-pub use patch::{PatchOptions, Patched, PatchedFile};
-pub use put::{PutEntry, PutItem, PutResult};
-pub use read::{FileContent, ReadRange, ReadRequest, Unit};
-pub use remove::{RemoveOptions, Removed};
-pub use rename::{TransferOptions, Transferred};
+pub use content_type::image_type;
+pub use edit::{EditOptions, EditResult};
+pub use list::{DirectoryListing, ListRequest, ListSortOrder, ListedEntry};
+pub use make_dir::MakeDirResult;
+pub use patch::{PatchOptions, PatchResult, PatchedFile};
+pub use put_entries::{PutEntry, PutItem, PutResult};
+pub use read::{FileContent, ReadRange, ReadRequest, ReadUnit};
+pub use remove::{RemoveOptions, RemoveResult};
+pub use rename::{TransferOptions, TransferResult};
 pub use stat::{Existence, FileStat};
-pub use stream::Streamed;
-pub use write::{AppendOptions, WriteOptions, Written};
+pub use stream::StreamResult;
+pub use write::{AppendOptions, WriteOptions, WriteResult};
 
 /// How content is written as text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::admit::{Names, Target};
-use crate::fs::edit::{ATTEMPTS, is_overtaken, kind};
-use crate::fs::mode::permitted;
-use crate::text::patch::{Action, FilePatch, Patch, PatchError, apply_file, parse};
+use crate::admission::{AdmittedPath, PathSubject};
+use crate::fs::edit::{ATTEMPTS, error_kind, is_overtaken};
+use crate::fs::permissions::check_mode;
+use crate::text::patch::{FilePatch, Patch, PatchAction, PatchError, apply_file, parse_patch};
 
 /// How to apply a patch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct PatchOptions {
 
 /// The result of a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Patched {
+pub struct PatchResult {
     /// The files in the order of the patch.
     pub files: Vec<PatchedFile>,
     /// Set where nothing was written.
@@ -47,10 +47,10 @@ pub struct PatchedFile {
 }
 
 /// One file of the patch, computed and not yet written.
-struct Planned {
-    action: Action,
-    from: Option<(Target, ReadResult)>,
-    to: Option<Target>,
+struct PlannedFilePatch {
+    action: PatchAction,
+    from: Option<(AdmittedPath, ReadResult)>,
+    to: Option<AdmittedPath>,
     content: Option<Bytes>,
     mode: Option<u32>,
     has_hunks: bool,
@@ -60,17 +60,18 @@ struct Planned {
 impl Workspace {
     /// Applies a unified diff: every file of it, or none. It is computed again if another writer changed a file in
     /// between.
-    pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
-        let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error));
-        let patch = patch.map(|patch| self.with_own_names(patch));
+    pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<PatchResult> {
+        let patch = parse_patch(diff.as_bytes()).map_err(|error| patch_error(&error));
+        let patch = patch.map(|patch| self.with_view_paths(patch));
         let paths = patch.as_ref().map_or_else(|_| Vec::new(), paths_of);
         let once = self.remembering_hard_links();
         let work = async { once.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
-        self.operate("apply_patch", &paths, |_| diff.len() as u64, work).await
+        self.run_operation("apply_patch", &paths, |_| diff.len() as u64, work)
+            .await
     }
 
     /// Returns the patch with absolute host paths of this workspace replaced by paths of this view.
-    fn with_own_names(&self, mut patch: Patch) -> Patch {
+    fn with_view_paths(&self, mut patch: Patch) -> Patch {
         let files = patch.files.iter_mut();
         for name in files.flat_map(|file| file.old_path.iter_mut().chain(&mut file.new_path)) {
             if let Some(inside) = self.below_host_root(name) {
@@ -80,7 +81,7 @@ impl Workspace {
         patch
     }
 
-    async fn patch_files(&self, patch: &Patch, options: PatchOptions) -> Result<Patched> {
+    async fn patch_files(&self, patch: &Patch, options: PatchOptions) -> Result<PatchResult> {
         let mut attempt = 1;
         loop {
             match self.try_patch(patch, options).await {
@@ -90,7 +91,7 @@ impl Workspace {
         }
     }
 
-    async fn try_patch(&self, patch: &Patch, options: PatchOptions) -> Result<Patched> {
+    async fn try_patch(&self, patch: &Patch, options: PatchOptions) -> Result<PatchResult> {
         let mut planned = Vec::with_capacity(patch.files.len());
         for file in &patch.files {
             planned.push(self.plan_file(file).await?);
@@ -102,24 +103,25 @@ impl Workspace {
                 .iter()
                 .flat_map(|file| file.from.iter().map(|(from, _)| from).chain(&file.to));
             let follow = targets.map(|target| target.follow).next().unwrap_or_default();
-            self.commit("apply_patch", mutations(planned), follow).await?;
+            self.commit_mutations("apply_patch", plan_mutations(planned), follow)
+                .await?;
         }
-        Ok(Patched {
+        Ok(PatchResult {
             files,
             dry_run: options.dry_run,
         })
     }
 
     /// Reads the file and computes its new content.
-    async fn plan_file(&self, file: &FilePatch) -> Result<Planned> {
+    async fn plan_file(&self, file: &FilePatch) -> Result<PlannedFilePatch> {
         let from = self.patch_source(file).await?;
         let applied = apply_file(from.as_ref().map(|(_, before)| before.bytes.as_ref()), file)
             .map_err(|error| patch_error(&error))?;
         let to = match (file.action, &from) {
-            (Action::Delete, _) => None,
-            (Action::Modify, Some((target, _))) => Some(target.clone()),
+            (PatchAction::Delete, _) => None,
+            (PatchAction::Modify, Some((target, _))) => Some(target.clone()),
             _ => Some(
-                self.admit_creation(file.path(), Names::Content, &[Access::Read, Access::Write])
+                self.admit_creation(file.path(), PathSubject::Content, &[Access::Read, Access::Write])
                     .await?,
             ),
         };
@@ -134,27 +136,27 @@ impl Workspace {
             removed: applied.removed,
         };
         let content = applied.content.map(Bytes::from);
-        Ok(Planned {
+        Ok(PlannedFilePatch {
             action: file.action,
             from,
             to,
             content,
-            mode: permitted(file.new_mode)?,
+            mode: check_mode(file.new_mode)?,
             has_hunks: !file.hunks.is_empty(),
             summary,
         })
     }
 
     /// Returns the file that the patch changes, if it exists; of two names, the one that exists.
-    async fn patch_source(&self, file: &FilePatch) -> Result<Option<(Target, ReadResult)>> {
+    async fn patch_source(&self, file: &FilePatch) -> Result<Option<(AdmittedPath, ReadResult)>> {
         match file.action {
-            Action::Rename | Action::Copy => self.present(file.old_path.as_deref()).await,
-            Action::Create | Action::Modify | Action::Delete => {
-                let new = self.present(Some(file.path())).await?;
-                let old = self.present(file.alternate_path()).await?;
+            PatchAction::Rename | PatchAction::Copy => self.read_if_present(file.old_path.as_deref()).await,
+            PatchAction::Create | PatchAction::Modify | PatchAction::Delete => {
+                let new = self.read_if_present(Some(file.path())).await?;
+                let old = self.read_if_present(file.alternate_path()).await?;
                 match (new, old) {
                     (Some((target, _)), Some((other, _))) if target.real != other.real => {
-                        Err(two_names(&target, &other))
+                        Err(two_names_error(&target, &other))
                     }
                     (new, old) => Ok(new.or(old)),
                 }
@@ -163,9 +165,11 @@ impl Workspace {
     }
 
     /// Reads the file of this name; `None` if it does not exist.
-    async fn present(&self, name: Option<&str>) -> Result<Option<(Target, ReadResult)>> {
+    async fn read_if_present(&self, name: Option<&str>) -> Result<Option<(AdmittedPath, ReadResult)>> {
         let Some(name) = name else { return Ok(None) };
-        let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
+        let target = self
+            .admit(name, PathSubject::Content, &[Access::Read, Access::Write])
+            .await?;
         match self.read_to_change(&target, Precondition::Any).await {
             Ok(before) => Ok(Some((target, before))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -174,26 +178,26 @@ impl Workspace {
     }
 }
 
-fn two_names(new: &Target, old: &Target) -> Error {
+fn two_names_error(new: &AdmittedPath, old: &AdmittedPath) -> Error {
     let message = format!(
         "the patch names {} and {}, and both exist",
-        old.shown.quoted(),
-        new.shown.quoted()
+        old.shown.to_quoted(),
+        new.shown.to_quoted()
     );
     Error::invalid(message)
-        .at(&new.shown)
+        .at_path(&new.shown)
         .hint("name the file to change on both lines, `---` and `+++`")
 }
 
 /// Refuses a patch that names one file twice, under two spellings.
-fn check_names(planned: &[Planned]) -> Result<()> {
+fn check_names(planned: &[PlannedFilePatch]) -> Result<()> {
     // The parser compares names as they are written; only resolved paths show that two names are one file.
     let mut seen = HashSet::new();
     for to in planned.iter().filter_map(|file| file.to.as_ref()) {
         if !seen.insert(&to.real) {
-            let message = format!("the patch names {} twice", to.shown.quoted());
+            let message = format!("the patch names {} twice", to.shown.to_quoted());
             return Err(Error::invalid(message)
-                .at(&to.shown)
+                .at_path(&to.shown)
                 .hint("name each file once, with one action"));
         }
     }
@@ -212,22 +216,22 @@ fn paths_of(patch: &Patch) -> Vec<&str> {
     paths
 }
 
-fn action_name(action: Action) -> (&'static str, bool) {
+fn action_name(action: PatchAction) -> (&'static str, bool) {
     match action {
-        Action::Create => ("create", false),
-        Action::Modify => ("modify", false),
-        Action::Delete => ("delete", false),
-        Action::Rename => ("rename", true),
-        Action::Copy => ("copy", true),
+        PatchAction::Create => ("create", false),
+        PatchAction::Modify => ("modify", false),
+        PatchAction::Delete => ("delete", false),
+        PatchAction::Rename => ("rename", true),
+        PatchAction::Copy => ("copy", true),
     }
 }
 
 /// Returns the mutations of a planned patch. A rename stays a rename, unless another file of the patch gives up its new
 /// name.
-fn mutations(planned: Vec<Planned>) -> Vec<Mutation> {
+fn plan_mutations(planned: Vec<PlannedFilePatch>) -> Vec<Mutation> {
     let given_up: HashSet<_> = planned
         .iter()
-        .filter(|file| matches!(file.action, Action::Delete | Action::Rename))
+        .filter(|file| matches!(file.action, PatchAction::Delete | PatchAction::Rename))
         .filter_map(|file| file.from.as_ref().map(|(target, _)| target.real.clone()))
         .collect();
     // Removals come first, so that another file of the patch can take the name.
@@ -235,15 +239,20 @@ fn mutations(planned: Vec<Planned>) -> Vec<Mutation> {
     for file in planned {
         let swaps = file.to.as_ref().is_some_and(|to| given_up.contains(&to.real));
         match (file.action, file.from, file.to) {
-            (Action::Delete, Some((from, before)), _) => first.push(remove(&from, &before)),
+            (PatchAction::Delete, Some((from, before)), _) => first.push(remove_mutation(&from, &before)),
             // Two renames that exchange names have no order in which both work, so each becomes a removal and a write.
-            (Action::Rename, Some((from, before)), Some(to)) if swaps => {
-                first.push(remove(&from, &before));
-                then.push(write(to, file.content, Precondition::Absent, file.mode.or(before.mode)));
+            (PatchAction::Rename, Some((from, before)), Some(to)) if swaps => {
+                first.push(remove_mutation(&from, &before));
+                then.push(write_mutation(
+                    to,
+                    file.content,
+                    Precondition::Absent,
+                    file.mode.or(before.mode),
+                ));
             }
-            (Action::Rename, Some((from, before)), Some(to)) => {
+            (PatchAction::Rename, Some((from, before)), Some(to)) => {
                 if file.has_hunks || file.mode.is_some() {
-                    first.push(write(
+                    first.push(write_mutation(
                         from.clone(),
                         file.content,
                         Precondition::Version(before.version),
@@ -257,25 +266,35 @@ fn mutations(planned: Vec<Planned>) -> Vec<Mutation> {
                     parents: true,
                 });
             }
-            (Action::Modify, Some((_, before)), Some(to)) => {
-                then.push(write(
+            (PatchAction::Modify, Some((_, before)), Some(to)) => {
+                then.push(write_mutation(
                     to,
                     file.content,
                     Precondition::Version(before.version),
                     file.mode,
                 ));
             }
-            (Action::Copy, Some((_, before)), Some(to)) => {
-                then.push(write(to, file.content, Precondition::Absent, file.mode.or(before.mode)));
+            (PatchAction::Copy, Some((_, before)), Some(to)) => {
+                then.push(write_mutation(
+                    to,
+                    file.content,
+                    Precondition::Absent,
+                    file.mode.or(before.mode),
+                ));
             }
-            (_, _, Some(to)) => then.push(write(to, file.content, Precondition::Absent, file.mode)),
+            (_, _, Some(to)) => then.push(write_mutation(to, file.content, Precondition::Absent, file.mode)),
             (_, _, None) => {}
         }
     }
     first.into_iter().chain(then).collect()
 }
 
-fn write(target: Target, content: Option<Bytes>, precondition: Precondition, mode: Option<u32>) -> Mutation {
+fn write_mutation(
+    target: AdmittedPath,
+    content: Option<Bytes>,
+    precondition: Precondition,
+    mode: Option<u32>,
+) -> Mutation {
     let content = content.expect("only a deleted file has no content");
     Mutation::Write {
         path: target.real,
@@ -286,7 +305,7 @@ fn write(target: Target, content: Option<Bytes>, precondition: Precondition, mod
     }
 }
 
-fn remove(target: &Target, before: &ReadResult) -> Mutation {
+fn remove_mutation(target: &AdmittedPath, before: &ReadResult) -> Mutation {
     let precondition = Precondition::Version(before.version.clone());
     Mutation::Remove {
         path: target.real.clone(),
@@ -296,9 +315,9 @@ fn remove(target: &Target, before: &ReadResult) -> Mutation {
 }
 
 fn patch_error(error: &PatchError) -> Error {
-    let wrong = Error::new(kind(error.class()), error.to_string()).hint(error.hint());
+    let wrong = Error::new(error_kind(error.class()), error.to_string()).hint(error.hint());
     match error.path() {
-        Some(path) => wrong.at_text(path),
+        Some(path) => wrong.at_path_text(path),
         None => wrong,
     }
 }

@@ -12,8 +12,8 @@ use garret_core::{Access, Error, ErrorKind, Precondition, ReadOptions, ReadResul
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::admit::{Names, Target};
-use crate::fs::binary::{image_type, is_text};
+use crate::admission::{AdmittedPath, PathSubject};
+use crate::fs::content_type::{image_type, is_text};
 use crate::text::edit::MAX_RESULT_BYTES;
 use crate::{Encoding, Workspace};
 
@@ -23,7 +23,7 @@ const PIECE: u64 = 1 << 20;
 /// The unit in which `offset` and `limit` count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum ReadUnit {
     /// Lines.
     #[default]
     Lines,
@@ -35,7 +35,7 @@ pub enum Unit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadRequest {
     /// The unit in which `offset` and `limit` count.
-    pub unit: Unit,
+    pub unit: ReadUnit,
     /// How many lines or bytes are skipped.
     pub offset: u64,
     /// The most lines or bytes that are returned.
@@ -59,7 +59,7 @@ pub struct ReadRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReadRange {
     /// What `start` and `end` count.
-    pub unit: Unit,
+    pub unit: ReadUnit,
     /// The first line or byte that is returned.
     pub start: u64,
     /// The first line or byte after it.
@@ -95,7 +95,7 @@ pub struct FileContent {
 
 impl FileContent {
     /// Returns how many bytes of the file the content represents.
-    fn bytes(&self) -> u64 {
+    fn decoded_len(&self) -> u64 {
         let length = self.content.len() as u64;
         match self.encoding {
             Encoding::Utf8 => length,
@@ -107,7 +107,7 @@ impl FileContent {
 }
 
 /// The bytes of a part of a file, before they are encoded.
-struct Window {
+struct ReadWindow {
     bytes: Bytes,
     size: u64,
     version: Version,
@@ -118,8 +118,8 @@ struct Window {
 }
 
 /// The result of reading a window of lines.
-enum Found {
-    Window(Window),
+enum LineWindowOutcome {
+    Window(ReadWindow),
     /// The file is not text; for an image, its size.
     Binary {
         image_size: Option<u64>,
@@ -129,9 +129,9 @@ enum Found {
 impl Workspace {
     /// Reads a file, whole or a part.
     pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
-        let moved = FileContent::bytes;
+        let moved = FileContent::decoded_len;
         let once = self.remembering_hard_links();
-        self.operate("read_file", &[path], moved, once.read_part(path, &request))
+        self.run_operation("read_file", &[path], moved, once.read_part(path, &request))
             .await
     }
 
@@ -139,22 +139,22 @@ impl Workspace {
     pub async fn read_bytes(&self, path: &str) -> Result<ReadResult> {
         let moved = |result: &ReadResult| result.bytes.len() as u64;
         let work = async {
-            self.read_whole(&self.admit(path, Names::Content, &[Access::Read]).await?)
+            self.read_whole(&self.admit(path, PathSubject::Content, &[Access::Read]).await?)
                 .await
         };
-        self.operate("read_file", &[path], moved, work).await
+        self.run_operation("read_file", &[path], moved, work).await
     }
 
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
-        let target = self.admit(path, Names::Content, &[Access::Read]).await?;
-        let (window, unit, wanted) = self.window(&target, request).await?;
+        let target = self.admit(path, PathSubject::Content, &[Access::Read]).await?;
+        let (window, unit, wanted) = self.read_window(&target, request).await?;
         let is_all = window.start == 0 && window.eof && !window.line_cut;
         let range = ReadRange {
             unit,
             start: window.start,
             end: window.end,
         };
-        let (content, encoding) = encode(&window.bytes, wanted, &target)?;
+        let (content, encoding) = encode_bytes(&window.bytes, wanted, &target)?;
         Ok(FileContent {
             path: target.shown.to_string(),
             content,
@@ -169,7 +169,11 @@ impl Workspace {
     }
 
     /// Reads the requested bytes; returns them with the unit that the window counts in, and the encoding of the answer.
-    async fn window(&self, target: &Target, request: &ReadRequest) -> Result<(Window, Unit, Option<Encoding>)> {
+    async fn read_window(
+        &self,
+        target: &AdmittedPath,
+        request: &ReadRequest,
+    ) -> Result<(ReadWindow, ReadUnit, Option<Encoding>)> {
         if let Some(lines) = request.tail {
             let lines = lines.min(request.limit.unwrap_or(u64::MAX));
             let (window, unit) = self.tail_window(target, request, lines).await?;
@@ -180,12 +184,12 @@ impl Workspace {
             unit if is_whole && !request.bytes_if_binary => {
                 return Ok((self.whole_window(target).await?, unit, request.encoding));
             }
-            Unit::Bytes => self.byte_window(target, request).await?,
-            Unit::Lines => match self.line_window(target, request).await? {
-                Found::Window(window) => window,
-                Found::Binary { image_size } => {
+            ReadUnit::Bytes => self.byte_window(target, request).await?,
+            ReadUnit::Lines => match self.line_window(target, request).await? {
+                LineWindowOutcome::Window(window) => window,
+                LineWindowOutcome::Binary { image_size } => {
                     let window = self.binary_window(target, request, image_size).await?;
-                    return Ok((window, Unit::Bytes, Some(Encoding::Base64)));
+                    return Ok((window, ReadUnit::Bytes, Some(Encoding::Base64)));
                 }
             },
         };
@@ -193,7 +197,12 @@ impl Workspace {
     }
 
     /// Reads a file that is not text: an image as a whole if it is small enough, else a range of bytes.
-    async fn binary_window(&self, target: &Target, request: &ReadRequest, image_size: Option<u64>) -> Result<Window> {
+    async fn binary_window(
+        &self,
+        target: &AdmittedPath,
+        request: &ReadRequest,
+        image_size: Option<u64>,
+    ) -> Result<ReadWindow> {
         let largest = request
             .max_image_bytes
             .map(|largest| largest.min(self.read_limit().unwrap_or(u64::MAX)));
@@ -209,7 +218,7 @@ impl Workspace {
         limits.chain(self.shared.reach.max_read_bytes).min()
     }
 
-    async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
+    async fn read_whole(&self, target: &AdmittedPath) -> Result<ReadResult> {
         let options = ReadOptions {
             follow: target.follow,
             max_bytes: self.read_limit(),
@@ -220,7 +229,7 @@ impl Workspace {
 
     /// Reads a file whose text is about to be changed, if `precondition` holds. Its size is limited even if no policy
     /// sets a limit.
-    pub(crate) async fn read_to_change(&self, target: &Target, precondition: Precondition) -> Result<ReadResult> {
+    pub(crate) async fn read_to_change(&self, target: &AdmittedPath, precondition: Precondition) -> Result<ReadResult> {
         // Edits and patches hold the content in memory several times over.
         let most = MAX_RESULT_BYTES as u64;
         let options = ReadOptions {
@@ -232,9 +241,9 @@ impl Workspace {
         self.read_admitted(target, options).await
     }
 
-    async fn whole_window(&self, target: &Target) -> Result<Window> {
+    async fn whole_window(&self, target: &AdmittedPath) -> Result<ReadWindow> {
         let whole = self.read_whole(target).await?;
-        Ok(Window {
+        Ok(ReadWindow {
             start: 0,
             end: 0,
             eof: true,
@@ -250,7 +259,7 @@ impl Workspace {
         limits.min().unwrap_or(u64::MAX)
     }
 
-    async fn byte_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {
+    async fn byte_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<ReadWindow> {
         let length = request.limit.unwrap_or(u64::MAX).min(self.page_bytes(request));
         let range = request.offset..request.offset.saturating_add(length);
         let options = ReadOptions {
@@ -260,7 +269,7 @@ impl Workspace {
         };
         let read = self.read_admitted(target, options).await?;
         let end = request.offset + read.bytes.len() as u64;
-        Ok(Window {
+        Ok(ReadWindow {
             start: request.offset,
             end,
             eof: end >= read.size,
@@ -272,18 +281,23 @@ impl Workspace {
     }
 
     /// Reads a window of lines, piece by piece; begins again, a few times, if the file changes in between.
-    async fn line_window(&self, target: &Target, request: &ReadRequest) -> Result<Found> {
+    async fn line_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<LineWindowOutcome> {
         for _ in 0..5 {
             if let Some(found) = self.try_line_window(target, request).await? {
                 return Ok(found);
             }
         }
-        Err(changes_too_fast(target))
+        Err(file_changes_error(target))
     }
 
     /// Reads the last lines of a text. The window counts lines, or bytes if the number of lines before it is not known.
-    async fn tail_window(&self, target: &Target, request: &ReadRequest, lines: u64) -> Result<(Window, Unit)> {
-        if request.offset > 0 || request.unit == Unit::Bytes || lines == 0 {
+    async fn tail_window(
+        &self,
+        target: &AdmittedPath,
+        request: &ReadRequest,
+        lines: u64,
+    ) -> Result<(ReadWindow, ReadUnit)> {
+        if request.offset > 0 || request.unit == ReadUnit::Bytes || lines == 0 {
             return Err(Error::invalid(
                 "`tail` counts lines from the end, so it cannot be combined with `offset` or `encoding`",
             )
@@ -294,20 +308,23 @@ impl Workspace {
                 return Ok(found);
             }
         }
-        Err(changes_too_fast(target))
+        Err(file_changes_error(target))
     }
 
     async fn try_tail_window(
         &self,
-        target: &Target,
+        target: &AdmittedPath,
         request: &ReadRequest,
         lines: u64,
-    ) -> Result<Option<(Window, Unit)>> {
+    ) -> Result<Option<(ReadWindow, ReadUnit)>> {
         let first = self.read_range(target, 0..PIECE).await?;
         if request.bytes_if_binary && !is_text(&first.bytes) {
-            let message = format!("{} is not a text file, so `tail` cannot be used", target.shown.quoted());
+            let message = format!(
+                "{} is not a text file, so `tail` cannot be used",
+                target.shown.to_quoted()
+            );
             return Err(Error::invalid(message)
-                .at(&target.shown)
+                .at_path(&target.shown)
                 .hint("read its bytes with `encoding: \"base64\"` and `offset`"));
         }
         let size = first.size;
@@ -328,10 +345,10 @@ impl Workspace {
             tail.feed(piece.bytes);
             at = start;
         }
-        Ok(Some(tail.finish(size, first.version, at == 0)))
+        Ok(Some(tail.into_window(size, first.version, at == 0)))
     }
 
-    async fn read_range(&self, target: &Target, range: Range<u64>) -> Result<ReadResult> {
+    async fn read_range(&self, target: &AdmittedPath, range: Range<u64>) -> Result<ReadResult> {
         let options = ReadOptions {
             range: Some(range),
             follow: target.follow,
@@ -340,7 +357,7 @@ impl Workspace {
         self.read_admitted(target, options).await
     }
 
-    async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Found>> {
+    async fn try_line_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<Option<LineWindowOutcome>> {
         let mut lines = LineWindow::new(request, self.page_bytes(request));
         let mut first: Option<Version> = None;
         let mut at = 0;
@@ -353,14 +370,14 @@ impl Workspace {
             // text.
             if at == 0 && request.bytes_if_binary && !is_text(&piece.bytes) {
                 let image_size = image_type(&piece.bytes).map(|_| piece.size);
-                return Ok(Some(Found::Binary { image_size }));
+                return Ok(Some(LineWindowOutcome::Binary { image_size }));
             }
             at += piece.bytes.len() as u64;
             let is_last = at >= piece.size || piece.bytes.is_empty();
             let is_full = lines.feed(&piece.bytes);
             if is_full || is_last {
-                let window = lines.finish(piece.size, piece.version, is_last && !is_full);
-                return Ok(Some(Found::Window(window)));
+                let window = lines.into_window(piece.size, piece.version, is_last && !is_full);
+                return Ok(Some(LineWindowOutcome::Window(window)));
             }
         }
     }
@@ -374,7 +391,7 @@ struct LineWindow {
     offset: u64,
     taken: u64,
     bytes: Vec<u8>,
-    /// The length of `bytes` up to the end of the last whole line.
+    /// The length of `decoded_len` up to the end of the last whole line.
     whole: usize,
     overflowed: bool,
 }
@@ -407,7 +424,7 @@ impl LineWindow {
                 continue;
             }
             if self.bytes.len() + line.len() > self.max_bytes {
-                self.overflow(line);
+                self.cut_page(line);
                 return true;
             }
             self.bytes.extend_from_slice(line);
@@ -420,7 +437,7 @@ impl LineWindow {
     }
 
     /// Ends a full page with its last whole line, or within the line if it has no whole line.
-    fn overflow(&mut self, line: &[u8]) {
+    fn cut_page(&mut self, line: &[u8]) {
         self.overflowed = true;
         if self.taken > 0 {
             self.bytes.truncate(self.whole);
@@ -429,15 +446,15 @@ impl LineWindow {
         let room = self.max_bytes - self.bytes.len();
         self.bytes.extend_from_slice(&line[..room]);
         // Half a character would make the page invalid UTF-8, and so base64 instead of text.
-        let cut = self.bytes.len() - cut_character(&self.bytes);
+        let cut = self.bytes.len() - cut_suffix_len(&self.bytes);
         self.bytes.truncate(cut);
     }
 
-    fn finish(self, size: u64, version: Version, eof: bool) -> Window {
+    fn into_window(self, size: u64, version: Version, eof: bool) -> ReadWindow {
         let line_cut = self.overflowed && self.taken == 0;
         let has_rest = !self.overflowed && self.bytes.len() > self.whole;
         let end = self.offset + self.taken + u64::from(line_cut || has_rest);
-        Window {
+        ReadWindow {
             bytes: self.bytes.into(),
             size,
             version,
@@ -449,9 +466,9 @@ impl LineWindow {
     }
 }
 
-fn changes_too_fast(target: &Target) -> Error {
-    let message = format!("{} keeps changing while it is read", target.shown.quoted());
-    Error::new(ErrorKind::Unavailable, message).at(&target.shown)
+fn file_changes_error(target: &AdmittedPath) -> Error {
+    let message = format!("{} keeps changing while it is read", target.shown.to_quoted());
+    Error::new(ErrorKind::Unavailable, message).at_path(&target.shown)
 }
 
 /// Collects the last lines from pieces that come from the end of a file to its start.
@@ -490,7 +507,7 @@ impl TailWindow {
 
     /// Returns the window: the wanted lines, or as many of them as fit. It counts lines if `has_all` of the file was
     /// read, else bytes.
-    fn finish(mut self, size: u64, version: Version, has_all: bool) -> (Window, Unit) {
+    fn into_window(mut self, size: u64, version: Version, has_all: bool) -> (ReadWindow, ReadUnit) {
         self.pieces.reverse();
         let mut all = self.pieces.concat();
         let mut start = start_of_lines(&all, self.wanted);
@@ -501,18 +518,18 @@ impl TailWindow {
             // The line that contains `first` is left out, unless it is the last line or begins at `first`.
             let next = memchr::memchr(b'\n', &all[first - 1..body]).map(|newline| first + newline);
             line_cut = next.is_none();
-            start = next.unwrap_or_else(|| first + cut_start(&all[first..]));
+            start = next.unwrap_or_else(|| first + cut_prefix_len(&all[first..]));
         }
         let first_line = memchr::memchr_iter(b'\n', &all[..start]).count() as u64;
         let bytes = all.split_off(start);
         let lines = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         let lines = lines + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"));
         let (unit, start, end) = if has_all {
-            (Unit::Lines, first_line, first_line + lines)
+            (ReadUnit::Lines, first_line, first_line + lines)
         } else {
-            (Unit::Bytes, size - bytes.len() as u64, size)
+            (ReadUnit::Bytes, size - bytes.len() as u64, size)
         };
-        let window = Window {
+        let window = ReadWindow {
             bytes: bytes.into(),
             size,
             version,
@@ -535,7 +552,7 @@ fn start_of_lines(bytes: &[u8], wanted: u64) -> usize {
 }
 
 /// Returns how many bytes at the start are the rest of a character that was cut off.
-fn cut_start(bytes: &[u8]) -> usize {
+fn cut_prefix_len(bytes: &[u8]) -> usize {
     let rest = bytes
         .iter()
         .take(3)
@@ -544,7 +561,7 @@ fn cut_start(bytes: &[u8]) -> usize {
 }
 
 /// Returns how many bytes at the end are the beginning of a character that was cut off.
-fn cut_character(bytes: &[u8]) -> usize {
+fn cut_suffix_len(bytes: &[u8]) -> usize {
     let tail = bytes.utf8_chunks().last();
     // A UTF-8 character has at most four bytes, so a longer invalid end is no cut-off character.
     tail.map_or(0, |chunk| {
@@ -556,14 +573,14 @@ fn cut_character(bytes: &[u8]) -> usize {
     })
 }
 
-fn encode(bytes: &Bytes, wanted: Option<Encoding>, target: &Target) -> Result<(String, Encoding)> {
+fn encode_bytes(bytes: &Bytes, wanted: Option<Encoding>, target: &AdmittedPath) -> Result<(String, Encoding)> {
     match (wanted, std::str::from_utf8(bytes)) {
         (Some(Encoding::Base64), _) | (None, Err(_)) => Ok((STANDARD.encode(bytes), Encoding::Base64)),
         (_, Ok(text)) => Ok((text.to_owned(), Encoding::Utf8)),
         (Some(Encoding::Utf8), Err(_)) => {
-            let message = format!("{} is not UTF-8 text", target.shown.quoted());
+            let message = format!("{} is not UTF-8 text", target.shown.to_quoted());
             Err(Error::invalid(message)
-                .at(&target.shown)
+                .at_path(&target.shown)
                 .hint("read it with `encoding: \"base64\"`"))
         }
     }
@@ -581,7 +598,7 @@ mod tests {
         };
         let mut lines = LineWindow::new(&request, max_bytes);
         let full = text.as_bytes().chunks(3).any(|piece| lines.feed(piece));
-        let window = lines.finish(text.len() as u64, Version::new("v"), !full);
+        let window = lines.into_window(text.len() as u64, Version::new("v"), !full);
         (
             String::from_utf8(window.bytes.to_vec()).unwrap(),
             window.end,
@@ -603,7 +620,7 @@ mod tests {
     }
 
     /// Returns the last lines, found in pieces of three bytes, and the start of the window in its unit.
-    fn tail(text: &str, lines: u64, max_bytes: u64) -> (String, Unit, u64, u64, bool) {
+    fn tail(text: &str, lines: u64, max_bytes: u64) -> (String, ReadUnit, u64, u64, bool) {
         let mut window = TailWindow::new(lines, max_bytes);
         let mut rest = text.as_bytes();
         while !rest.is_empty() && !window.is_full() {
@@ -611,7 +628,7 @@ mod tests {
             window.feed(Bytes::copy_from_slice(piece));
             rest = before;
         }
-        let (window, unit) = window.finish(text.len() as u64, Version::new("v"), rest.is_empty());
+        let (window, unit) = window.into_window(text.len() as u64, Version::new("v"), rest.is_empty());
         assert!(window.eof);
         let content = String::from_utf8(window.bytes.to_vec()).unwrap();
         (content, unit, window.start, window.end, window.line_cut)
@@ -619,7 +636,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_found_from_the_end() {
-        use Unit::{Bytes, Lines};
+        use ReadUnit::{Bytes, Lines};
         assert_eq!(tail("a\nb\nc\n", 2, 100), ("b\nc\n".into(), Lines, 1, 3, false));
         assert_eq!(tail("a\nb\nc", 1, 100), ("c".into(), Lines, 2, 3, false));
         assert_eq!(tail("a\nb\nc\nd\n", 1, 100), ("d\n".into(), Bytes, 6, 8, false));
@@ -630,7 +647,7 @@ mod tests {
 
     #[test]
     fn last_lines_that_do_not_fit_lose_the_first_of_them() {
-        use Unit::{Bytes, Lines};
+        use ReadUnit::{Bytes, Lines};
         assert_eq!(
             tail("aaaa\nbbbb\ncccc\n", 3, 12),
             ("bbbb\ncccc\n".into(), Lines, 1, 3, false)

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::admit::Names;
+use crate::admission::PathSubject;
 
 /// How to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,26 +18,26 @@ pub struct RemoveOptions {
 
 /// An entry that was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Removed {
+pub struct RemoveResult {
     /// The entry.
     pub path: String,
 }
 
 impl Workspace {
     /// Removes an entry; of a link, the link itself and never its target. The root is `denied`.
-    pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<Removed> {
+    pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<RemoveResult> {
         let once = self.remembering_hard_links();
-        self.operate("rm", &[path], |_| 0, once.remove_entry(path, options))
+        self.run_operation("rm", &[path], |_| 0, once.remove_entry(path, options))
             .await
     }
 
-    async fn remove_entry(&self, path: &str, options: RemoveOptions) -> Result<Removed> {
+    async fn remove_entry(&self, path: &str, options: RemoveOptions) -> Result<RemoveResult> {
         let accesses = [Access::Read, Access::Write];
-        let target = self.admit(path, Names::Entry, &accesses).await?;
+        let target = self.admit(path, PathSubject::Entry, &accesses).await?;
         if target.shown.is_root() {
-            return Err(root_is_kept());
+            return Err(root_error());
         }
-        if options.recursive && self.is_fenced() && self.kind_of(&target).await? == EntryKind::Directory {
+        if options.recursive && self.is_restricted() && self.kind_of(&target).await? == EntryKind::Directory {
             let entries = self.entries_below(&target.real, target.follow).await?;
             self.check_subtree(&target.shown, &entries, &accesses).await?;
         }
@@ -45,7 +45,7 @@ impl Workspace {
             recursive,
             precondition,
         } = options;
-        self.commit(
+        self.commit_mutations(
             "rm",
             vec![Mutation::Remove {
                 path: target.real,
@@ -55,19 +55,19 @@ impl Workspace {
             target.follow,
         )
         .await?;
-        Ok(Removed {
+        Ok(RemoveResult {
             path: target.shown.to_string(),
         })
     }
 }
 
 /// The error for removing or moving the root of a view.
-pub(crate) fn root_is_kept() -> Error {
+pub(crate) fn root_error() -> Error {
     // The storage cannot refuse this itself: the root of a scope is an ordinary directory to it.
     Error::new(
         ErrorKind::Denied,
         "the root of the workspace cannot be removed or moved",
     )
-    .at(&WsPath::root())
+    .at_path(&WsPath::root())
     .hint("name an entry inside the workspace")
 }

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::admit::{Names, Target};
-use crate::fs::remove::root_is_kept;
+use crate::admission::{AdmittedPath, PathSubject};
+use crate::fs::remove::root_error;
 
 /// How to copy or move.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct TransferOptions {
 
 /// The result of a copy or a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Transferred {
+pub struct TransferResult {
     /// Where it came from.
     pub src: String,
     /// Where it is now.
@@ -33,17 +33,19 @@ pub struct Transferred {
 impl Workspace {
     /// Moves an entry, or a whole directory, in one step. A move onto itself changes nothing; a move into itself is
     /// `invalid`.
-    pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+    pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
         let once = self.remembering_hard_links();
-        self.operate("move", &[src, dest], |_| 0, once.rename_entry(src, dest, options))
+        self.run_operation("move", &[src, dest], |_| 0, once.rename_entry(src, dest, options))
             .await
     }
 
-    async fn rename_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        let from = self.admit(src, Names::Entry, &[Access::Read, Access::Write]).await?;
-        let to = self.admit_creation(dest, Names::Entry, &[Access::Write]).await?;
+    async fn rename_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
+        let from = self
+            .admit(src, PathSubject::Entry, &[Access::Read, Access::Write])
+            .await?;
+        let to = self.admit_creation(dest, PathSubject::Entry, &[Access::Write]).await?;
         if from.shown.is_root() {
-            return Err(root_is_kept());
+            return Err(root_error());
         }
         self.check_slash(&from, dest, &to).await?;
         let files = self.check_move(&from, &to).await?;
@@ -53,9 +55,9 @@ impl Workspace {
             overwrite: options.overwrite,
             parents: true,
         };
-        let applied = self.commit("move", vec![mutation], from.follow).await?;
+        let applied = self.commit_mutations("move", vec![mutation], from.follow).await?;
         let version = applied[0].version.clone();
-        Ok(Transferred {
+        Ok(TransferResult {
             src: from.shown.to_string(),
             dest: to.shown.to_string(),
             files,
@@ -65,7 +67,7 @@ impl Workspace {
 
     /// Refuses a new path that ends with a slash for a file: the caller means a directory, and that directory does not
     /// exist.
-    pub(crate) async fn check_slash(&self, from: &Target, dest: &str, to: &Target) -> Result<()> {
+    pub(crate) async fn check_slash(&self, from: &AdmittedPath, dest: &str, to: &AdmittedPath) -> Result<()> {
         if !dest.ends_with('/') || self.kind_of(from).await? == EntryKind::Directory {
             return Ok(());
         }
@@ -73,15 +75,15 @@ impl Workspace {
             Ok(EntryKind::Directory) => Ok(()),
             _ => Err(Error::new(
                 ErrorKind::NotADirectory,
-                format!("there is no directory {}", to.shown.quoted()),
+                format!("there is no directory {}", to.shown.to_quoted()),
             )
-            .at(&to.shown)
+            .at_path(&to.shown)
             .hint("make the directory first, or leave out the slash to give the new name")),
         }
     }
 
     /// Checks the rules on all entries of a directory that is moved, and counts its files.
-    async fn check_move(&self, from: &Target, to: &Target) -> Result<u64> {
+    async fn check_move(&self, from: &AdmittedPath, to: &AdmittedPath) -> Result<u64> {
         if self.kind_of(from).await? != EntryKind::Directory {
             return Ok(1);
         }
@@ -90,9 +92,9 @@ impl Workspace {
         self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])
             .await?;
         // The entries get new names by the move, and a rule may deny writing to one of those.
-        for entry in entries.iter_mut().filter(|_| self.is_fenced()) {
+        for entry in entries.iter_mut().filter(|_| self.is_restricted()) {
             if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
-                entry.path = path.below(&to.real)?.into();
+                entry.path = path.rebase_below(&to.real)?.into();
             }
         }
         self.check_subtree(&to.shown, &entries, &[Access::Write]).await?;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::admit::Names;
+use crate::admission::PathSubject;
 use crate::fs::shown_time;
 
 /// A description of an entry; a link is described itself.
@@ -44,13 +44,14 @@ pub struct Existence {
 impl Workspace {
     /// Describes an entry.
     pub async fn stat(&self, path: &str) -> Result<FileStat> {
-        self.operate("stat", &[path], |_| 0, self.describe(path)).await
+        self.run_operation("stat", &[path], |_| 0, self.describe_entry(path))
+            .await
     }
 
     /// Tells whether something is at `path`. A path that may not be read is `denied`, not absent.
     pub async fn exists(&self, path: &str) -> Result<Existence> {
         let work = async {
-            match self.describe(path).await {
+            match self.describe_entry(path).await {
                 Ok(stat) => Ok(Existence {
                     exists: true,
                     r#type: Some(stat.r#type),
@@ -62,11 +63,11 @@ impl Workspace {
                 Err(error) => Err(error),
             }
         };
-        self.operate("exists", &[path], |_| 0, work).await
+        self.run_operation("exists", &[path], |_| 0, work).await
     }
 
-    async fn describe(&self, path: &str) -> Result<FileStat> {
-        let target = self.admit(path, Names::Entry, &[Access::Read]).await?;
+    async fn describe_entry(&self, path: &str) -> Result<FileStat> {
+        let target = self.admit(path, PathSubject::Entry, &[Access::Read]).await?;
         let stat = self
             .storage()
             .stat(

@@ -5,11 +5,11 @@ use std::ops::{ControlFlow, Range};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use garret_core::memory::check_limit;
+use garret_core::memory::check_read_limit;
 use garret_core::{Access, Precondition, ReadOptions, ReadResult, Result, Version};
 
 use crate::Workspace;
-use crate::admit::{Names, Target};
+use crate::admission::{AdmittedPath, PathSubject};
 
 /// Bytes of one piece: enough for a storage to fetch several of its own parts at once.
 const PIECE: u64 = 4 << 20;
@@ -18,7 +18,7 @@ const FAR_AT_ONCE: usize = 4;
 
 /// A file that was read piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Streamed {
+pub struct StreamResult {
     /// How many bytes were passed to the caller.
     pub bytes: u64,
     /// The size of the whole file.
@@ -35,32 +35,34 @@ impl Workspace {
         path: &str,
         range: Range<u64>,
         each: impl FnMut(Bytes) -> ControlFlow<()>,
-    ) -> Result<Streamed> {
+    ) -> Result<StreamResult> {
         let once = self.remembering_hard_links();
         let work = async {
-            let target = once.admit(path, Names::Content, &[Access::Read]).await?;
-            once.stream(&target, range, each).await
+            let target = once.admit(path, PathSubject::Content, &[Access::Read]).await?;
+            once.stream_file(&target, range, each).await
         };
-        self.operate("read_file", &[path], |streamed: &Streamed| streamed.bytes, work)
+        self.run_operation("read_file", &[path], |streamed: &StreamResult| streamed.bytes, work)
             .await
     }
 
-    async fn stream(
+    async fn stream_file(
         &self,
-        target: &Target,
+        target: &AdmittedPath,
         range: Range<u64>,
         mut each: impl FnMut(Bytes) -> ControlFlow<()>,
-    ) -> Result<Streamed> {
-        let first = self.piece(target, range.start, range.end, Precondition::Any).await?;
+    ) -> Result<StreamResult> {
+        let first = self
+            .read_piece(target, range.start, range.end, Precondition::Any)
+            .await?;
         let end = range.end.min(first.size);
         // The limit is on the whole range: pieces alone would let any amount pass below it.
-        check_limit(&target.shown, end.saturating_sub(range.start), self.read_limit())?;
-        let mut streamed = Streamed {
+        check_read_limit(&target.shown, end.saturating_sub(range.start), self.read_limit())?;
+        let mut streamed = StreamResult {
             bytes: 0,
             size: first.size,
             version: first.version,
         };
-        let at_once = if self.is_far() { FAR_AT_ONCE } else { 1 };
+        let at_once = if self.is_remote() { FAR_AT_ONCE } else { 1 };
         let mut asked = range.start.saturating_add(PIECE);
         let mut ahead = FuturesOrdered::new();
         let mut piece = first.bytes;
@@ -73,7 +75,7 @@ impl Workspace {
                 // The version of the last piece: a storage may by now return another token for the same state that is
                 // cheaper to check.
                 let precondition = Precondition::Version(streamed.version.clone());
-                ahead.push_back(self.piece(target, asked, end, precondition));
+                ahead.push_back(self.read_piece(target, asked, end, precondition));
                 asked += PIECE;
             }
             let Some(read) = ahead.next().await else {
@@ -86,7 +88,13 @@ impl Workspace {
     }
 
     /// Reads the piece that begins at `start`; the last piece ends at `end`.
-    async fn piece(&self, target: &Target, start: u64, end: u64, precondition: Precondition) -> Result<ReadResult> {
+    async fn read_piece(
+        &self,
+        target: &AdmittedPath,
+        start: u64,
+        end: u64,
+        precondition: Precondition,
+    ) -> Result<ReadResult> {
         let options = ReadOptions {
             range: Some(start..end.min(start.saturating_add(PIECE))),
             follow: target.follow,

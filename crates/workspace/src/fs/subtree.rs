@@ -1,13 +1,15 @@
 //! All entries below a directory, for operations on whole trees.
 
-use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAll, Result, StatOptions, WsPath, list_all};
+use garret_core::{
+    Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAllOptions, Result, StatOptions, WsPath, list_all,
+};
 
 use crate::Workspace;
-use crate::admit::Target;
+use crate::admission::AdmittedPath;
 
 impl Workspace {
     /// Returns the kind of the entry at an admitted path itself.
-    pub(crate) async fn kind_of(&self, target: &Target) -> Result<EntryKind> {
+    pub(crate) async fn kind_of(&self, target: &AdmittedPath) -> Result<EntryKind> {
         let options = StatOptions {
             follow: target.follow,
             with_version: false,
@@ -17,7 +19,7 @@ impl Workspace {
 
     /// Returns all entries below `directory`, in order.
     pub(crate) async fn entries_below(&self, directory: &WsPath, follow: Follow) -> Result<Vec<Entry>> {
-        let all = ListAll {
+        let all = ListAllOptions {
             is_deep: true,
             follow,
             limit: None,
@@ -30,7 +32,7 @@ impl Workspace {
     /// Refuses an operation on the whole tree at `directory` if the policy denies it for one of the entries. The error
     /// does not name an entry that lists do not show.
     pub(crate) async fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
-        if !self.is_fenced() {
+        if !self.is_restricted() {
             return Ok(());
         }
         // Each entry is checked and not the directory alone: moved or copied, a denied file would get a name that no
@@ -42,7 +44,7 @@ impl Workspace {
                         if self.is_visible(path, entry.kind == EntryKind::Directory) {
                             refusal
                         } else {
-                            holds_hidden(directory, &refusal)
+                            hidden_entry_error(directory, &refusal)
                         }
                     })?;
                     self.check_file(path, entry.hard_linked).await?;
@@ -62,13 +64,16 @@ impl Workspace {
 
 /// The refusal for a tree that holds an entry which the caller may not know of. It names the kind of the rule and
 /// nothing else.
-fn holds_hidden(directory: &WsPath, refusal: &Error) -> Error {
+fn hidden_entry_error(directory: &WsPath, refusal: &Error) -> Error {
     let rule = refusal.refused_by().unwrap_or("the policy");
     // Only the name of the rule: its pattern may contain the hidden path.
     let rule = rule.split([' ', '=', ':']).next().unwrap_or(rule);
-    let message = format!("{} contains a path that the rule `{rule}` denies", directory.quoted());
+    let message = format!(
+        "{} contains a path that the rule `{rule}` denies",
+        directory.to_quoted()
+    );
     Error::new(ErrorKind::Denied, message)
-        .at(directory)
-        .rule(rule)
+        .at_path(directory)
+        .with_rule(rule)
         .hint("name the listed entries one by one")
 }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::admit::Names;
-use crate::fs::mode::permitted;
+use crate::admission::PathSubject;
+use crate::fs::permissions::check_mode;
 
 /// How to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Default for AppendOptions {
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Written {
+pub struct WriteResult {
     /// The file.
     pub path: String,
     /// Its version now.
@@ -54,7 +54,7 @@ impl Workspace {
     /// Replaces the whole content of `path`, and makes missing directories above. Atomic: a reader sees the old content
     /// or the new. Content from a source ([`Content::from_source`]) is stored as it is read, whatever its size; a
     /// source that fails changes nothing.
-    pub async fn write(&self, path: &str, content: impl Into<Content>, options: WriteOptions) -> Result<Written> {
+    pub async fn write(&self, path: &str, content: impl Into<Content>, options: WriteOptions) -> Result<WriteResult> {
         let content = content.into();
         let size = content.len();
         let WriteOptions { precondition, mode } = options;
@@ -65,7 +65,7 @@ impl Workspace {
             _ => &[Access::Read, Access::Write],
         };
         let work = async {
-            let mode = permitted(mode)?;
+            let mode = check_mode(mode)?;
             let write = |path| Mutation::Write {
                 path,
                 content,
@@ -73,19 +73,19 @@ impl Workspace {
                 mode,
                 parents: true,
             };
-            self.put("write_file", path, accesses, write).await
+            self.put_file("write_file", path, accesses, write).await
         };
-        self.operate("write_file", &[path], |_| size, work).await
+        self.run_operation("write_file", &[path], |_| size, work).await
     }
 
     /// Adds `content` to the end of `path`. Concurrent appends are all kept.
-    pub async fn append(&self, path: &str, content: impl Into<Bytes>, options: AppendOptions) -> Result<Written> {
+    pub async fn append(&self, path: &str, content: impl Into<Bytes>, options: AppendOptions) -> Result<WriteResult> {
         let content = content.into();
         let size = content.len() as u64;
         let AppendOptions { precondition, create } = options;
         // The answer tells the size and the version of the whole file, so a file that may not be read cannot be
         // appended to.
-        let work = self.put("append_file", path, &[Access::Read, Access::Write], |path| {
+        let work = self.put_file("append_file", path, &[Access::Read, Access::Write], |path| {
             Mutation::Append {
                 path,
                 content,
@@ -93,23 +93,23 @@ impl Workspace {
                 create,
             }
         });
-        self.operate("append_file", &[path], |_| size, work).await
+        self.run_operation("append_file", &[path], |_| size, work).await
     }
 
-    async fn put(
+    async fn put_file(
         &self,
         operation: &'static str,
         path: &str,
         accesses: &[Access],
         mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
-    ) -> Result<Written> {
-        let target = self.admit_creation(path, Names::Content, accesses).await?;
+    ) -> Result<WriteResult> {
+        let target = self.admit_creation(path, PathSubject::Content, accesses).await?;
         let applied = self
-            .commit(operation, vec![mutation(target.real)], target.follow)
+            .commit_mutations(operation, vec![mutation(target.real)], target.follow)
             .await?;
         let applied = applied.into_iter().next().expect("one mutation has one result");
         let path = target.shown.to_string();
-        Ok(Written {
+        Ok(WriteResult {
             path,
             version: applied.version,
             size: applied.size,

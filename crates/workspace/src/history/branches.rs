@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::shell::aside::check_branch_name;
+use crate::shell::conflict_branch::check_branch_name;
 
 /// A branch as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -52,19 +52,19 @@ impl Workspace {
             };
             self.journal()?.branch(new, point).await
         };
-        self.operate("branch", &[], |_| 0, work).await
+        self.run_operation("branch", &[], |_| 0, work).await
     }
 
     /// Returns the workspaces that were branched from this one.
     pub async fn branches(&self) -> Result<Vec<Branch>> {
         let work = async {
             if !self.view.base.is_root() {
-                return Err(narrowed());
+                return Err(narrowed_view_error());
             }
             self.journal()?.branches().await
         };
         // Not `branch`: a list of the branches must not need the approval that a new branch needs.
-        self.operate("list_branches", &[], |_: &Vec<_>| 0, work).await
+        self.run_operation("list_branches", &[], |_: &Vec<_>| 0, work).await
     }
 
     /// Opens a branch of this workspace, by name or id, for a program that assembles workspaces. The storage of the
@@ -74,14 +74,14 @@ impl Workspace {
         let work = async {
             // A branch has all files of the workspace, so it could be wider than a narrowed view.
             if !self.view.base.is_root() || self.view.layers.len() != 1 {
-                return Err(narrowed());
+                return Err(narrowed_view_error());
             }
             self.journal()?.open_branch(name).await
         };
-        self.operate("open_branch", &[], |_| 0, work).await
+        self.run_operation("open_branch", &[], |_| 0, work).await
     }
 }
 
-fn narrowed() -> Error {
+fn narrowed_view_error() -> Error {
     Error::new(ErrorKind::Denied, "a scope has no branches").hint("use the whole workspace")
 }

@@ -1,11 +1,11 @@
 //! The journal: its list of changes, and the details of one change.
 
-use garret_core::{Change, ChangeActor, ChangesOptions, EntryKind, Error, Image, PathChange, Point, Result};
+use garret_core::{Change, ChangeActor, ChangesOptions, EntryKind, Error, PathChange, PathImage, Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::shell::LeftAlone;
+use crate::shell::PathsLeftAlone;
 
 /// Which part of the journal to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Default for LogRequest {
 
 /// A page of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Log {
+pub struct LogPage {
     /// The changes, newest first.
     pub changes: Vec<ChangeShown>,
     /// Where the next page begins, where there is one.
@@ -67,7 +67,7 @@ pub struct ChangeShown {
     pub undone_by: Option<u64>,
     /// Paths that an undo did not restore, because they are excluded from history; only in the answer to the undo.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_alone: Option<LeftAlone>,
+    pub left_alone: Option<PathsLeftAlone>,
 }
 
 impl ChangeShown {
@@ -161,7 +161,7 @@ impl From<Change> for ChangeShown {
             operation: change.operation,
             summary: change.summary,
             actor: change.actor.into(),
-            paths: change.paths.iter().map(garret_core::EntryPath::shown).collect(),
+            paths: change.paths.iter().map(garret_core::EntryPath::display_path).collect(),
             path_count: change.path_count,
             reverses: change.reverses,
             undone_by: change.undone_by,
@@ -170,8 +170,8 @@ impl From<Change> for ChangeShown {
     }
 }
 
-impl From<Image> for ImageShown {
-    fn from(image: Image) -> Self {
+impl From<PathImage> for ImageShown {
+    fn from(image: PathImage) -> Self {
         Self {
             kind: image.kind,
             mode: format!("{:04o}", image.mode),
@@ -185,7 +185,7 @@ impl From<Image> for ImageShown {
 impl From<PathChange> for PathShown {
     fn from(one: PathChange) -> Self {
         Self {
-            path: one.path.shown(),
+            path: one.path.display_path(),
             before: one.before.map(Into::into),
             after: one.after.map(Into::into),
         }
@@ -194,23 +194,23 @@ impl From<PathChange> for PathShown {
 
 impl Workspace {
     /// Returns a page of the changes of the workspace, newest first.
-    pub async fn log(&self, request: LogRequest) -> Result<Log> {
+    pub async fn log(&self, request: LogRequest) -> Result<LogPage> {
         let path = request.path.clone().unwrap_or_default();
-        self.operate("history", &[&path], |_| 0, self.page_of_log(request))
+        self.run_operation("history", &[&path], |_| 0, self.read_log_page(request))
             .await
     }
 
     /// Returns one change, with its effect on each path that this view shows.
     pub async fn show(&self, point: &Point) -> Result<ChangeDetails> {
-        self.operate("history", &[], |_| 0, self.one_change(point)).await
+        self.run_operation("history", &[], |_| 0, self.read_change(point)).await
     }
 
-    async fn page_of_log(&self, request: LogRequest) -> Result<Log> {
+    async fn read_log_page(&self, request: LogRequest) -> Result<LogPage> {
         check_limit(request.limit)?;
         let path = self
             .recorded_directory(request.path.as_deref().unwrap_or_default())
             .await?;
-        let mut before = request.cursor.as_deref().map(number_of).transpose()?;
+        let mut before = request.cursor.as_deref().map(parse_cursor).transpose()?;
         let mut changes: Vec<ChangeShown> = Vec::new();
         // One more than requested shows whether another page follows.
         let wanted = request.limit.saturating_add(1);
@@ -227,18 +227,18 @@ impl Workspace {
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
             for change in found {
-                changes.extend(self.seen(change).await?.map(ChangeShown::from));
+                changes.extend(self.visible_change(change).await?.map(ChangeShown::from));
             }
         }
         let has_more = changes.len() > request.limit;
         changes.truncate(request.limit);
         let next_cursor = changes.last().filter(|_| has_more).map(|last| last.number.to_string());
-        Ok(Log { changes, next_cursor })
+        Ok(LogPage { changes, next_cursor })
     }
 
-    async fn one_change(&self, point: &Point) -> Result<ChangeDetails> {
+    async fn read_change(&self, point: &Point) -> Result<ChangeDetails> {
         let (change, paths) = self.journal()?.change(point).await?;
-        let seen = self.seen(change).await?;
+        let seen = self.visible_change(change).await?;
         let change = seen.ok_or_else(|| {
             Error::new(garret_core::ErrorKind::NotFound, "this view has no such change")
                 .hint("list the history to see the changes")
@@ -246,7 +246,7 @@ impl Workspace {
         // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
         let denied = self.denied_names().await?;
         let paths = paths.into_iter().filter(|one| !denied.contains(&one.path)).collect();
-        let paths = self.seen_paths(paths).into_iter().map(Into::into).collect();
+        let paths = self.visible_path_changes(paths).into_iter().map(Into::into).collect();
         Ok(ChangeDetails {
             change: change.into(),
             paths,
@@ -263,7 +263,7 @@ pub(super) fn check_limit(limit: usize) -> Result<()> {
     }
 }
 
-fn number_of(cursor: &str) -> Result<u64> {
+fn parse_cursor(cursor: &str) -> Result<u64> {
     cursor.parse().map_err(|_| {
         Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
     })

@@ -4,7 +4,7 @@ use garret_core::{PathChange, Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::render::{PathDiff, RenderOptions, Sides, render};
+use super::render::{DiffSides, PathDiff, RenderOptions, render_diff};
 use crate::Workspace;
 
 /// The two points to compare, and the path.
@@ -51,29 +51,32 @@ impl Workspace {
     pub async fn diff(&self, request: DiffRequest) -> Result<Diff> {
         let path = request.path.clone().unwrap_or_default();
         let bytes = |diff: &Diff| diff.text.len() as u64;
-        self.operate("diff", &[&path], bytes, self.compare(&path, &request))
+        self.run_operation("diff", &[&path], bytes, self.compare_points(&path, &request))
             .await
     }
 
-    async fn compare(&self, path: &str, request: &DiffRequest) -> Result<Diff> {
+    async fn compare_points(&self, path: &str, request: &DiffRequest) -> Result<Diff> {
         let path = self.recorded_directory(path).await?;
         let journal = self.journal()?;
         let changes = journal.diff(&request.from, &request.to, &path).await?;
         // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
         let denied = self.denied_names().await?;
-        let is_seen = |one: &PathChange| self.is_path_seen(&one.path) && !denied.contains(&one.path);
+        let is_seen = |one: &PathChange| self.is_recorded_path_visible(&one.path) && !denied.contains(&one.path);
         let seen: Vec<_> = changes.into_iter().filter(is_seen).collect();
-        let (before, after) = (journal.at(&request.from).await?, journal.at(&request.to).await?);
-        let sides = Sides {
+        let (before, after) = (
+            journal.open_view(&request.from).await?,
+            journal.open_view(&request.to).await?,
+        );
+        let sides = DiffSides {
             before: before.as_ref(),
             after: after.as_ref(),
-            shown: &|path| self.shown_entry(path),
+            shown: &|path| self.entry_relative_to_view(path),
         };
         let options = RenderOptions {
             max_text_bytes: request.max_text_bytes,
             ..RenderOptions::default()
         };
-        let rendered = render(&seen, &sides, options).await?;
+        let rendered = render_diff(&seen, &sides, options).await?;
         Ok(Diff {
             paths: rendered.paths,
             text: rendered.text,

@@ -5,13 +5,13 @@
 //! of [`garret_core::History`].
 
 mod branches;
+mod change_review;
 mod changes;
 mod diff;
 mod merge;
-mod past;
+mod past_views;
 mod renames;
 mod render;
-mod seen;
 mod snapshots;
 #[cfg(test)]
 mod testing;
@@ -25,13 +25,13 @@ use garret_core::{Error, ErrorKind, History, Result};
 use crate::Workspace;
 
 pub use branches::BranchShown;
-pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, Log, LogRequest, PathShown};
+pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, LogPage, LogRequest, PathShown};
 pub use diff::{Diff, DiffRequest};
-pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict};
+pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, MergeReport, OnConflict};
 pub use render::{DiffStatus, PathDiff};
 pub use snapshots::{RestoreRequest, SnapshotShown};
 pub use undo::UndoRequest;
-pub use versions::{VersionShown, Versions, VersionsRequest};
+pub use versions::{VersionShown, VersionsPage, VersionsRequest};
 
 impl Workspace {
     /// Whether it keeps a history.

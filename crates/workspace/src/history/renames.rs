@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{ContentAddress, EntryKind, EntryPath, Image, PathChange};
+use garret_core::{ContentAddress, EntryKind, EntryPath, PathChange, PathImage};
 
 /// Returns the files that were removed at one path and added at another with the same content, as pairs of old and new
 /// path. A content that was removed or added more than once gives no pair.
@@ -12,8 +12,8 @@ pub(crate) fn exact_renames(changes: &[PathChange]) -> Vec<(EntryPath, EntryPath
     let mut come: BTreeMap<ContentAddress, Vec<&EntryPath>> = BTreeMap::new();
     for change in changes {
         match (&change.before, &change.after) {
-            (Some(image), None) => note(&mut gone, image, &change.path),
-            (None, Some(image)) => note(&mut come, image, &change.path),
+            (Some(image), None) => index_by_content(&mut gone, image, &change.path),
+            (None, Some(image)) => index_by_content(&mut come, image, &change.path),
             _ => {}
         }
     }
@@ -25,7 +25,11 @@ pub(crate) fn exact_renames(changes: &[PathChange]) -> Vec<(EntryPath, EntryPath
     gone.into_iter().filter_map(pair).collect()
 }
 
-fn note<'a>(by_content: &mut BTreeMap<ContentAddress, Vec<&'a EntryPath>>, image: &Image, path: &'a EntryPath) {
+fn index_by_content<'a>(
+    by_content: &mut BTreeMap<ContentAddress, Vec<&'a EntryPath>>,
+    image: &PathImage,
+    path: &'a EntryPath,
+) {
     // All empty files have the same content, which says nothing about their origin.
     if let Some(content) = image.content
         && image.kind == EntryKind::File

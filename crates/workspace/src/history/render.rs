@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::{EntryKind, EntryPath, Follow, Image, PathChange, ReadOptions, Result, Storage};
+use garret_core::{EntryKind, EntryPath, Follow, PathChange, PathImage, ReadOptions, Result, Storage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub struct PathDiff {
 
 /// The rendered difference of two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderedDiff {
     /// Every path that differs, in order.
     pub(crate) paths: Vec<PathDiff>,
     /// The unified diff, up to and including the file with which it passed `max_text_bytes`.
@@ -92,7 +92,7 @@ impl Default for RenderOptions {
 }
 
 /// The two states that are compared, and the function that makes their paths relative to a view.
-pub(crate) struct Sides<'a> {
+pub(crate) struct DiffSides<'a> {
     pub(crate) before: &'a dyn Storage,
     pub(crate) after: &'a dyn Storage,
     pub(crate) shown: &'a (dyn Fn(&EntryPath) -> EntryPath + Send + Sync),
@@ -100,29 +100,40 @@ pub(crate) struct Sides<'a> {
 
 /// The entry at one path, before or after.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct EntryAtPath<'a> {
     path: &'a EntryPath,
-    image: &'a Image,
+    image: &'a PathImage,
 }
 
 /// Renders `changes`, which are sorted by path.
-pub(crate) async fn render(changes: &[PathChange], sides: &Sides<'_>, options: RenderOptions) -> Result<Rendered> {
+pub(crate) async fn render_diff(
+    changes: &[PathChange],
+    sides: &DiffSides<'_>,
+    options: RenderOptions,
+) -> Result<RenderedDiff> {
     let renames = exact_renames(changes);
     let sources: BTreeSet<&EntryPath> = renames.iter().map(|(from, _)| from).collect();
     let targets: BTreeMap<&EntryPath, &EntryPath> = renames.iter().map(|(from, to)| (to, from)).collect();
     let by_path: BTreeMap<&EntryPath, &PathChange> = changes.iter().map(|change| (&change.path, change)).collect();
-    let mut rendered = Rendered {
-        text: directories(changes, sides),
-        ..Rendered::default()
+    let mut rendered = RenderedDiff {
+        text: format_directories(changes, sides),
+        ..RenderedDiff::default()
     };
     for change in changes.iter().filter(|change| !sources.contains(&change.path)) {
         let source = targets.get(&change.path).and_then(|from| by_path.get(from)).copied();
         let before = match source {
-            Some(source) => at(&source.path, source.before.as_ref()),
-            None => at(&change.path, change.before.as_ref()),
+            Some(source) => entry_at(&source.path, source.before.as_ref()),
+            None => entry_at(&change.path, change.before.as_ref()),
         };
         let is_full = rendered.text.len() >= options.max_text_bytes;
-        let (path, text) = one(before, at(&change.path, change.after.as_ref()), sides, options, is_full).await?;
+        let (path, text) = render_path(
+            before,
+            entry_at(&change.path, change.after.as_ref()),
+            sides,
+            options,
+            is_full,
+        )
+        .await?;
         rendered.left_out += usize::from(is_full && path.kind != EntryKind::Directory);
         rendered.text.push_str(&text);
         rendered.paths.push(path);
@@ -130,53 +141,53 @@ pub(crate) async fn render(changes: &[PathChange], sides: &Sides<'_>, options: R
     Ok(rendered)
 }
 
-fn at<'a>(path: &'a EntryPath, image: Option<&'a Image>) -> Option<At<'a>> {
-    image.map(|image| At { path, image })
+fn entry_at<'a>(path: &'a EntryPath, image: Option<&'a PathImage>) -> Option<EntryAtPath<'a>> {
+    image.map(|image| EntryAtPath { path, image })
 }
 
 /// The lines of one side, or the reason why they are not compared.
-enum Body {
+enum DiffBody {
     Text(String),
     Binary,
     TooLarge,
 }
 
 /// Renders the change of one path; only its data and no text if the text `is_full`.
-async fn one(
-    before: Option<At<'_>>,
-    after: Option<At<'_>>,
-    sides: &Sides<'_>,
+async fn render_path(
+    before: Option<EntryAtPath<'_>>,
+    after: Option<EntryAtPath<'_>>,
+    sides: &DiffSides<'_>,
     options: RenderOptions,
     is_full: bool,
 ) -> Result<(PathDiff, String)> {
-    let mut path = described(before, after, sides);
+    let mut path = describe_path(before, after, sides);
     if is_full || path.kind == EntryKind::Directory && path.status != DiffStatus::TypeChanged {
         return Ok((path, String::new()));
     }
     if path.status == DiffStatus::TypeChanged {
         // As git does, since a patch cannot change a type: one entry is deleted, the other is added.
-        let gone = Box::pin(one(before, None, sides, options, false)).await?;
-        let come = Box::pin(one(None, after, sides, options, false)).await?;
+        let gone = Box::pin(render_path(before, None, sides, options, false)).await?;
+        let come = Box::pin(render_path(None, after, sides, options, false)).await?;
         path.deletions = gone.0.deletions;
         path.insertions = come.0.insertions;
         path.binary = gone.0.binary || come.0.binary;
         path.too_large = gone.0.too_large || come.0.too_large;
         return Ok((path, gone.1 + &come.1));
     }
-    let mut text = headers(before, after, sides);
+    let mut text = format_headers(before, after, sides);
     let is_same = matches!((before, after), (Some(before), Some(after)) if is_same_content(before.image, after.image));
     if !is_same {
         let bodies = (
-            body(before, sides.before, options).await?,
-            body(after, sides.after, options).await?,
+            read_body(before, sides.before, options).await?,
+            read_body(after, sides.after, options).await?,
         );
-        text.push_str(&compared(bodies, &names(before, after, sides), &mut path));
+        text.push_str(&compare_bodies(bodies, &format_names(before, after, sides), &mut path));
     }
     Ok((path, text))
 }
 
-fn described(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> PathDiff {
-    let shown = |at: At<'_>| (sides.shown)(at.path).shown();
+fn describe_path(before: Option<EntryAtPath<'_>>, after: Option<EntryAtPath<'_>>, sides: &DiffSides<'_>) -> PathDiff {
+    let shown = |at: EntryAtPath<'_>| (sides.shown)(at.path).display_path();
     let moved = matches!((before, after), (Some(before), Some(after)) if before.path != after.path);
     let status = match (before, after) {
         (None, _) => DiffStatus::Added,
@@ -201,64 +212,69 @@ fn described(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -
     }
 }
 
-fn is_same_content(one: &Image, other: &Image) -> bool {
-    let of = |image: &Image| (image.kind, image.content, image.version.clone(), image.target.clone());
+fn is_same_content(one: &PathImage, other: &PathImage) -> bool {
+    let of = |image: &PathImage| (image.kind, image.content, image.version.clone(), image.target.clone());
     of(one) == of(other)
 }
 
 /// Returns the lines before the first hunk: the names of the file, its mode and a rename.
-fn headers(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> String {
-    let name = |at: Option<At<'_>>| (sides.shown)(at.or(before).or(after).expect("a change has a side").path);
+fn format_headers(before: Option<EntryAtPath<'_>>, after: Option<EntryAtPath<'_>>, sides: &DiffSides<'_>) -> String {
+    let name = |at: Option<EntryAtPath<'_>>| (sides.shown)(at.or(before).or(after).expect("a change has a side").path);
     let (old, new) = (name(before), name(after));
-    let mut text = format!("diff --git {} {}\n", quoted("a/", &old), quoted("b/", &new));
+    let mut text = format!("diff --git {} {}\n", quote_name("a/", &old), quote_name("b/", &new));
     match (before, after) {
-        (None, Some(after)) => text.push_str(&format!("new file mode {}\n", mode(after.image))),
-        (Some(before), None) => text.push_str(&format!("deleted file mode {}\n", mode(before.image))),
+        (None, Some(after)) => text.push_str(&format!("new file mode {}\n", git_mode(after.image))),
+        (Some(before), None) => text.push_str(&format!("deleted file mode {}\n", git_mode(before.image))),
         (Some(before), Some(after)) => {
-            if mode(before.image) != mode(after.image) {
-                let (old, new) = (mode(before.image), mode(after.image));
+            if git_mode(before.image) != git_mode(after.image) {
+                let (old, new) = (git_mode(before.image), git_mode(after.image));
                 text.push_str(&format!("old mode {old}\nnew mode {new}\n"));
             }
             if before.path != after.path {
-                let (from, to) = (quoted("", &old), quoted("", &new));
+                let (from, to) = (quote_name("", &old), quote_name("", &new));
                 text.push_str(&format!("similarity index 100%\nrename from {from}\nrename to {to}\n"));
             }
         }
         (None, None) => {}
     }
-    text.push_str(&index(before, after));
+    text.push_str(&format_index_line(before, after));
     text
 }
 
-/// Returns the `index` line, which identifies the contents.
-fn index(before: Option<At<'_>>, after: Option<At<'_>>) -> String {
+/// Returns the `format_index_line` line, which identifies the contents.
+fn format_index_line(before: Option<EntryAtPath<'_>>, after: Option<EntryAtPath<'_>>) -> String {
     // Without this line, GNU `patch` deletes no empty file and changes no link.
-    let token = |at: Option<At<'_>>| at.map_or_else(|| "0".repeat(12), |at| content_token(at.image));
+    let token = |at: Option<EntryAtPath<'_>>| at.map_or_else(|| "0".repeat(12), |at| content_token(at.image));
     let unchanged = match (before, after) {
         (Some(before), Some(after)) if is_same_content(before.image, after.image) => return String::new(),
-        (Some(before), Some(after)) if mode(before.image) == mode(after.image) => format!(" {}", mode(after.image)),
+        (Some(before), Some(after)) if git_mode(before.image) == git_mode(after.image) => {
+            format!(" {}", git_mode(after.image))
+        }
         _ => String::new(),
     };
     format!("index {}..{}{unchanged}\n", token(before), token(after))
 }
 
-fn content_token(image: &Image) -> String {
+fn content_token(image: &PathImage) -> String {
     match (image.content, &image.target) {
         // Git's hash of empty content, by which GNU `patch` recognises an empty file.
         (Some(_), _) if image.size == 0 => "e69de29bb2d1".to_owned(),
         (Some(content), _) => content.0[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
-        (None, target) => format!("{:012x}", fnv(target.as_deref().unwrap_or_default().as_bytes()) >> 16),
+        (None, target) => format!(
+            "{:012x}",
+            fnv_hash(target.as_deref().unwrap_or_default().as_bytes()) >> 16
+        ),
     }
 }
 
 /// Returns the FNV-1a hash of the target of a link, which has no content address.
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
+pub(super) fn fnv_hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Returns the mode as git writes it: the type of file, then the permission bits.
-fn mode(image: &Image) -> String {
+fn git_mode(image: &PathImage) -> String {
     match image.kind {
         EntryKind::Symlink => "120000".to_owned(),
         _ => format!("100{:03o}", image.mode & 0o7777),
@@ -266,27 +282,31 @@ fn mode(image: &Image) -> String {
 }
 
 /// Returns the names after `---` and `+++`.
-fn names(before: Option<At<'_>>, after: Option<At<'_>>, sides: &Sides<'_>) -> (String, String) {
-    let name = |at: Option<At<'_>>, prefix: &str| match at {
-        Some(at) => quoted(prefix, &(sides.shown)(at.path)),
+fn format_names(
+    before: Option<EntryAtPath<'_>>,
+    after: Option<EntryAtPath<'_>>,
+    sides: &DiffSides<'_>,
+) -> (String, String) {
+    let name = |at: Option<EntryAtPath<'_>>, prefix: &str| match at {
+        Some(at) => quote_name(prefix, &(sides.shown)(at.path)),
         None => "/dev/null".to_owned(),
     };
     (name(before, "a/"), name(after, "b/"))
 }
 
-async fn body(at: Option<At<'_>>, storage: &dyn Storage, options: RenderOptions) -> Result<Body> {
+async fn read_body(at: Option<EntryAtPath<'_>>, storage: &dyn Storage, options: RenderOptions) -> Result<DiffBody> {
     let Some(at) = at else {
-        return Ok(Body::Text(String::new()));
+        return Ok(DiffBody::Text(String::new()));
     };
     if let Some(target) = &at.image.target {
-        return Ok(Body::Text(target.clone()));
+        return Ok(DiffBody::Text(target.clone()));
     }
     if at.image.size > options.max_file_bytes {
-        return Ok(Body::TooLarge);
+        return Ok(DiffBody::TooLarge);
     }
     // A storage cannot read a file whose name is not UTF-8.
     let Some(path) = at.path.as_path() else {
-        return Ok(Body::Binary);
+        return Ok(DiffBody::Binary);
     };
     let read = ReadOptions {
         follow: Follow::Never,
@@ -295,9 +315,9 @@ async fn body(at: Option<At<'_>>, storage: &dyn Storage, options: RenderOptions)
     };
     let bytes = storage.read(path, read).await?.bytes;
     if is_binary(&bytes) {
-        return Ok(Body::Binary);
+        return Ok(DiffBody::Binary);
     }
-    Ok(String::from_utf8(bytes.to_vec()).map_or(Body::Binary, Body::Text))
+    Ok(String::from_utf8(bytes.to_vec()).map_or(DiffBody::Binary, DiffBody::Text))
 }
 
 /// Whether a file with these first bytes is binary, by the rule of git.
@@ -305,22 +325,22 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(BINARY_HEAD)].contains(&0)
 }
 
-fn compared(bodies: (Body, Body), names: &(String, String), path: &mut PathDiff) -> String {
+fn compare_bodies(bodies: (DiffBody, DiffBody), names: &(String, String), path: &mut PathDiff) -> String {
     let sizes = format!(
         "({} → {} bytes)",
         path.size_before.unwrap_or_default(),
         path.size_after.unwrap_or_default()
     );
     match bodies {
-        (Body::Text(before), Body::Text(after)) => {
-            let hunks = unified::hunks(&before, &after);
+        (DiffBody::Text(before), DiffBody::Text(after)) => {
+            let hunks = unified::diff_hunks(&before, &after);
             (path.insertions, path.deletions) = (hunks.insertions, hunks.deletions);
             if hunks.text.is_empty() {
                 return String::new();
             }
             format!("--- {}\n+++ {}\n{}", names.0, names.1, hunks.text)
         }
-        (Body::TooLarge, _) | (_, Body::TooLarge) => {
+        (DiffBody::TooLarge, _) | (_, DiffBody::TooLarge) => {
             path.too_large = true;
             // It begins like the line for binary files, so that no patch program takes the section for an empty file.
             format!(
@@ -336,21 +356,22 @@ fn compared(bodies: (Body, Body), names: &(String, String), path: &mut PathDiff)
 }
 
 /// Returns a name as git writes it: in quotes, with escapes, if it contains a character that could be misread.
-fn quoted(prefix: &str, path: &EntryPath) -> String {
+fn quote_name(prefix: &str, path: &EntryPath) -> String {
     // A blank is quoted, too: GNU `patch` does not find the end of a name that contains one.
     let is_odd = |c: char| {
-        matches!(c, ' ' | '"' | '\\') || garret_core::path::printable(c.encode_utf8(&mut [0; 4])).len() != c.len_utf8()
+        matches!(c, ' ' | '"' | '\\')
+            || garret_core::path::escape_unprintable(c.encode_utf8(&mut [0; 4])).len() != c.len_utf8()
     };
     match path.as_path() {
         Some(path) if !path.as_str().contains(is_odd) => format!("{prefix}{path}"),
         _ => {
-            let escaped: String = path.as_bytes().iter().map(|byte| escape(*byte)).collect();
+            let escaped: String = path.as_bytes().iter().map(|byte| escape_byte(*byte)).collect();
             format!("\"{prefix}{escaped}\"")
         }
     }
 }
 
-fn escape(byte: u8) -> String {
+fn escape_byte(byte: u8) -> String {
     match byte {
         b'"' | b'\\' => format!("\\{}", char::from(byte)),
         b'\t' => "\\t".to_owned(),
@@ -363,9 +384,10 @@ fn escape(byte: u8) -> String {
 
 /// Returns a line for each directory that was added, removed or got other permissions, unless a file in it implies
 /// that. The lines come before the first file.
-fn directories(changes: &[PathChange], sides: &Sides<'_>) -> String {
+fn format_directories(changes: &[PathChange], sides: &DiffSides<'_>) -> String {
     // Patch programs ignore text before the first file, so these lines do not disturb them.
-    let is_directory = |image: &Option<Image>| image.as_ref().is_some_and(|image| image.kind == EntryKind::Directory);
+    let is_directory =
+        |image: &Option<PathImage>| image.as_ref().is_some_and(|image| image.kind == EntryKind::Directory);
     let by_path: BTreeMap<&[u8], &PathChange> = changes.iter().map(|change| (change.path.as_bytes(), change)).collect();
     let mut text = String::new();
     for change in changes {
@@ -374,7 +396,7 @@ fn directories(changes: &[PathChange], sides: &Sides<'_>) -> String {
             .range(start.as_slice()..)
             .map(|(_, below)| below)
             .take_while(|below| below.path.as_bytes().starts_with(&start));
-        let name = quoted("", &(sides.shown)(&change.path));
+        let name = quote_name("", &(sides.shown)(&change.path));
         let line = match (is_directory(&change.before), is_directory(&change.after)) {
             (true, true) => format!("mode of directory {name} changed\n"),
             (false, true) if below.all(|below| below.after.is_none()) => format!("new directory {name}\n"),

@@ -1,6 +1,8 @@
 //! Snapshots, and restoring the files of one.
 
-use garret_core::{Access, Error, ErrorKind, Point, Restore, Result, Snapshot, SnapshotOptions, SnapshotSize, WsPath};
+use garret_core::{
+    Access, Error, ErrorKind, Point, RestoreTarget, Result, Snapshot, SnapshotOptions, SnapshotSize, WsPath,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -54,13 +56,13 @@ impl Workspace {
             self.check_whole()?;
             self.journal()?.snapshot(label, options).await
         };
-        self.operate("snapshot", &[], |_| 0, work).await
+        self.run_operation("snapshot", &[], |_| 0, work).await
     }
 
     /// Returns the snapshots, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let work = async { self.journal()?.snapshots().await };
-        self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
+        self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
     /// Returns the size of each snapshot, oldest first; its cost grows with everything in the home. A view that may not
@@ -68,7 +70,7 @@ impl Workspace {
     pub async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
         let work = async {
             // The sizes would tell of files that the view may not see.
-            if self.is_fenced() {
+            if self.is_restricted() {
                 return Err(
                     Error::new(ErrorKind::Denied, "this view does not show every file of the snapshot")
                         .hint("list the sizes in the whole workspace"),
@@ -76,7 +78,7 @@ impl Workspace {
             }
             self.journal()?.snapshot_sizes().await
         };
-        self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
+        self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
     /// Deletes the label of a snapshot; the changes stay as long as retention keeps them.
@@ -85,7 +87,7 @@ impl Workspace {
             self.check_whole()?;
             self.journal()?.delete_snapshot(label).await
         };
-        self.operate("snapshot", &[], |()| 0, work).await
+        self.run_operation("snapshot", &[], |()| 0, work).await
     }
 
     /// Restores `path`, and everything below it, to its state at a point, as one change that can be undone; `None` if
@@ -93,13 +95,13 @@ impl Workspace {
     pub async fn restore(&self, request: RestoreRequest) -> Result<Option<ChangeShown>> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
-            let restore = Restore::Point {
+            let restore = RestoreTarget::Point {
                 point: request.point,
                 path: self.recorded_directory(&path).await?,
             };
-            self.restored(restore, "restore").await
+            self.apply_restore(restore, "restore").await
         };
-        self.operate("restore", &[&path], |_| 0, work).await
+        self.run_operation("restore", &[&path], |_| 0, work).await
     }
 
     /// Refuses an operation on the whole workspace in a view that is a part of it, or that may not write.
@@ -112,7 +114,7 @@ impl Workspace {
             .hint("use the whole workspace"));
         }
         match self.view.layers.iter().find(|layer| layer.rules.policy().read_only) {
-            Some(layer) => layer.rules.check(Access::Write, &WsPath::root()),
+            Some(layer) => layer.rules.check_access(Access::Write, &WsPath::root()),
             None => Ok(()),
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, Clash, ClashReason, Error, ErrorKind, Result, Reversed, Selection, WsPath,
+    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, PathClash, Result, ReversalOutcome,
+    UndoSelection, WsPath,
 };
 
 use super::changes::ChangeShown;
@@ -34,10 +35,10 @@ impl Workspace {
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
         let work = async {
-            let undone = self.reverse(request.clone()).await;
+            let undone = self.reverse_changes(request.clone()).await;
             undone.map_err(|error| name_request(error, Some(&request)))
         };
-        self.operate("undo", &[], |_| 0, work).await
+        self.run_operation("undo", &[], |_| 0, work).await
     }
 
     /// Reverses the newest undo, unless a new change was made since.
@@ -46,43 +47,43 @@ impl Workspace {
             let redone = self.reverse_undo().await;
             redone.map_err(|error| name_request(error, None))
         };
-        self.operate("redo", &[], |_| 0, work).await
+        self.run_operation("redo", &[], |_| 0, work).await
     }
 
-    async fn reverse(&self, request: UndoRequest) -> Result<ChangeShown> {
+    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
         // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
         // itself.
         let selection = match request {
             UndoRequest::Last(0) => {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
-            UndoRequest::Change(id) => Selection::Change(id),
-            request if self.is_fenced() => self.standing_here(&request).await?,
-            UndoRequest::Last(count) => Selection::Last(count),
-            UndoRequest::Session(session) => Selection::Session(session),
-            UndoRequest::ToolCall { call, session } => Selection::ToolCall { call, session },
+            UndoRequest::Change(id) => UndoSelection::Change(id),
+            request if self.is_restricted() => self.select_visible_changes(&request).await?,
+            UndoRequest::Last(count) => UndoSelection::Last(count),
+            UndoRequest::Session(session) => UndoSelection::Session(session),
+            UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
         };
-        let (making, _turns) = self.making_in_turn("undo").await?;
+        let (making, _turns) = self.change_request_in_turn("undo").await?;
         let reversed = self.journal()?.undo(selection, making).await?;
-        self.reversed(reversed).await
+        self.reversal_result(reversed).await
     }
 
     async fn reverse_undo(&self) -> Result<ChangeShown> {
         // A redo is a call of the tool `undo`, and policies name tools.
-        self.approve("undo", &[]).await?;
-        let (making, _turns) = self.making_in_turn("redo").await?;
-        let reversed = if self.is_fenced() {
-            let undo = self.newest_undo_here().await?;
-            self.journal()?.undo(Selection::Change(undo), making).await?
+        self.check_approval("undo", &[]).await?;
+        let (making, _turns) = self.change_request_in_turn("redo").await?;
+        let reversed = if self.is_restricted() {
+            let undo = self.find_newest_undo().await?;
+            self.journal()?.undo(UndoSelection::Change(undo), making).await?
         } else {
             self.journal()?.redo(making).await?
         };
-        self.reversed(reversed).await
+        self.reversal_result(reversed).await
     }
 
     /// Selects the requested changes that are not undone and that this view shows. Changes outside of this view do not
     /// count.
-    async fn standing_here(&self, request: &UndoRequest) -> Result<Selection> {
+    async fn select_visible_changes(&self, request: &UndoRequest) -> Result<UndoSelection> {
         let most = match request {
             UndoRequest::Last(count) => *count,
             _ => usize::MAX,
@@ -91,49 +92,49 @@ impl Workspace {
         let mut sessions = BTreeSet::new();
         let mut before = None;
         while ids.len() < most {
-            let found = self.page_here(before).await?;
+            let found = self.read_view_changes(before).await?;
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
             for change in found {
-                let stands = change.undone_by.is_none() && change.kind.is_work();
-                if stands && is_asked(request, &change) && self.seen(change.clone()).await?.is_some() {
+                let stands = change.undone_by.is_none() && change.kind.is_new_work();
+                if stands && is_requested(request, &change) && self.visible_change(change.clone()).await?.is_some() {
                     ids.push(change.id);
                     sessions.insert(change.actor.session);
                 }
             }
         }
         if let UndoRequest::ToolCall { call, .. } = request {
-            Selection::check_one_session(call, &sessions)?;
+            UndoSelection::check_one_session(call, &sessions)?;
         }
         ids.truncate(most);
         if ids.is_empty() {
-            return Err(nothing_to_reverse());
+            return Err(nothing_to_reverse_error());
         }
-        Ok(Selection::Changes(ids))
+        Ok(UndoSelection::Changes(ids))
     }
 
     /// Returns the newest undo that this view shows and that is not undone itself; `not_found` if a new change of this
     /// view came after it.
-    async fn newest_undo_here(&self) -> Result<String> {
+    async fn find_newest_undo(&self) -> Result<String> {
         let mut before = None;
         loop {
-            let found = self.page_here(before).await?;
+            let found = self.read_view_changes(before).await?;
             let Some(oldest) = found.last() else {
-                return Err(nothing_to_reverse());
+                return Err(nothing_to_reverse_error());
             };
             before = Some(oldest.number);
             for change in found {
                 let is_undo = change.kind == ChangeKind::Undo && change.undone_by.is_none();
-                let decides = is_undo || change.kind.is_work();
-                if decides && self.seen(change.clone()).await?.is_some() {
-                    return is_undo.then_some(change.id).ok_or_else(nothing_to_reverse);
+                let decides = is_undo || change.kind.is_new_work();
+                if decides && self.visible_change(change.clone()).await?.is_some() {
+                    return is_undo.then_some(change.id).ok_or_else(nothing_to_reverse_error);
                 }
             }
         }
     }
 
     /// Returns a page of the changes that touched this view's directory.
-    async fn page_here(&self, before: Option<u64>) -> Result<Vec<Change>> {
+    async fn read_view_changes(&self, before: Option<u64>) -> Result<Vec<Change>> {
         let options = ChangesOptions {
             before,
             limit: 100,
@@ -143,27 +144,32 @@ impl Workspace {
         self.journal()?.changes(options).await
     }
 
-    async fn reversed(&self, reversed: Reversed) -> Result<ChangeShown> {
+    async fn reversal_result(&self, reversed: ReversalOutcome) -> Result<ChangeShown> {
         match reversed {
-            Reversed::Done(change) => {
-                let left_alone = self.left_alone(&change.reverses);
+            ReversalOutcome::Done(change) => {
+                let left_alone = self.paths_left_alone(&change.reverses);
                 let fallback = ChangeShown::from((*change).clone());
-                let shown = self.seen(*change).await?.map_or(fallback, ChangeShown::from);
+                let shown = self.visible_change(*change).await?.map_or(fallback, ChangeShown::from);
                 Ok(ChangeShown { left_alone, ..shown })
             }
-            Reversed::Clashed(clashes) => Err(self.clashed(&clashes)),
+            ReversalOutcome::Clashed(clashes) => Err(self.clash_error(&clashes)),
         }
     }
 
-    fn clashed(&self, clashes: &[Clash]) -> Error {
-        let hidden = clashes.iter().filter(|clash| !self.is_path_seen(&clash.path)).count();
-        let seen = clashes.iter().filter(|clash| self.is_path_seen(&clash.path));
-        let mut reasons: Vec<String> = seen.take(20).map(|clash| self.words(clash)).collect();
+    fn clash_error(&self, clashes: &[PathClash]) -> Error {
+        let hidden = clashes
+            .iter()
+            .filter(|clash| !self.is_recorded_path_visible(&clash.path))
+            .count();
+        let seen = clashes
+            .iter()
+            .filter(|clash| self.is_recorded_path_visible(&clash.path));
+        let mut reasons: Vec<String> = seen.take(20).map(|clash| self.describe_clash(clash)).collect();
         let left_out = clashes.len() - hidden - reasons.len();
         if left_out + hidden > 0 {
             reasons.push(format!("{} more", left_out + hidden));
         }
-        let first = clashes.iter().find(|clash| self.is_path_seen(&clash.path));
+        let first = clashes.iter().find(|clash| self.is_recorded_path_visible(&clash.path));
         let path = first
             .and_then(|clash| clash.path.as_path().cloned())
             .unwrap_or_else(WsPath::root);
@@ -174,12 +180,12 @@ impl Workspace {
                 reasons.join("; ")
             ),
         )
-        .at(&path)
+        .at_path(&path)
         .hint("undo the later changes first, or restore single paths")
     }
 
-    fn words(&self, clash: &Clash) -> String {
-        let path = quote(&self.shown_entry(&clash.path).shown());
+    fn describe_clash(&self, clash: &PathClash) -> String {
+        let path = quote(&self.entry_relative_to_view(&clash.path).display_path());
         match clash.reason {
             ClashReason::Changed => format!("{path} was changed since"),
             ClashReason::WouldLoseItsDirectory => format!("{path} would lose its directory"),
@@ -189,7 +195,7 @@ impl Workspace {
 }
 
 /// Whether a change is one of those that the request names.
-fn is_asked(request: &UndoRequest, change: &Change) -> bool {
+fn is_requested(request: &UndoRequest, change: &Change) -> bool {
     let actor = &change.actor;
     match request {
         UndoRequest::Session(session) => actor.session.as_ref() == Some(session),
@@ -219,6 +225,6 @@ fn name_request(error: Error, request: Option<&UndoRequest>) -> Error {
     Error::new(ErrorKind::NotFound, message).hint("list the history to see the changes")
 }
 
-fn nothing_to_reverse() -> Error {
+fn nothing_to_reverse_error() -> Error {
     Error::new(ErrorKind::NotFound, NOTHING).hint("list the history to see the changes")
 }

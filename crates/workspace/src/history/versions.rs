@@ -1,6 +1,6 @@
 //! The versions of one file.
 
-use garret_core::{Access, Error, ErrorKind, PathVersion, Restore, Result, WsPath};
+use garret_core::{Access, Error, ErrorKind, PathVersion, RestoreTarget, Result, WsPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub struct VersionsRequest {
 
 /// A page of the versions of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Versions {
+pub struct VersionsPage {
     /// The versions, newest first.
     pub versions: Vec<VersionShown>,
     /// Where the next page begins, where there is one.
@@ -54,12 +54,12 @@ impl Workspace {
     }
 
     /// Returns a page of the versions of the file at `path`, newest first, across renames.
-    pub async fn versions_page(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
-        self.operate("history", &[path], |_| 0, self.page_of_versions(path, request))
+    pub async fn versions_page(&self, path: &str, request: VersionsRequest) -> Result<VersionsPage> {
+        self.run_operation("history", &[path], |_| 0, self.read_versions_page(path, request))
             .await
     }
 
-    async fn page_of_versions(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
+    async fn read_versions_page(&self, path: &str, request: VersionsRequest) -> Result<VersionsPage> {
         check_limit(request.limit)?;
         let path = self.recorded_path(path, &[Access::Read]).await?;
         // One more than requested shows whether another page follows.
@@ -70,9 +70,9 @@ impl Workspace {
         let mut found = loop {
             let found = self.journal()?.versions(&path, reach).await?;
             let is_all = found.len() < reach;
-            match skipped(&found, request.cursor.as_deref()) {
+            match count_before_cursor(&found, request.cursor.as_deref()) {
                 Some(skipped) if is_all || found.len() - skipped >= wanted => break found.into_iter().skip(skipped),
-                None if is_all => return Err(unknown_cursor()),
+                None if is_all => return Err(unknown_cursor_error()),
                 _ => reach = reach.saturating_mul(2),
             }
         };
@@ -80,30 +80,30 @@ impl Workspace {
         while versions.len() < wanted
             && let Some(version) = found.next()
             // Versions end at the rename of a file that came from a path which this view hides.
-            && self.is_path_seen(&version.path)
+            && self.is_recorded_path_visible(&version.path)
         {
-            versions.push(self.version_shown(version).await?);
+            versions.push(self.show_version(version).await?);
         }
         let has_more = versions.len() > request.limit;
         versions.truncate(request.limit);
         let next_cursor = versions.last().filter(|_| has_more).map(|last| last.change.clone());
-        Ok(Versions { versions, next_cursor })
+        Ok(VersionsPage { versions, next_cursor })
     }
 
     /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
     /// as one change that can be undone; `None` if the file is so already.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
-            self.refuse_host_tree(path, &self.parse(path)?).await?;
+            self.refuse_host_tree(path, &self.parse_path(path)?).await?;
             let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
-            if self.is_fenced() {
+            if self.is_restricted() {
                 self.check_version(&path, version).await?;
             }
             let version = version.to_owned();
-            self.restored(Restore::Version { path, version }, "restore_version")
+            self.apply_restore(RestoreTarget::Version { path, version }, "restore_version")
                 .await
         };
-        self.operate("restore_version", &[path], |_| 0, work).await
+        self.run_operation("restore_version", &[path], |_| 0, work).await
     }
 
     /// Refuses a version that this view does not show.
@@ -114,36 +114,40 @@ impl Workspace {
             one.change.id == version || token.is_some_and(|token| token.as_str() == version)
         };
         let found = self.journal()?.versions(path, usize::MAX).await?;
-        let mut seen = found.iter().take_while(|one| self.is_path_seen(&one.path));
+        let mut seen = found.iter().take_while(|one| self.is_recorded_path_visible(&one.path));
         if seen.any(is_wanted) {
             return Ok(());
         }
         Err(Error::new(ErrorKind::NotFound, "the file has no such version here")
-            .at(path)
+            .at_path(path)
             .hint("list the versions of the file"))
     }
 
     /// Makes the change of a restore, and returns it as this view shows it; `None` if nothing differs.
-    pub(crate) async fn restored(&self, restore: Restore, operation: &'static str) -> Result<Option<ChangeShown>> {
-        let (making, _turns) = self.making_in_turn(operation).await?;
+    pub(crate) async fn apply_restore(
+        &self,
+        restore: RestoreTarget,
+        operation: &'static str,
+    ) -> Result<Option<ChangeShown>> {
+        let (making, _turns) = self.change_request_in_turn(operation).await?;
         match self.journal()?.restore(restore, making).await? {
             None => Ok(None),
             Some(change) => {
                 let fallback = ChangeShown::from(change.clone());
-                let seen = self.seen(change).await?;
+                let seen = self.visible_change(change).await?;
                 Ok(Some(seen.map_or(fallback, ChangeShown::from)))
             }
         }
     }
 
-    async fn version_shown(&self, version: PathVersion) -> Result<VersionShown> {
+    async fn show_version(&self, version: PathVersion) -> Result<VersionShown> {
         let token = version.image.version.as_ref().map(|token| token.as_str().to_owned());
         let change = version.change;
         // The command of the change may name paths that this view hides.
-        let actor = self.seen(change.clone()).await?.map(|seen| seen.actor);
+        let actor = self.visible_change(change.clone()).await?.map(|seen| seen.actor);
         Ok(VersionShown {
             version: token.unwrap_or_else(|| change.id.clone()),
-            path: self.shown_entry(&version.path).shown(),
+            path: self.entry_relative_to_view(&version.path).display_path(),
             timestamp: change.at.to_string(),
             tool_name: change.operation,
             actor: actor.unwrap_or_default().into(),
@@ -154,12 +158,12 @@ impl Workspace {
 }
 
 /// Returns how many versions come before the page that begins after `cursor`; `None` if the cursor is not among them.
-fn skipped(versions: &[PathVersion], cursor: Option<&str>) -> Option<usize> {
+fn count_before_cursor(versions: &[PathVersion], cursor: Option<&str>) -> Option<usize> {
     let Some(cursor) = cursor else { return Some(0) };
     let at = versions.iter().position(|version| version.change.id == cursor)?;
     Some(at + 1)
 }
 
-fn unknown_cursor() -> Error {
+fn unknown_cursor_error() -> Error {
     Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
 }

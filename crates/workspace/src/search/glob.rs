@@ -2,16 +2,16 @@
 
 use std::collections::BinaryHeap;
 
-use garret_core::{Directory, EntryKind, EntryPath, Error, Result};
+use garret_core::{DirectoryHandle, EntryKind, EntryPath, Error, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::pattern::PathGlob;
-use super::run::{Scope, Search};
-use super::walk::{Coverage, Spot, Visitor};
-use super::{LeftOut, MAX_SKIPPED, Skipped, shown};
-use crate::by_time::{ByTime, FirstByTime, TimePage};
-use crate::{Sort, Workspace};
+use super::path_glob::PathGlob;
+use super::search_task::{SearchScope, SearchTask};
+use super::walk::{WalkCoverage, WalkEntry, WalkVisitor};
+use super::{MAX_SKIPPED, SearchCutoff, SkippedPath, show_path};
+use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
+use crate::{ListSortOrder, Workspace};
 
 /// A request to find files by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct GlobRequest {
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
     /// The order: by path, or by time.
-    pub sort: Sort,
+    pub sort: ListSortOrder,
     /// Whether names that begin with a dot are found.
     pub hidden: bool,
     /// Whether paths that ignore files leave out are found.
@@ -44,7 +44,7 @@ impl Default for GlobRequest {
             path: String::new(),
             limit: 1_000,
             cursor: None,
-            sort: Sort::Name,
+            sort: ListSortOrder::Name,
             hidden: true,
             include_ignored: false,
             include_git: false,
@@ -55,7 +55,7 @@ impl Default for GlobRequest {
 
 /// The files found by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct GlobFound {
+pub struct GlobResult {
     /// Their paths, in byte order; by time, the newest first.
     pub paths: Vec<String>,
     /// Whether there are more.
@@ -68,10 +68,10 @@ pub struct GlobFound {
     pub escaped: Vec<String>,
     /// Directories that could not be searched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedPath>,
     /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<SearchCutoff>,
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
@@ -83,12 +83,13 @@ pub struct GlobFound {
 impl Workspace {
     /// Finds files by a glob on their paths. Links are found and not followed. Paths that the policy hides are left
     /// out.
-    pub async fn glob(&self, request: GlobRequest) -> Result<GlobFound> {
+    pub async fn glob(&self, request: GlobRequest) -> Result<GlobResult> {
         let path = request.path.clone();
-        self.operate("glob", &[&path], |_| 0, self.find_by_name(request)).await
+        self.run_operation("glob", &[&path], |_| 0, self.find_by_name(request))
+            .await
     }
 
-    async fn find_by_name(&self, request: GlobRequest) -> Result<GlobFound> {
+    async fn find_by_name(&self, request: GlobRequest) -> Result<GlobResult> {
         if request.limit == 0 {
             return Err(Error::invalid("`limit` must be at least 1"));
         }
@@ -96,42 +97,44 @@ impl Workspace {
             pattern: self.glob_within(request.pattern, &request.path)?,
             ..request
         };
-        let wanted = Wanted::of(&request, self)?;
-        let place = self.place(&request.path).await?;
+        let wanted = GlobPlan::from_request(&request, self)?;
+        let place = self.search_target(&request.path).await?;
         if place.kind != EntryKind::Directory {
-            return Err(Error::not_a_directory(&self.shown(&place.real)).hint("name the directory to search as `path`"));
+            return Err(Error::not_a_directory(&self.relative_to_view(&place.real))
+                .hint("name the directory to search as `path`"));
         }
-        let scope = Scope {
+        let scope = SearchScope {
             coverage: wanted.coverage,
-            narrow: wanted.glob.narrow(),
+            narrow: wanted.glob.search_area(),
         };
-        self.search(place, scope, move |search| page(search, &wanted)).await
+        self.run_search(place, scope, move |search| collect_page(search, &wanted))
+            .await
     }
 }
 
 /// A prepared request.
-struct Wanted {
+struct GlobPlan {
     glob: PathGlob,
-    coverage: Coverage,
+    coverage: WalkCoverage,
     include_directories: bool,
     /// The length of the path from the root of the storage to the root of the view, its slash included.
     base: usize,
     /// The end of the page before, by path or by time.
-    after: After,
+    after: GlobPageStart,
     limit: usize,
 }
 
 /// The entry after which a page begins.
-enum After {
+enum GlobPageStart {
     Path(Option<EntryPath>),
-    Time(Option<ByTime>),
+    Time(Option<TimeSortKey>),
 }
 
-impl Wanted {
-    fn of(request: &GlobRequest, workspace: &Workspace) -> Result<Self> {
+impl GlobPlan {
+    fn from_request(request: &GlobRequest, workspace: &Workspace) -> Result<Self> {
         Ok(Self {
             glob: PathGlob::parse(&request.pattern)?,
-            coverage: Coverage {
+            coverage: WalkCoverage {
                 hidden: request.hidden,
                 include_ignored: request.include_ignored,
                 include_git: request.include_git,
@@ -139,8 +142,12 @@ impl Wanted {
             include_directories: request.include_directories,
             base: workspace.base_length(),
             after: match request.sort {
-                Sort::Name => After::Path(request.cursor.as_deref().map(EntryPath::from_token).transpose()?),
-                Sort::Modified => After::Time(request.cursor.as_deref().map(ByTime::from_token).transpose()?),
+                ListSortOrder::Name => {
+                    GlobPageStart::Path(request.cursor.as_deref().map(EntryPath::from_token).transpose()?)
+                }
+                ListSortOrder::Modified => {
+                    GlobPageStart::Time(request.cursor.as_deref().map(TimeSortKey::from_token).transpose()?)
+                }
             },
             limit: request.limit,
         })
@@ -148,8 +155,8 @@ impl Wanted {
 
     fn is_after(&self, path: &[u8]) -> bool {
         match &self.after {
-            After::Path(Some(after)) => path > after.as_bytes(),
-            After::Path(None) | After::Time(_) => true,
+            GlobPageStart::Path(Some(after)) => path > after.as_bytes(),
+            GlobPageStart::Path(None) | GlobPageStart::Time(_) => true,
         }
     }
 
@@ -157,29 +164,29 @@ impl Wanted {
     fn may_come_after(&self, path: &[u8]) -> bool {
         match &self.after {
             // All paths below the directory come before its path and a `0`, the character after `/`.
-            After::Path(Some(after)) => after.as_bytes() < [path, b"0"].concat().as_slice(),
-            After::Path(None) | After::Time(_) => true,
+            GlobPageStart::Path(Some(after)) => after.as_bytes() < [path, b"0"].concat().as_slice(),
+            GlobPageStart::Path(None) | GlobPageStart::Time(_) => true,
         }
     }
 
-    fn collector(&self) -> Collector {
+    fn new_collector(&self) -> GlobCollector {
         match &self.after {
-            After::Path(_) => Collector::ByPath(BinaryHeap::new()),
-            After::Time(after) => Collector::ByTime(FirstByTime::new(after.clone(), self.limit)),
+            GlobPageStart::Path(_) => GlobCollector::ByPath(BinaryHeap::new()),
+            GlobPageStart::Time(after) => GlobCollector::ByTime(TimePageCollector::new(after.clone(), self.limit)),
         }
     }
 }
 
-fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
-    let visitor = || Names {
+fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
+    let visitor = || GlobVisitor {
         wanted,
-        first: wanted.collector(),
+        first: wanted.new_collector(),
         skipped: Vec::new(),
     };
-    let mut all = wanted.collector();
+    let mut all = wanted.new_collector();
     let mut skipped = Vec::new();
     let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
-    for names in search.walk(visitor)? {
+    for names in search.run_walk(visitor)? {
         all.merge(names.first);
         skipped.extend(names.skipped);
     }
@@ -190,17 +197,17 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
         entries: paths,
         cursors,
         next_cursor,
-    } = all.finish(wanted.limit);
-    Ok(GlobFound {
+    } = all.into_page(wanted.limit);
+    Ok(GlobResult {
         truncated: next_cursor.is_some(),
         next_cursor,
         cursors,
         escaped: paths
             .iter()
             .filter(|path| std::str::from_utf8(path).is_err())
-            .map(|path| shown(path))
+            .map(|path| show_path(path))
             .collect(),
-        paths: paths.iter().map(|path| shown(path)).collect(),
+        paths: paths.iter().map(|path| show_path(path)).collect(),
         skipped,
         left_out,
         incomplete,
@@ -208,24 +215,24 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
 }
 
 /// The first paths: a page and one more path, which shows that there are more.
-enum Collector {
+enum GlobCollector {
     ByPath(BinaryHeap<Vec<u8>>),
-    ByTime(FirstByTime<Vec<u8>>),
+    ByTime(TimePageCollector<Vec<u8>>),
 }
 
-impl Collector {
+impl GlobCollector {
     fn merge(&mut self, other: Self) {
         match (self, other) {
             (Self::ByPath(first), Self::ByPath(others)) => first.extend(others),
-            (Self::ByTime(first), Self::ByTime(others)) => first.merge(others),
+            (Self::ByTime(first), Self::ByTime(others)) => first.merge_from(others),
             _ => unreachable!("all threads of one search collect in one order"),
         }
     }
 
     /// Returns the page; if sorted by path, without the cursors after its entries.
-    fn finish(self, limit: usize) -> TimePage<Vec<u8>> {
+    fn into_page(self, limit: usize) -> TimePage<Vec<u8>> {
         match self {
-            Self::ByTime(first) => first.finish(),
+            Self::ByTime(first) => first.into_page(),
             Self::ByPath(first) => {
                 let mut paths = first.into_sorted_vec();
                 let has_more = paths.len() > limit;
@@ -242,54 +249,55 @@ impl Collector {
 }
 
 /// Collects, on one thread, the first paths that match.
-struct Names<'a> {
-    wanted: &'a Wanted,
-    first: Collector,
-    skipped: Vec<Skipped>,
+struct GlobVisitor<'a> {
+    wanted: &'a GlobPlan,
+    first: GlobCollector,
+    skipped: Vec<SkippedPath>,
 }
 
-impl Names<'_> {
-    fn consider(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
+impl GlobVisitor<'_> {
+    fn consider_entry(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle) {
         let path = &spot.path[self.wanted.base..];
         match &mut self.first {
-            Collector::ByPath(first) => {
+            GlobCollector::ByPath(first) => {
                 let is_full = first.len() > self.wanted.limit;
                 // Compared before the glob is tried: in a large tree, most paths come after the page.
                 if is_full && first.peek().is_some_and(|last| path >= last.as_slice()) {
                     return;
                 }
-                if self.wanted.is_after(path) && self.wanted.glob.is_match(spot.relative()) {
+                if self.wanted.is_after(path) && self.wanted.glob.is_match(spot.relative_path()) {
                     first.push(path.to_vec());
                     if is_full {
                         first.pop();
                     }
                 }
             }
-            Collector::ByTime(first) => {
-                if self.wanted.glob.is_match(spot.relative()) {
+            GlobCollector::ByTime(first) => {
+                if self.wanted.glob.is_match(spot.relative_path()) {
                     // An entry that is gone by now has no time, and comes last.
-                    let modified = directory.stat(spot.name()).ok().and_then(|stat| stat.modified);
-                    first.consider(ByTime::new(modified, path.to_vec()), || path.to_vec());
+                    let modified = directory.stat_entry(spot.name()).ok().and_then(|stat| stat.modified);
+                    first.offer_entry(TimeSortKey::new(modified, path.to_vec()), || path.to_vec());
                 }
             }
         }
     }
 }
 
-impl Visitor for Names<'_> {
-    fn enter(&mut self, spot: Spot<'_>, directory: &dyn Directory) -> bool {
+impl WalkVisitor for GlobVisitor<'_> {
+    fn enter_directory(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle) -> bool {
         if self.wanted.include_directories {
-            self.consider(spot, directory);
+            self.consider_entry(spot, directory);
         }
-        self.wanted.glob.reaches_below(spot.relative()) && self.wanted.may_come_after(&spot.path[self.wanted.base..])
+        self.wanted.glob.reaches_below(spot.relative_path())
+            && self.wanted.may_come_after(&spot.path[self.wanted.base..])
     }
 
-    fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
-        self.consider(spot, directory);
+    fn visit_entry(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle) {
+        self.consider_entry(spot, directory);
     }
 
-    fn fail(&mut self, path: &[u8], error: &Error) {
+    fn report_failure(&mut self, path: &[u8], error: &Error) {
         self.skipped
-            .push(Skipped::new(&path[self.wanted.base..], error.kind().as_str()));
+            .push(SkippedPath::new(&path[self.wanted.base..], error.kind().as_str()));
     }
 }

@@ -11,13 +11,13 @@ use garret_core::{EntryKind, Error, ErrorKind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::gather::FileFound;
-use super::lines::Found;
-use super::pattern::Selection;
-use super::plan::{GrepSink, Plan};
-use super::run::Scope;
-use super::walk::Coverage;
-use super::{LeftOut, Skipped, shown};
+use super::first_results::FileMatches;
+use super::grep_plan::{GrepPlan, GrepSink};
+use super::line_collector::MatchedLine;
+use super::path_glob::FileSelection;
+use super::search_task::SearchScope;
+use super::walk::WalkCoverage;
+use super::{SearchCutoff, SkippedPath, show_path};
 use crate::Workspace;
 
 /// The form of the answer to a search by content.
@@ -117,7 +117,7 @@ impl Default for GrepRequest {
 
 /// The result of a search by content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct GrepFound {
+pub struct GrepResult {
     /// The matching lines, by path in byte order, then by line. Empty for the other outputs.
     pub matches: Vec<GrepMatch>,
     /// The files that have a match, where those were asked for.
@@ -131,7 +131,7 @@ pub struct GrepFound {
     /// How many files have a match, shown or not.
     pub file_count: u64,
     /// The files that were not searched, or not to their end, by path.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedPath>,
     /// How many were skipped, where that is more than `skipped` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_count: Option<u64>,
@@ -139,7 +139,7 @@ pub struct GrepFound {
     pub truncated: bool,
     /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<SearchCutoff>,
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
@@ -181,25 +181,25 @@ pub struct FileCount {
 impl Workspace {
     /// Finds lines by their content. Paths that the policy hides are left out and not named; binary, oversized, special
     /// and unreadable files are named. The counts cover everything that was searched.
-    pub async fn grep(&self, request: GrepRequest) -> Result<GrepFound> {
+    pub async fn grep(&self, request: GrepRequest) -> Result<GrepResult> {
         self.grep_into(request, None).await
     }
 
     /// Finds lines by their content as [`Workspace::grep`] does, and hands the matches of each file to `sink` as soon
     /// as the file was searched, in no particular order. Matches of a file that cannot be among the first `limit` in
     /// path order may not be handed over.
-    pub async fn grep_with(&self, request: GrepRequest, sink: GrepSink) -> Result<GrepFound> {
+    pub async fn grep_with(&self, request: GrepRequest, sink: GrepSink) -> Result<GrepResult> {
         self.grep_into(request, Some(sink)).await
     }
 
-    async fn grep_into(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepFound> {
+    async fn grep_into(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
         let path = request.path.clone();
-        let shown = |found: &GrepFound| found.matches.iter().map(|found| found.line.len() as u64).sum();
-        self.operate("grep", &[&path], shown, self.find_by_content(request, sink))
+        let shown = |found: &GrepResult| found.matches.iter().map(|found| found.line.len() as u64).sum();
+        self.run_operation("grep", &[&path], shown, self.find_by_content(request, sink))
             .await
     }
 
-    async fn find_by_content(&self, mut request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepFound> {
+    async fn find_by_content(&self, mut request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
         if request.limit == 0 || request.max_matches_per_file == Some(0) {
             return Err(Error::invalid("`limit` and `max_matches_per_file` must be at least 1"));
         }
@@ -207,32 +207,32 @@ impl Workspace {
         for glob in request.include.iter_mut().chain(&mut request.exclude) {
             *glob = self.glob_within(std::mem::take(glob), &path)?;
         }
-        let place = self.place(&request.path).await?;
+        let place = self.search_target(&request.path).await?;
         let is_file = place.kind != EntryKind::Directory;
         let base = self.base_length();
         if let Some(most) = self.shared.reach.max_grep_bytes_per_object {
             request.max_file_bytes = request.max_file_bytes.min(most);
         }
-        let scope = Scope {
-            coverage: Coverage {
+        let scope = SearchScope {
+            coverage: WalkCoverage {
                 hidden: request.hidden,
                 include_ignored: request.include_ignored,
                 include_git: request.include_git,
             },
-            narrow: Selection::narrow(&request.include),
+            narrow: FileSelection::search_area(&request.include),
         };
-        self.search(place, scope, move |search| {
-            let plan = Plan::of(&request, &search.workspace, is_file, sink)?;
+        self.run_search(place, scope, move |search| {
+            let plan = GrepPlan::from_request(&request, &search.workspace, is_file, sink)?;
             let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
             // Each visitor hands over its skipped files when it is dropped, so all must be dropped before the answer is
             // made.
-            search.walk(|| plan.visitor()).map(drop)?;
-            let found = GrepFound {
+            search.run_walk(|| plan.new_visitor()).map(drop)?;
+            let found = GrepResult {
                 left_out,
                 incomplete,
-                ..answer(plan, &request, base)
+                ..build_result(plan, &request, base)
             };
-            check_reached(&found, &request)?;
+            check_offset(&found, &request)?;
             Ok(found)
         })
         .await
@@ -247,29 +247,29 @@ impl Workspace {
     }
 }
 
-fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
-    let Plan { gather, totals, .. } = plan;
+fn build_result(plan: GrepPlan, request: &GrepRequest, base: usize) -> GrepResult {
+    let GrepPlan { gather, totals, .. } = plan;
     let skipped = totals.skipped.into_inner().expect("no holder panics");
     let skipped_count = totals.skipped_count.into_inner();
-    let mut found = GrepFound {
+    let mut found = GrepResult {
         match_count: totals.matches.load(Ordering::Relaxed),
         file_count: totals.files.load(Ordering::Relaxed),
         skipped_count: (skipped_count > skipped.len() as u64).then_some(skipped_count),
         skipped,
-        ..GrepFound::default()
+        ..GrepResult::default()
     };
     let files = gather
-        .finish()
+        .into_files()
         .into_iter()
-        .map(|(path, file)| (shown(&path[base..]), file));
+        .map(|(path, file)| (show_path(&path[base..]), file));
     let results = match request.output {
         GrepOutput::Content => {
-            let matches = files.flat_map(|(path, file)| matches(path, file));
-            found.matches = page(matches, request);
+            let matches = files.flat_map(|(path, file)| grep_matches(path, file));
+            found.matches = take_page(matches, request);
             (found.matches.len(), found.match_count)
         }
         GrepOutput::Files => {
-            let paths = page(files.map(|(path, _)| path), request);
+            let paths = take_page(files.map(|(path, _)| path), request);
             (found.files.insert(paths).len(), found.file_count)
         }
         GrepOutput::Counts => {
@@ -277,7 +277,7 @@ fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
                 path,
                 count: file.count,
             });
-            (found.counts.insert(page(counts, request)).len(), found.file_count)
+            (found.counts.insert(take_page(counts, request)).len(), found.file_count)
         }
     };
     let (shown, all) = results;
@@ -287,7 +287,7 @@ fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
 }
 
 /// Refuses an `offset` beyond the results that `max_bytes` has room for.
-fn check_reached(found: &GrepFound, request: &GrepRequest) -> Result<()> {
+fn check_offset(found: &GrepResult, request: &GrepRequest) -> Result<()> {
     // An empty page would wrongly mean that there are no results after `offset`.
     let is_missing = found.matches.is_empty() && (request.offset as u64) < found.match_count;
     if request.output != GrepOutput::Content || !is_missing {
@@ -301,17 +301,17 @@ fn check_reached(found: &GrepFound, request: &GrepRequest) -> Result<()> {
         .hint("narrow the search by `path`, `include` or the pattern, or ask for fewer lines of context"))
 }
 
-fn page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<T> {
+fn take_page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<T> {
     results.skip(request.offset).take(request.limit).collect()
 }
 
-fn matches(path: String, file: FileFound) -> impl Iterator<Item = GrepMatch> {
-    file.found.into_iter().map(shown_match(path))
+fn grep_matches(path: String, file: FileMatches) -> impl Iterator<Item = GrepMatch> {
+    file.found.into_iter().map(to_grep_match(path))
 }
 
 /// Returns a function that turns a matching line of the file at `path` into a result.
-pub(super) fn shown_match(path: String) -> impl Fn(Found) -> GrepMatch {
-    move |found: Found| GrepMatch {
+pub(super) fn to_grep_match(path: String) -> impl Fn(MatchedLine) -> GrepMatch {
+    move |found: MatchedLine| GrepMatch {
         path: path.clone(),
         line_number: found.line_number,
         line: found.text,

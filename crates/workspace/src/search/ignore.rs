@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use garret_core::{Directory, DirectoryEntry, OpenFile};
+use garret_core::{DirectoryEntry, DirectoryHandle, OpenFile};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -20,7 +20,7 @@ const MAX_RULES_BYTES: u64 = 4 << 20;
 
 /// The verdict of the rules on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum IgnoreVerdict {
     /// No rule mentions the path.
     Unmentioned,
     /// The path is left out.
@@ -51,7 +51,7 @@ pub(super) struct RuleFiles {
 
 impl RuleFiles {
     /// Returns all of them, to be tried one by one in a directory whose entries are not known.
-    pub(super) fn unknown() -> Self {
+    pub(super) fn assume_all() -> Self {
         Self {
             ignore: true,
             gitignore: true,
@@ -60,7 +60,7 @@ impl RuleFiles {
     }
 
     /// Returns the files of rules among `entries`.
-    pub(super) fn among(entries: &[DirectoryEntry]) -> Self {
+    pub(super) fn among_entries(entries: &[DirectoryEntry]) -> Self {
         let mut files = Self::default();
         for entry in entries.iter().filter(|entry| entry.name.first() == Some(&b'.')) {
             match entry.name.as_slice() {
@@ -75,8 +75,8 @@ impl RuleFiles {
 }
 
 /// Returns the rules that hold in `directory`, at `path`: its own in addition to those `above`.
-pub(super) fn rules_in(
-    directory: &dyn Directory,
+pub(super) fn load_rules(
+    directory: &dyn DirectoryHandle,
     path: &[u8],
     files: RuleFiles,
     above: Option<&Arc<IgnoreRules>>,
@@ -88,13 +88,13 @@ pub(super) fn rules_in(
         if wanted {
             directory
                 .open_file(name)
-                .map_or_else(|_| Gitignore::empty(), parse_file)
+                .map_or_else(|_| Gitignore::empty(), parse_rules_file)
         } else {
             Gitignore::empty()
         }
     };
     let (is_repository, exclude) = if files.git {
-        repository(directory)
+        read_repository(directory)
     } else {
         (false, Gitignore::empty())
     };
@@ -107,7 +107,7 @@ pub(super) fn rules_in(
         is_repository,
     };
     // A level without rules would only be one more to ask for every path below.
-    if rules.says_nothing() {
+    if rules.is_empty() {
         above.cloned()
     } else {
         Some(Arc::new(rules))
@@ -115,11 +115,11 @@ pub(super) fn rules_in(
 }
 
 /// Returns whether the directory is the root of a repository, and the rules of its `.git/info/exclude`.
-fn repository(directory: &dyn Directory) -> (bool, Gitignore) {
+fn read_repository(directory: &dyn DirectoryHandle) -> (bool, Gitignore) {
     match directory.open_directory(b".git") {
         Ok(git) => {
             let exclude = git.open_directory(b"info").and_then(|info| info.open_file(b"exclude"));
-            (true, exclude.map_or_else(|_| Gitignore::empty(), parse_file))
+            (true, exclude.map_or_else(|_| Gitignore::empty(), parse_rules_file))
         }
         // A linked work tree has a file here; the directory that it names may lie outside the workspace, and is not
         // read.
@@ -127,15 +127,15 @@ fn repository(directory: &dyn Directory) -> (bool, Gitignore) {
     }
 }
 
-fn parse_file(file: OpenFile) -> Gitignore {
+fn parse_rules_file(file: OpenFile) -> Gitignore {
     let mut bytes = Vec::new();
     match file.content.take(MAX_RULES_BYTES).read_to_end(&mut bytes) {
-        Ok(_) => parse(&bytes),
+        Ok(_) => parse_rules(&bytes),
         Err(_) => Gitignore::empty(),
     }
 }
 
-fn parse(bytes: &[u8]) -> Gitignore {
+fn parse_rules(bytes: &[u8]) -> Gitignore {
     let text = String::from_utf8_lossy(bytes);
     // With this root the matcher takes paths as they are: relative to the directory of the rules.
     let mut builder = GitignoreBuilder::new(".");
@@ -147,40 +147,40 @@ fn parse(bytes: &[u8]) -> Gitignore {
 }
 
 impl IgnoreRules {
-    fn says_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         !self.is_repository && self.ignore.is_empty() && self.gitignore.is_empty() && self.exclude.is_empty()
     }
 
     /// Returns the verdict of these rules and those above them on `path`, from the same root as the paths given to
-    /// [`rules_in`].
-    pub(super) fn verdict(&self, path: &[u8], is_directory: bool) -> Verdict {
-        let mut verdicts = [Verdict::Unmentioned; 3];
+    /// [`load_rules`].
+    pub(super) fn judge_path(&self, path: &[u8], is_directory: bool) -> IgnoreVerdict {
+        let mut verdicts = [IgnoreVerdict::Unmentioned; 3];
         let mut in_repository = true;
         let mut level = Some(self);
         while let Some(rules) = level {
             let relative = Path::new(OsStr::from_bytes(&path[rules.prefix..]));
             let [ignore, gitignore, exclude] = &mut verdicts;
             // From the innermost level outwards: the first verdict of each kind of file stands.
-            settle(ignore, &rules.ignore, relative, is_directory);
+            update_verdict(ignore, &rules.ignore, relative, is_directory);
             if in_repository {
-                settle(gitignore, &rules.gitignore, relative, is_directory);
-                settle(exclude, &rules.exclude, relative, is_directory);
+                update_verdict(gitignore, &rules.gitignore, relative, is_directory);
+                update_verdict(exclude, &rules.exclude, relative, is_directory);
             }
             // Git rules end at the root of a repository; `.ignore` files above it still count.
             in_repository &= !rules.is_repository;
             level = rules.above.as_deref();
         }
-        let said = |verdict: &Verdict| *verdict != Verdict::Unmentioned;
-        verdicts.into_iter().find(said).unwrap_or(Verdict::Unmentioned)
+        let said = |verdict: &IgnoreVerdict| *verdict != IgnoreVerdict::Unmentioned;
+        verdicts.into_iter().find(said).unwrap_or(IgnoreVerdict::Unmentioned)
     }
 }
 
-fn settle(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_directory: bool) {
-    if *verdict == Verdict::Unmentioned && !rules.is_empty() {
+fn update_verdict(verdict: &mut IgnoreVerdict, rules: &Gitignore, path: &Path, is_directory: bool) {
+    if *verdict == IgnoreVerdict::Unmentioned && !rules.is_empty() {
         *verdict = match rules.matched(path, is_directory) {
-            Match::None => Verdict::Unmentioned,
-            Match::Ignore(_) => Verdict::Ignored,
-            Match::Whitelist(_) => Verdict::Kept,
+            Match::None => IgnoreVerdict::Unmentioned,
+            Match::Ignore(_) => IgnoreVerdict::Ignored,
+            Match::Whitelist(_) => IgnoreVerdict::Kept,
         };
     }
 }
@@ -193,54 +193,54 @@ mod tests {
         IgnoreRules {
             above,
             prefix: if path.is_empty() { 0 } else { path.len() + 1 },
-            ignore: parse(ignore.as_bytes()),
-            gitignore: parse(gitignore.as_bytes()),
+            ignore: parse_rules(ignore.as_bytes()),
+            gitignore: parse_rules(gitignore.as_bytes()),
             exclude: Gitignore::empty(),
             is_repository: false,
         }
     }
 
-    fn file(rules: &IgnoreRules, path: &str) -> Verdict {
-        rules.verdict(path.as_bytes(), false)
+    fn file(rules: &IgnoreRules, path: &str) -> IgnoreVerdict {
+        rules.judge_path(path.as_bytes(), false)
     }
 
     #[test]
     fn the_last_line_that_matches_decides() {
         let rules = level(None, "", "", "*.log\n!keep.log\n/keep.log/x\n");
-        assert_eq!(file(&rules, "a/b.log"), Verdict::Ignored);
-        assert_eq!(file(&rules, "a/keep.log"), Verdict::Kept);
-        assert_eq!(file(&rules, "a/b.txt"), Verdict::Unmentioned);
+        assert_eq!(file(&rules, "a/b.log"), IgnoreVerdict::Ignored);
+        assert_eq!(file(&rules, "a/keep.log"), IgnoreVerdict::Kept);
+        assert_eq!(file(&rules, "a/b.txt"), IgnoreVerdict::Unmentioned);
     }
 
     #[test]
     fn a_trailing_slash_means_directories_only() {
         let rules = level(None, "", "", "build/\n");
-        assert_eq!(rules.verdict(b"src/build", true), Verdict::Ignored);
-        assert_eq!(file(&rules, "src/build"), Verdict::Unmentioned);
+        assert_eq!(rules.judge_path(b"src/build", true), IgnoreVerdict::Ignored);
+        assert_eq!(file(&rules, "src/build"), IgnoreVerdict::Unmentioned);
     }
 
     #[test]
     fn a_leading_slash_means_this_directory() {
         let outer = Arc::new(level(None, "", "", ""));
         let rules = level(Some(outer), "sub", "", "/x\n");
-        assert_eq!(file(&rules, "sub/x"), Verdict::Ignored);
-        assert_eq!(file(&rules, "sub/deep/x"), Verdict::Unmentioned);
+        assert_eq!(file(&rules, "sub/x"), IgnoreVerdict::Ignored);
+        assert_eq!(file(&rules, "sub/deep/x"), IgnoreVerdict::Unmentioned);
     }
 
     #[test]
     fn the_inner_file_wins_over_the_outer() {
         let outer = Arc::new(level(None, "", "", "*.txt\n"));
         let rules = level(Some(outer), "sub", "", "!good.txt\n");
-        assert_eq!(file(&rules, "sub/good.txt"), Verdict::Kept);
-        assert_eq!(file(&rules, "sub/bad.txt"), Verdict::Ignored);
+        assert_eq!(file(&rules, "sub/good.txt"), IgnoreVerdict::Kept);
+        assert_eq!(file(&rules, "sub/bad.txt"), IgnoreVerdict::Ignored);
     }
 
     #[test]
     fn an_outer_ignore_file_wins_over_an_inner_gitignore() {
         let outer = Arc::new(level(None, "", "!a.txt\n", ""));
         let rules = level(Some(outer), "sub", "", "*.txt\n");
-        assert_eq!(file(&rules, "sub/a.txt"), Verdict::Kept);
-        assert_eq!(file(&rules, "sub/b.txt"), Verdict::Ignored);
+        assert_eq!(file(&rules, "sub/a.txt"), IgnoreVerdict::Kept);
+        assert_eq!(file(&rules, "sub/b.txt"), IgnoreVerdict::Ignored);
     }
 
     #[test]
@@ -248,16 +248,16 @@ mod tests {
         let outer = Arc::new(level(None, "", "*.tmp\n", "*.txt\n"));
         let mut rules = level(Some(outer), "sub", "", "*.md\n");
         rules.is_repository = true;
-        assert_eq!(file(&rules, "sub/a.txt"), Verdict::Unmentioned);
-        assert_eq!(file(&rules, "sub/a.md"), Verdict::Ignored);
-        assert_eq!(file(&rules, "sub/a.tmp"), Verdict::Ignored);
+        assert_eq!(file(&rules, "sub/a.txt"), IgnoreVerdict::Unmentioned);
+        assert_eq!(file(&rules, "sub/a.md"), IgnoreVerdict::Ignored);
+        assert_eq!(file(&rules, "sub/a.tmp"), IgnoreVerdict::Ignored);
     }
 
     #[test]
     fn comments_blank_lines_a_mark_of_encoding_and_wrong_globs_are_passed_over() {
         let rules = level(None, "", "", "\u{feff}*.a\r\n\n# *.b\n[\n\\#c\n");
-        assert_eq!(file(&rules, "x.a"), Verdict::Ignored);
-        assert_eq!(file(&rules, "x.b"), Verdict::Unmentioned);
-        assert_eq!(file(&rules, "#c"), Verdict::Ignored);
+        assert_eq!(file(&rules, "x.a"), IgnoreVerdict::Ignored);
+        assert_eq!(file(&rules, "x.b"), IgnoreVerdict::Unmentioned);
+        assert_eq!(file(&rules, "#c"), IgnoreVerdict::Ignored);
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread;
 
-use garret_core::{Directory, DirectoryEntry, EntryKind, EntryPath, Error, ErrorKind, Result, WsPath};
+use garret_core::{DirectoryEntry, DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, Result, WsPath};
 
-use super::ignore::{IgnoreRules, RuleFiles, Verdict, rules_in};
+use super::ignore::{IgnoreRules, IgnoreVerdict, RuleFiles, load_rules};
 use crate::Workspace;
 
 const MAX_THREADS: usize = 12;
@@ -19,7 +19,7 @@ const STRETCH: usize = 32;
 
 /// The kinds of entries that a walk covers; all others are left out before a visitor sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Coverage {
+pub(super) struct WalkCoverage {
     pub(super) hidden: bool,
     pub(super) include_ignored: bool,
     pub(super) include_git: bool,
@@ -27,7 +27,7 @@ pub(super) struct Coverage {
 
 /// An entry that the walk shows to a visitor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot<'a> {
+pub(super) struct WalkEntry<'a> {
     /// Its path below the root of the storage.
     pub(super) path: &'a [u8],
     /// The length of the part of `path` that leads to the start of the walk, its slash included.
@@ -35,39 +35,39 @@ pub(super) struct Spot<'a> {
     pub(super) kind: EntryKind,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> WalkEntry<'a> {
     pub(super) fn name(&self) -> &'a [u8] {
         let slash = memchr::memrchr(b'/', self.path).map_or(0, |slash| slash + 1);
         &self.path[slash..]
     }
 
     /// Returns the path below the start of the walk.
-    pub(super) fn relative(&self) -> &'a [u8] {
+    pub(super) fn relative_path(&self) -> &'a [u8] {
         &self.path[self.start..]
     }
 }
 
 /// Receives the entries of a walk on one thread.
-pub(super) trait Visitor: Send {
+pub(super) trait WalkVisitor: Send {
     /// Receives a directory, and returns whether the walk goes into it; `directory` is its parent.
-    fn enter(&mut self, spot: Spot<'_>, directory: &dyn Directory) -> bool;
+    fn enter_directory(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle) -> bool;
     /// Receives any other entry; `directory` is its parent.
-    fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory);
+    fn visit_entry(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle);
     /// Receives a directory that cannot be read.
-    fn fail(&mut self, path: &[u8], error: &Error);
+    fn report_failure(&mut self, path: &[u8], error: &Error);
 }
 
 /// The directory at which a walk begins.
-pub(super) struct Start {
-    directory: Box<dyn Directory>,
+pub(super) struct WalkStart {
+    directory: Box<dyn DirectoryHandle>,
     path: WsPath,
     rules: Option<Arc<IgnoreRules>>,
 }
 
-impl Start {
+impl WalkStart {
     /// Opens the directory at `path`, name by name from the root of the storage, and collects the ignore rules from
     /// `base` on.
-    pub(super) fn at(root: Box<dyn Directory>, base: &WsPath, path: &WsPath) -> Result<Self> {
+    pub(super) fn open_at(root: Box<dyn DirectoryHandle>, base: &WsPath, path: &WsPath) -> Result<Self> {
         let mut start = Self {
             directory: root,
             path: WsPath::root(),
@@ -85,25 +85,25 @@ impl Start {
 
     fn own_rules(&self) -> Option<Arc<IgnoreRules>> {
         let path = self.path.as_str().as_bytes();
-        rules_in(&*self.directory, path, RuleFiles::unknown(), self.rules.as_ref())
+        load_rules(&*self.directory, path, RuleFiles::assume_all(), self.rules.as_ref())
     }
 
     /// Shows `visitor` the one entry `name`, whatever the rules say: it was asked for by name.
-    pub(super) fn visit_only(&self, name: &str, kind: EntryKind, visitor: &mut impl Visitor) -> Result<()> {
+    pub(super) fn visit_only(&self, name: &str, kind: EntryKind, visitor: &mut impl WalkVisitor) -> Result<()> {
         let path = self.path.child(name)?;
-        let spot = Spot {
+        let spot = WalkEntry {
             path: path.as_str().as_bytes(),
             start: path.as_str().len() - name.len(),
             kind,
         };
-        visitor.visit(spot, &*self.directory);
+        visitor.visit_entry(spot, &*self.directory);
         Ok(())
     }
 }
 
 /// The settings of a walk.
-pub(super) struct Walk<'a> {
-    pub(super) coverage: Coverage,
+pub(super) struct SearchWalk<'a> {
+    pub(super) coverage: WalkCoverage,
     /// The workspace whose policy hides paths.
     pub(super) workspace: &'a Workspace,
     pub(super) threads: usize,
@@ -113,52 +113,52 @@ pub(super) struct Walk<'a> {
 }
 
 /// A directory that was opened.
-struct Node {
-    handle: Box<dyn Directory>,
+struct WalkNode {
+    handle: Box<dyn DirectoryHandle>,
     path: Vec<u8>,
     rules: Option<Arc<IgnoreRules>>,
 }
 
-enum Job {
+enum WalkJob {
     Open {
-        parent: Arc<Node>,
+        parent: Arc<WalkNode>,
         name: Vec<u8>,
     },
     Visit {
-        node: Arc<Node>,
+        node: Arc<WalkNode>,
         files: Vec<DirectoryEntry>,
     },
 }
 
 /// The jobs to do, and the number of threads that work on one.
 #[derive(Default)]
-struct Stack {
-    jobs: Vec<Job>,
+struct WalkJobStack {
+    jobs: Vec<WalkJob>,
     busy: usize,
 }
 
-struct Shared {
-    stack: Mutex<Stack>,
+struct SharedJobStack {
+    stack: Mutex<WalkJobStack>,
     changed: Condvar,
 }
 
-impl Walk<'_> {
+impl SearchWalk<'_> {
     /// Walks everything below `start` with one visitor for each thread, and returns the visitors. A start that cannot
     /// be read is an error.
-    pub(super) fn run<V: Visitor>(&self, start: Start, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
+    pub(super) fn run<V: WalkVisitor>(&self, start: WalkStart, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let start_length = if start.path.is_root() {
             0
         } else {
             start.path.as_str().len() + 1
         };
-        let shared = Shared {
+        let shared = SharedJobStack {
             stack: Mutex::default(),
             changed: Condvar::new(),
         };
-        let mut first = self.worker(start_length, visitor());
-        let entries = start.directory.entries()?;
+        let mut first = self.new_worker(start_length, visitor());
+        let entries = start.directory.list_entries()?;
         let path = start.path.as_str().as_bytes().to_vec();
-        first.expand(start.directory, path, start.rules.as_ref(), entries);
+        first.expand_directory(start.directory, path, start.rules.as_ref(), entries);
         // A small directory is done by now, without the cost of starting threads.
         if first.found.is_empty() {
             return Ok(vec![first.visitor]);
@@ -173,23 +173,25 @@ impl Walk<'_> {
             // If the system refuses a thread, the walk goes on with those it has.
             let others: Vec<_> = (1..self.threads)
                 .map_while(|_| {
-                    let mut worker = self.worker(start_length, visitor());
+                    let mut worker = self.new_worker(start_length, visitor());
                     let work = || {
-                        worker.work(&shared);
+                        worker.run_jobs(&shared);
                         worker.visitor
                     };
                     thread::Builder::new().spawn_scoped(scope, work).ok()
                 })
                 .collect();
-            first.work(&shared);
-            let joined = others.into_iter().map(|other| other.join().map_err(|_| broken()));
+            first.run_jobs(&shared);
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().map_err(|_| thread_failure()));
             std::iter::once(Ok(first.visitor)).chain(joined).collect()
         })
     }
 
-    fn worker<V>(&self, start: usize, visitor: V) -> Worker<'_, V> {
+    fn new_worker<V>(&self, start: usize, visitor: V) -> WalkWorker<'_, V> {
         let rules = self.workspace.view.layers.iter().map(|layer| &layer.rules);
-        Worker {
+        WalkWorker {
             walk: self,
             has_path_rules: rules.into_iter().any(|rules| rules.depends_on_path()),
             start,
@@ -201,44 +203,44 @@ impl Walk<'_> {
 }
 
 /// Returns the number of threads that a walk uses.
-pub(super) fn threads() -> usize {
+pub(super) fn thread_count() -> usize {
     // Asked once, because the answer may cost several reads of system files.
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
 }
 
 /// Returns the error for a thread of a search that panicked.
-pub(super) fn broken() -> Error {
+pub(super) fn thread_failure() -> Error {
     Error::new(ErrorKind::Internal, "a thread of the search failed")
 }
 
 /// One thread of a walk.
-struct Worker<'a, V> {
-    walk: &'a Walk<'a>,
+struct WalkWorker<'a, V> {
+    walk: &'a SearchWalk<'a>,
     has_path_rules: bool,
     start: usize,
     visitor: V,
     /// The path of the current entry, in a buffer that is reused.
     path: Vec<u8>,
     /// Jobs that were found and are not yet on the stack.
-    found: Vec<Job>,
+    found: Vec<WalkJob>,
 }
 
-impl<V: Visitor> Worker<'_, V> {
-    fn work(&mut self, shared: &Shared) {
+impl<V: WalkVisitor> WalkWorker<'_, V> {
+    fn run_jobs(&mut self, shared: &SharedJobStack) {
         let _bell = WakeOthers(shared);
         let mut was_busy = false;
-        while let Some(job) = self.next(shared, was_busy) {
+        while let Some(job) = self.next_job(shared, was_busy) {
             was_busy = true;
             match job {
-                Job::Open { parent, name } => self.open(parent, &name),
-                Job::Visit { node, files } => self.visit_all(&node, &files),
+                WalkJob::Open { parent, name } => self.open_directory(parent, &name),
+                WalkJob::Visit { node, files } => self.visit_all(&node, &files),
             }
         }
     }
 
     /// Puts the jobs that were found on the stack and takes the next one; `None` if there is none and none can come.
-    fn next(&mut self, shared: &Shared, was_busy: bool) -> Option<Job> {
+    fn next_job(&mut self, shared: &SharedJobStack, was_busy: bool) -> Option<WalkJob> {
         let mut stack = shared.stack.lock().expect("no holder panics");
         stack.busy -= usize::from(was_busy);
         // This thread takes one of the jobs itself; only for more are others woken.
@@ -265,24 +267,24 @@ impl<V: Visitor> Worker<'_, V> {
         self.walk.is_cancelled.load(Ordering::Relaxed)
     }
 
-    fn open(&mut self, parent: Arc<Node>, name: &[u8]) {
+    fn open_directory(&mut self, parent: Arc<WalkNode>, name: &[u8]) {
         self.set_path(&parent.path, name);
         let opened = parent.handle.open_directory(name);
         let rules = parent.rules.clone();
         // The handle of the parent is closed here, unless a sibling of this directory still needs it.
         drop(parent);
-        let read = opened.and_then(|directory| Ok((directory.entries()?, directory)));
+        let read = opened.and_then(|directory| Ok((directory.list_entries()?, directory)));
         match read {
-            Ok((entries, directory)) => self.expand(directory, self.path.clone(), rules.as_ref(), entries),
+            Ok((entries, directory)) => self.expand_directory(directory, self.path.clone(), rules.as_ref(), entries),
             Err(error) if is_gone(&error) => {}
-            Err(error) => self.visitor.fail(&self.path, &error),
+            Err(error) => self.visitor.report_failure(&self.path, &error),
         }
     }
 
     /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at once.
-    fn expand(
+    fn expand_directory(
         &mut self,
-        handle: Box<dyn Directory>,
+        handle: Box<dyn DirectoryHandle>,
         path: Vec<u8>,
         above: Option<&Arc<IgnoreRules>>,
         entries: Vec<DirectoryEntry>,
@@ -290,19 +292,19 @@ impl<V: Visitor> Worker<'_, V> {
         let rules = if self.walk.coverage.include_ignored {
             None
         } else {
-            rules_in(&*handle, &path, RuleFiles::among(&entries), above)
+            load_rules(&*handle, &path, RuleFiles::among_entries(&entries), above)
         };
-        let node = Arc::new(Node { handle, path, rules });
+        let node = Arc::new(WalkNode { handle, path, rules });
         let mut files = Vec::with_capacity(entries.len());
         for entry in entries {
-            if !self.covers(&node, &entry) {
+            if !self.covers_entry(&node, &entry) {
                 continue;
             }
             if entry.kind != EntryKind::Directory {
                 files.push(entry);
-            } else if self.enters(&*node.handle) {
+            } else if self.asks_to_enter(&*node.handle) {
                 let parent = Arc::clone(&node);
-                self.found.push(Job::Open {
+                self.found.push(WalkJob::Open {
                     parent,
                     name: entry.name,
                 });
@@ -313,28 +315,28 @@ impl<V: Visitor> Worker<'_, V> {
         while files.len() > own {
             let files = files.split_off(files.len() - stretch);
             let node = Arc::clone(&node);
-            self.found.push(Job::Visit { node, files });
+            self.found.push(WalkJob::Visit { node, files });
         }
         self.visit_all(&node, &files);
     }
 
-    fn visit_all(&mut self, node: &Node, files: &[DirectoryEntry]) {
+    fn visit_all(&mut self, node: &WalkNode, files: &[DirectoryEntry]) {
         for file in files {
             if self.is_cancelled() {
                 return;
             }
             self.set_path(&node.path, &file.name);
-            let spot = Spot {
+            let spot = WalkEntry {
                 path: &self.path,
                 start: self.start,
                 kind: file.kind,
             };
-            self.visitor.visit(spot, &*node.handle);
+            self.visitor.visit_entry(spot, &*node.handle);
         }
     }
 
     /// Returns whether the entry is part of the walk; leaves its path in the buffer.
-    fn covers(&mut self, node: &Node, entry: &DirectoryEntry) -> bool {
+    fn covers_entry(&mut self, node: &WalkNode, entry: &DirectoryEntry) -> bool {
         let coverage = self.walk.coverage;
         if !coverage.include_git && entry.name == b".git" {
             return false;
@@ -342,13 +344,13 @@ impl<V: Visitor> Worker<'_, V> {
         self.set_path(&node.path, &entry.name);
         let is_directory = entry.kind == EntryKind::Directory;
         let verdict = match &node.rules {
-            Some(rules) => rules.verdict(&self.path, is_directory),
-            None => Verdict::Unmentioned,
+            Some(rules) => rules.judge_path(&self.path, is_directory),
+            None => IgnoreVerdict::Unmentioned,
         };
         let is_hidden = !coverage.hidden && entry.name.first() == Some(&b'.');
         match verdict {
-            Verdict::Ignored => false,
-            Verdict::Unmentioned if is_hidden => false,
+            IgnoreVerdict::Ignored => false,
+            IgnoreVerdict::Unmentioned if is_hidden => false,
             _ => self.is_visible(is_directory),
         }
     }
@@ -369,18 +371,18 @@ impl<V: Visitor> Worker<'_, V> {
     }
 
     /// Asks the visitor whether to go into the directory whose path is in the buffer.
-    fn enters(&mut self, directory: &dyn Directory) -> bool {
-        let spot = Spot {
+    fn asks_to_enter(&mut self, directory: &dyn DirectoryHandle) -> bool {
+        let spot = WalkEntry {
             path: &self.path,
             start: self.start,
             kind: EntryKind::Directory,
         };
-        self.visitor.enter(spot, directory)
+        self.visitor.enter_directory(spot, directory)
     }
 }
 
 /// Wakes the other threads when one ends, so that none waits for jobs that nobody will add.
-struct WakeOthers<'a>(&'a Shared);
+struct WakeOthers<'a>(&'a SharedJobStack);
 
 impl Drop for WakeOthers<'_> {
     fn drop(&mut self) {

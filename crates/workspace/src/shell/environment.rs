@@ -30,7 +30,7 @@ impl Environment {
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut variables: BTreeMap<String, String> = base.collect();
         for part in parts {
-            part.iter().try_for_each(|(name, value)| check(name, value))?;
+            part.iter().try_for_each(|(name, value)| check_variable(name, value))?;
             variables.extend(part.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
         let values = policy
@@ -42,7 +42,7 @@ impl Environment {
     }
 }
 
-fn check(name: &str, value: &str) -> Result<()> {
+fn check_variable(name: &str, value: &str) -> Result<()> {
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
     if is_name && !value.contains('\0') {
         return Ok(());
@@ -82,7 +82,7 @@ mod tests {
             ..ShellPolicy::default()
         };
         let environment = Environment::new(&policy, &[&map(&[("TOKEN", "hunter2")])]).unwrap();
-        assert_eq!(environment.secrets.mask("is hunter2"), "is [TOKEN]");
+        assert_eq!(environment.secrets.mask_text("is hunter2"), "is [TOKEN]");
     }
 
     #[test]

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use garret_core::path::quote;
-use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, Origin, Result, Taken};
+use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, LayerOutcome, Origin, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::keep::{Basis, Kept, Maker};
-use super::result::{Changed, Refusal};
-use super::workshop::{Held, Workshop};
-use super::{label, note};
+use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
+use super::result::{CommandChanges, EffectsRefusal};
+use super::runtime::{BenchLease, ShellRuntime};
+use super::{command_label, layer_note};
 use crate::Workspace;
 
 /// A layer with effects that are in no change: Garret ended in the middle of the command, or the effects could not be
@@ -24,33 +24,33 @@ pub struct Leftover {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// What keeping it would do.
-    pub changed: Changed,
+    pub changed: CommandChanges,
 }
 
 /// The bench under the leftovers of a workspace.
 #[derive(Debug)]
-struct Left {
+struct LeftoverBench {
     state: BenchState,
     /// `None` while a live layer lies over the bench: then the live layer holds it.
-    held: Option<Held>,
+    held: Option<BenchLease>,
 }
 
-impl Left {
-    async fn take(self, excluded: &[Effect]) -> Result<()> {
-        let taken = Taken {
+impl LeftoverBench {
+    async fn take_excluded(self, excluded: &[Effect]) -> Result<()> {
+        let taken = LayerOutcome {
             committed: &[],
             excluded,
             head: self.state.head,
         };
         match self.held {
-            Some(held) => held.take(taken).await,
+            Some(held) => held.hand_effects(taken).await,
             None => Ok(()),
         }
     }
 
-    async fn release(self) -> Result<()> {
+    async fn release_bench(self) -> Result<()> {
         match self.held {
-            Some(held) => held.release().await,
+            Some(held) => held.release_unchanged().await,
             None => Ok(()),
         }
     }
@@ -60,73 +60,75 @@ impl Workspace {
     /// Returns the leftovers, each with the changes that a commit of it would make.
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
         let work = async {
-            let shop = self.workshop()?;
+            let shop = self.shell_runtime()?;
             let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
             let mut found = Vec::new();
-            let (left, layers) = self.left(shop).await?;
+            let (left, layers) = self.open_leftovers(shop).await?;
             for layer in layers {
-                found.push(self.look_at_leftover(shop, &left, &*layer).await);
+                found.push(self.preview_leftover(shop, &left, &*layer).await);
             }
-            left.release().await?;
+            left.release_bench().await?;
             Ok(found)
         };
-        self.observe("leftovers", None, |_| 0, work).await
+        self.run_observed("leftovers", None, |_| 0, work).await
     }
 
     /// Commits a leftover as a change, or on a branch if others changed the same paths since.
-    pub async fn commit_leftover(&self, id: &str) -> Result<Changed> {
+    pub async fn commit_leftover(&self, id: &str) -> Result<CommandChanges> {
         let work = async {
-            let shop = self.workshop()?;
+            let shop = self.shell_runtime()?;
             let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
-            let (left, layer) = self.left_by_id(shop, id).await?;
-            let (_, changed, excluded) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Commit).await?;
+            let (left, layer) = self.find_leftover(shop, id).await?;
+            let (_, changed, excluded) = self
+                .commit_leftover_effects(shop, &left, &*layer, EffectsMode::Commit)
+                .await?;
             if changed.refused.is_some() {
-                left.release().await?;
+                left.release_bench().await?;
                 return Ok(changed);
             }
             let state = left.state.clone();
-            left.take(&excluded).await?;
-            self.drop_leftover(shop, &state, &*layer).await?;
+            left.take_excluded(&excluded).await?;
+            self.remove_leftover(shop, &state, &*layer).await?;
             Ok(changed)
         };
-        self.observe("commit_leftover", None, |_| 0, work).await
+        self.run_observed("commit_leftover", None, |_| 0, work).await
     }
 
     /// Discards a leftover.
     pub async fn discard_leftover(&self, id: &str) -> Result<()> {
         let work = async {
-            let shop = self.workshop()?;
+            let shop = self.shell_runtime()?;
             let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
-            let (left, layer) = self.left_by_id(shop, id).await?;
-            self.drop_leftover(shop, &left.state, &*layer).await?;
-            left.release().await
+            let (left, layer) = self.find_leftover(shop, id).await?;
+            self.remove_leftover(shop, &left.state, &*layer).await?;
+            left.release_bench().await
         };
-        self.observe("discard_leftover", None, |()| 0, work).await
+        self.run_observed("discard_leftover", None, |()| 0, work).await
     }
 
-    async fn left(&self, shop: &Arc<Workshop>) -> Result<(Left, Vec<Arc<dyn Layer>>)> {
+    async fn open_leftovers(&self, shop: &Arc<ShellRuntime>) -> Result<(LeftoverBench, Vec<Arc<dyn Layer>>)> {
         if !self.view.base.is_root() {
             return Err(Error::new(ErrorKind::Denied, "a scope has no leftovers").hint("use the whole workspace"));
         }
-        let under = shop.under(self);
-        let fence = under.fence().await?;
+        let under = shop.view_under_layer(self);
+        let fence = under.find_restrictions().await?;
         // The bench must not change under a live layer, so it is not brought up to date then.
-        let left = match shop.live.state().await {
-            Some(state) => Left { state, held: None },
+        let left = match shop.live.bench_state().await {
+            Some(state) => LeftoverBench { state, held: None },
             None => {
-                let (state, held) = shop.ready().await?;
-                Left {
+                let (state, held) = shop.prepare_bench().await?;
+                LeftoverBench {
                     state,
                     held: Some(held),
                 }
             }
         };
-        let layers = shop.sandbox_for(&fence, &left.state).await?.leftovers().await?;
+        let layers = shop.sandbox_for(&fence, &left.state).await?.leftover_layers().await?;
         Ok((left, layers))
     }
 
-    async fn left_by_id(&self, shop: &Arc<Workshop>, id: &str) -> Result<(Left, Arc<dyn Layer>)> {
-        let (left, layers) = self.left(shop).await?;
+    async fn find_leftover(&self, shop: &Arc<ShellRuntime>, id: &str) -> Result<(LeftoverBench, Arc<dyn Layer>)> {
+        let (left, layers) = self.open_leftovers(shop).await?;
         let found = layers.into_iter().find(|layer| layer.id() == id);
         let layer = found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("unknown leftover {}", quote(id)))
@@ -137,68 +139,76 @@ impl Workspace {
 
     /// Returns a leftover with the changes that a commit of it would make. If they cannot be read, as on a full disk,
     /// the leftover is still returned, with the reason, so that it can be discarded.
-    async fn look_at_leftover(&self, shop: &Arc<Workshop>, left: &Left, layer: &dyn Layer) -> Leftover {
+    async fn preview_leftover(&self, shop: &Arc<ShellRuntime>, left: &LeftoverBench, layer: &dyn Layer) -> Leftover {
         let id = layer.id().to_owned();
-        match self.keep_leftover(shop, left, layer, EffectsMode::Discard).await {
+        match self
+            .commit_leftover_effects(shop, left, layer, EffectsMode::Discard)
+            .await
+        {
             Ok((command, changed, _)) => Leftover {
                 id,
                 command,
                 // The preview discards nothing.
-                changed: Changed {
+                changed: CommandChanges {
                     discarded: false,
                     ..changed
                 },
             },
             Err(error) => Leftover {
-                command: note::read(&left.state, &id).map(|note| note.command),
+                command: layer_note::read_note(&left.state, &id).map(|note| note.command),
                 id,
-                changed: Changed {
-                    refused: Some(Refusal::from(&error)),
-                    ..Changed::default()
+                changed: CommandChanges {
+                    refused: Some(EffectsRefusal::from(&error)),
+                    ..CommandChanges::default()
                 },
             },
         }
     }
 
-    async fn keep_leftover(
+    async fn commit_leftover_effects(
         &self,
-        shop: &Arc<Workshop>,
-        left: &Left,
+        shop: &Arc<ShellRuntime>,
+        left: &LeftoverBench,
         layer: &dyn Layer,
         mode: EffectsMode,
-    ) -> Result<(Option<String>, Changed, Vec<Effect>)> {
-        let under = shop.under(self);
+    ) -> Result<(Option<String>, CommandChanges, Vec<Effect>)> {
+        let under = shop.view_under_layer(self);
         layer.lift().await?;
-        let effects = shop.effects_of(layer, &left.state, None).await?;
-        let known = note::read(&left.state, layer.id());
+        let effects = shop.read_effects(layer, &left.state, None).await?;
+        let known = layer_note::read_note(&left.state, layer.id());
         let command = known.as_ref().map(|note| note.command.clone());
         // Without a note the state under the layer is not known, so every change since the first one counts as one by
         // others.
-        let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
-        let split = under.split(shop, effects.effects).await?;
+        let basis = known
+            .as_ref()
+            .map_or_else(EffectBasis::before_first_change, layer_note::LayerNote::basis);
+        let split = under.split_effects(shop, effects.effects).await?;
         let words = command.as_deref().map_or_else(String::new, |command| {
-            format!(" `{}`", label::printed(&label::short(command)))
+            format!(
+                " `{}`",
+                command_label::printable_label(&command_label::short_label(command))
+            )
         });
-        let maker = Maker {
+        let maker = EffectCommitRequest {
             origin: Origin {
                 command: command.clone(),
-                ..under.origin("commit_leftover", format!("work of{words} that was not saved before"))
+                ..under.change_origin("commit_leftover", format!("work of{words} that was not saved before"))
             },
             mode,
             has_quota_turns: false,
         };
-        let keeping = under.keep(&split, &basis, maker).await?;
+        let keeping = under.commit_effects(&split, &basis, maker).await?;
         let excluded = match keeping.kept {
-            Kept::Refused(_) => Vec::new(),
+            EffectCommitOutcome::Refused(_) => Vec::new(),
             _ => split.excluded,
         };
-        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        let changed = self.summarize_effects(&keeping, &excluded, &effects.dropped, shop);
         Ok((command, changed, excluded))
     }
 
-    async fn drop_leftover(&self, shop: &Arc<Workshop>, state: &BenchState, layer: &dyn Layer) -> Result<()> {
+    async fn remove_leftover(&self, shop: &Arc<ShellRuntime>, state: &BenchState, layer: &dyn Layer) -> Result<()> {
         layer.remove().await?;
-        note::remove(state, layer.id());
+        layer_note::remove_note(state, layer.id());
         shop.forget_leftover(layer.id()).await;
         Ok(())
     }

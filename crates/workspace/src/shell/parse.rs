@@ -10,7 +10,7 @@ mod wrapper;
 
 use std::collections::BTreeSet;
 
-use garret_core::Program;
+use garret_core::CommandProgram;
 
 pub use word::{Word, WordKind};
 
@@ -65,10 +65,10 @@ impl SimpleCommand {
 
 impl CommandLine {
     /// Reads what is to be run.
-    pub fn of(program: &Program) -> Self {
+    pub fn of(program: &CommandProgram) -> Self {
         match program {
-            Program::Shell(text) => Self::parse(text),
-            Program::Arguments(arguments) => Self::of_arguments(arguments),
+            CommandProgram::Shell(text) => Self::parse(text),
+            CommandProgram::Arguments(arguments) => Self::of_arguments(arguments),
         }
     }
 

@@ -50,7 +50,7 @@ impl ShellRules {
             names.iter().try_for_each(|name| check_variable(key, name))?;
         }
         Ok(Self {
-            limits: policy.limits.limits()?,
+            limits: policy.limits.to_limits()?,
             allowed: rules("allowed_commands", &policy.allowed_commands)?,
             denied: rules("denied_commands", &policy.denied_commands)?,
             asking: rules("require_approval", &policy.require_approval)?,
@@ -147,14 +147,14 @@ fn is_of_the_shell(line: &CommandLine, command: &SimpleCommand) -> bool {
 fn refusal(what: &str, rule: &str, hint: &str) -> Error {
     let message = format!("{} may not be run: the policy says {}", quote(what), quote(rule));
     Error::new(ErrorKind::Denied, message)
-        .rule(rule)
+        .with_rule(rule)
         .hint(format!("{hint}; {ADVICE}"))
 }
 
 fn refused_mistake(mistake: &dangerous::Mistake) -> Error {
     let message = format!("Refused: this would {}: {}", mistake.would, quote(&mistake.shown));
     Error::new(ErrorKind::Denied, message)
-        .rule("prevent_dangerous = true")
+        .with_rule("prevent_dangerous = true")
         .hint(format!("name the exact path in the workspace; {ADVICE}"))
 }
 
@@ -163,7 +163,7 @@ fn unreadable() -> Error {
         ErrorKind::Denied,
         "this command line cannot be parsed completely, so the policy cannot check it",
     )
-    .rule("allowed_commands, denied_commands")
+    .with_rule("allowed_commands, denied_commands")
     .hint(format!(
         "write the command literally, without text for another shell that is known only at run time; {ADVICE}"
     ))

@@ -8,19 +8,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Origin, Process, Result, Secrets, Signal,
-    Stream,
+    Chunk, CommandExit, EffectsMode, Error, ErrorKind, Limits, Masker, Origin, OutputStream, Process, Result,
+    SandboxCommand, Secrets, Signal,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::live::{Seat, Settled, Taking};
-use super::run::{Prepared, ended, millis};
-use super::workshop::{Laid, Workshop};
-use super::{RunRequest, label};
+use super::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
+use super::run::{PreparedCommand, describe_exit, duration_millis};
+use super::runtime::{SandboxLayer, ShellRuntime};
+use super::{RunRequest, command_label};
 use crate::Workspace;
-use crate::workspace::View;
+use crate::workspace::WorkspaceView;
 
 /// The number of ended processes that stay in the list.
 const REMEMBERED: usize = 32;
@@ -99,25 +99,25 @@ pub struct ProcessOutput {
 
 /// The processes of one open workspace.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
-    table: Mutex<Table>,
+pub(super) struct BackgroundProcesses {
+    table: Mutex<ProcessTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ProcessTable {
     next: u64,
-    entries: BTreeMap<u64, Arc<Entry>>,
+    entries: BTreeMap<u64, Arc<BackgroundProcess>>,
 }
 
 /// A background process in the table.
 #[derive(Debug)]
-struct Entry {
+struct BackgroundProcess {
     number: u64,
     command: String,
     started: garret_core::Timestamp,
     /// The view that started it.
-    view: Arc<View>,
-    record: Mutex<Record>,
+    view: Arc<WorkspaceView>,
+    record: Mutex<ProcessRecord>,
     /// Notified whenever the record changes.
     changes: watch::Sender<()>,
     signals: mpsc::UnboundedSender<Signal>,
@@ -126,17 +126,17 @@ struct Entry {
 
 /// The stored output of a process, and its exit.
 #[derive(Debug, Default)]
-struct Record {
+struct ProcessRecord {
     kept: VecDeque<Bytes>,
     kept_bytes: u64,
     /// The number of bytes that it ever wrote.
     written: u64,
     /// The exit of the process, once its effects were committed.
-    exit: Option<Outcome>,
+    exit: Option<ProcessExit>,
 }
 
 #[derive(Debug, Clone)]
-struct Outcome {
+struct ProcessExit {
     code: i32,
     words: String,
     duration: Duration,
@@ -144,12 +144,12 @@ struct Outcome {
 
 /// The maskers for both streams of a process, which take secrets out of its output.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(crate) struct MaskedStreams {
     stdout: Masker,
     stderr: Masker,
 }
 
-impl Streams {
+impl MaskedStreams {
     fn new(secrets: &Secrets) -> Self {
         Self {
             stdout: Masker::new(secrets),
@@ -158,10 +158,10 @@ impl Streams {
     }
 
     /// Takes the next chunk, and returns the masked output that may be shown now.
-    pub(crate) fn push(&mut self, chunk: &Chunk) -> Vec<u8> {
+    pub(crate) fn mask_chunk(&mut self, chunk: &Chunk) -> Vec<u8> {
         match chunk.stream {
-            Stream::Stdout => self.stdout.push(&chunk.bytes),
-            Stream::Stderr => self.stderr.push(&chunk.bytes),
+            OutputStream::Stdout => self.stdout.push(&chunk.bytes),
+            OutputStream::Stderr => self.stderr.push(&chunk.bytes),
         }
     }
 
@@ -177,34 +177,34 @@ pub(crate) struct LiveProcess {
     /// The process.
     pub(crate) process: Box<dyn Process>,
     /// The maskers that take the secrets of its environment out of its output.
-    pub(crate) streams: Streams,
-    seat: Seat,
+    pub(crate) streams: MaskedStreams,
+    seat: LiveLayerSeat,
     /// Its place among the processes that may run at once.
     _room: OwnedSemaphorePermit,
 }
 
 impl LiveProcess {
     /// Ends the process and all processes that it started, and commits their effects.
-    pub(super) async fn end(self, taking: Taking) -> Result<Option<Settled>> {
+    pub(super) async fn end_and_report(self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         // Dropping the handle kills the process tree. It must be dead before its effects are read for the last time.
         drop(self.process);
-        self.seat.leave(taking).await
+        self.seat.leave_and_report(taking).await
     }
 
     /// Ends the process and all processes that it started, and commits their effects. For a caller that does not wait
     /// for the result: effects that cannot be kept are noted for the next listing of the processes.
-    pub(super) async fn end_untold(self, origin: Option<Origin>) {
+    pub(super) async fn end_unreported(self, origin: Option<Origin>) {
         drop(self.process);
-        self.seat.leave_untold(origin).await;
+        self.seat.leave_unreported(origin).await;
     }
 
     /// Returns the layer that the process runs on.
-    pub(super) fn laid(&self) -> &Laid {
-        self.seat.laid()
+    pub(super) fn sandbox_layer(&self) -> &SandboxLayer {
+        self.seat.sandbox_layer()
     }
 }
 
-impl Prepared {
+impl PreparedCommand {
     /// Refuses an effects mode that a background process cannot have.
     pub(super) fn check_background(&self) -> Result<()> {
         match self.effects {
@@ -222,7 +222,7 @@ impl Workspace {
     /// Starts a command in the background, and returns its id at once.
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
-            let shop = self.workshop()?;
+            let shop = self.shell_runtime()?;
             let room = shop.take_room()?;
             let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
             self.approve_command(&prepared).await?;
@@ -232,28 +232,28 @@ impl Workspace {
             };
             let label = prepared.label.clone();
             let live = self.spawn_on_live_layer(prepared, limits, room).await?;
-            Ok(shop.processes.add(self, shop, live, label))
+            Ok(shop.processes.add_process(self, shop, live, label))
         };
-        self.observe("start", None, |_| 0, work).await
+        self.run_observed("start", None, |_| 0, work).await
     }
 
     /// Returns the output of a process since the cursor of the last answer. Waits for new output if the request says
     /// so.
     pub async fn output(&self, request: OutputRequest) -> Result<ProcessOutput> {
         let work = async {
-            let shop = self.workshop()?;
-            let entry = shop.processes.find(self, &request.id)?;
+            let shop = self.shell_runtime()?;
+            let entry = shop.processes.find_process(self, &request.id)?;
             // The output is returned even if the effects on the files cannot be committed.
-            let _ = shop.settle(Taking::default()).await;
+            let _ = shop.settle_live_layer(SettleRequest::default()).await;
             entry
-                .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
+                .wait_for_output(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
             Ok(ProcessOutput {
-                notices: shop.live.notices(self),
-                ..entry.since(&request)
+                notices: shop.live.take_notices(self),
+                ..entry.output_since(&request)
             })
         };
-        self.observe(
+        self.run_observed(
             "output",
             None,
             |output: &ProcessOutput| output.output.len() as u64,
@@ -265,39 +265,39 @@ impl Workspace {
     /// Ends a process and all processes that it started. A process that has ended already stays as it is.
     pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
         let work = async {
-            let entry = self.workshop()?.processes.find(self, id)?;
-            entry.end().await;
-            Ok(entry.shown())
+            let entry = self.shell_runtime()?.processes.find_process(self, id)?;
+            entry.kill_and_wait().await;
+            Ok(entry.shown_process())
         };
-        self.observe("kill", None, |_| 0, work).await
+        self.run_observed("kill", None, |_| 0, work).await
     }
 
     /// Returns the processes that run in the background, and the last of those that ended.
     pub async fn processes(&self) -> Result<ProcessList> {
         let work = async {
-            let shop = self.workshop()?;
+            let shop = self.shell_runtime()?;
             Ok(ProcessList {
-                processes: shop.processes.shown(self),
-                notices: shop.live.notices(self),
+                processes: shop.processes.visible_processes(self),
+                notices: shop.live.take_notices(self),
             })
         };
-        self.observe("processes", None, |_| 0, work).await
+        self.run_observed("processes", None, |_| 0, work).await
     }
 
     /// Prepares a command for the background. Returns it with its time limit; `None` if the request names none.
     pub(super) fn prepare_background(
         &self,
-        shop: &Workshop,
+        shop: &ShellRuntime,
         operation: &'static str,
         request: RunRequest,
-    ) -> Result<(Prepared, Option<Duration>)> {
+    ) -> Result<(PreparedCommand, Option<Duration>)> {
         // The time limit of the policy holds for foreground commands, so the requested one must not be lowered to it.
         let timeout = request.timeout;
         let request = RunRequest {
             timeout: None,
             ..request
         };
-        let prepared = self.prepare(shop, operation, request)?;
+        let prepared = self.prepare_command(shop, operation, request)?;
         prepared.check_background()?;
         Ok((prepared, timeout))
     }
@@ -306,68 +306,74 @@ impl Workspace {
     /// later change of the files, and its own effects are committed while it runs.
     pub(super) async fn spawn_on_live_layer(
         &self,
-        prepared: Prepared,
+        prepared: PreparedCommand,
         limits: Limits,
         room: OwnedSemaphorePermit,
     ) -> Result<LiveProcess> {
-        let shop = self.workshop()?;
+        let shop = self.shell_runtime()?;
         // Only the seat outlives this block: a background process must not keep the commands of this process waiting
         // for their turn.
         let seat = {
             let turn = shop.take_bench_turn(self, &prepared.label).await?;
             shop.catch_up().await?;
-            shop.seat_or_lay(self, &prepared.label, &turn).await?
+            shop.join_or_lay_live_layer(self, &prepared.label, &turn).await?
         };
-        let command = Command {
+        let command = SandboxCommand {
             limits,
             ..prepared.command
         };
-        match seat.laid().layer.start(command).await {
+        match seat.sandbox_layer().layer.start_process(command).await {
             Ok(process) => Ok(LiveProcess {
                 process,
-                streams: Streams::new(&prepared.secrets),
+                streams: MaskedStreams::new(&prepared.secrets),
                 seat,
                 _room: room,
             }),
             Err(error) => {
-                seat.leave(Taking::default()).await?;
-                Err(error.map_text(|text| prepared.hidden.mask(text)))
+                seat.leave_and_report(SettleRequest::default()).await?;
+                Err(error.map_text(|text| prepared.hidden.mask_text(text)))
             }
         }
     }
 }
 
-impl Processes {
-    fn table(&self) -> MutexGuard<'_, Table> {
+impl BackgroundProcesses {
+    fn lock_table(&self) -> MutexGuard<'_, ProcessTable> {
         self.table.lock().expect("no holder panics")
     }
 
-    fn all(&self) -> Vec<Arc<Entry>> {
-        self.table().entries.values().cloned().collect()
+    fn all_processes(&self) -> Vec<Arc<BackgroundProcess>> {
+        self.lock_table().entries.values().cloned().collect()
     }
 
     /// Returns the processes that this view may know of.
-    fn shown(&self, view: &Workspace) -> Vec<ProcessShown> {
-        let known = self.all().into_iter().filter(|entry| entry.is_known_to(view));
-        known.map(|entry| entry.shown()).collect()
+    fn visible_processes(&self, view: &Workspace) -> Vec<ProcessShown> {
+        let known = self.all_processes().into_iter().filter(|entry| entry.is_known_to(view));
+        known.map(|entry| entry.shown_process()).collect()
     }
 
     /// Returns the process of this id; `not_found` if there is none, or if this view may not know of it.
-    fn find(&self, view: &Workspace, id: &str) -> Result<Arc<Entry>> {
+    fn find_process(&self, view: &Workspace, id: &str) -> Result<Arc<BackgroundProcess>> {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
-        let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
+        let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("unknown process {}", quote(id)))
                 .hint("`processes` lists all processes")
         })
     }
 
-    fn add(&self, view: &Workspace, shop: &Arc<Workshop>, live: LiveProcess, command: String) -> ProcessShown {
+    fn add_process(
+        &self,
+        view: &Workspace,
+        shop: &Arc<ShellRuntime>,
+        live: LiveProcess,
+        command: String,
+    ) -> ProcessShown {
         let (signals, asked) = mpsc::unbounded_channel();
-        let mut table = self.table();
+        let mut table = self.lock_table();
         table.next += 1;
         let number = table.next;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(BackgroundProcess {
             number,
             command,
             started: view.shared.clock.now(),
@@ -391,14 +397,14 @@ impl Processes {
         });
         drop(table);
         let most = shop.rules.limits().output;
-        let task = tokio::spawn(attend(entry.clone(), live, asked, most));
+        let task = tokio::spawn(attend_process(entry.clone(), live, asked, most));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
-        entry.shown()
+        entry.shown_process()
     }
 
     /// Ends every process at once, without waiting for them: aborting a task drops its process, which kills it.
-    pub(super) fn abandon(&self) {
-        for entry in self.all() {
+    pub(super) fn abort_all(&self) {
+        for entry in self.all_processes() {
             if let Some(task) = entry.task.lock().expect("no holder panics").take() {
                 task.abort();
             }
@@ -407,63 +413,68 @@ impl Processes {
 
     /// Ends every process and waits until its effects are committed.
     pub(super) async fn end_all(&self) {
-        for entry in self.all() {
-            entry.end().await;
+        for entry in self.all_processes() {
+            entry.kill_and_wait().await;
         }
     }
 }
 
 /// Attends to a process until it ends: stores its output, and passes signals on to it.
-async fn attend(entry: Arc<Entry>, mut live: LiveProcess, mut asked: mpsc::UnboundedReceiver<Signal>, most: u64) {
+async fn attend_process(
+    entry: Arc<BackgroundProcess>,
+    mut live: LiveProcess,
+    mut asked: mpsc::UnboundedReceiver<Signal>,
+    most: u64,
+) {
     loop {
         tokio::select! {
-            chunk = live.process.output() => match chunk {
-                Some(chunk) => entry.wrote(live.streams.push(&chunk), most),
+            chunk = live.process.next_output() => match chunk {
+                Some(chunk) => entry.record_output(live.streams.mask_chunk(&chunk), most),
                 None => break,
             },
             Some(signal) = asked.recv() => {
                 // A process that cannot be signalled has ended; then its output ends, too, and the loop with it.
-                let _ = live.process.signal(signal).await;
+                let _ = live.process.send_signal(signal).await;
             }
         }
     }
-    entry.wrote(live.streams.finish(), most);
+    entry.record_output(live.streams.finish(), most);
     let exit = live.process.wait().await;
-    live.end_untold(None).await;
+    live.end_unreported(None).await;
     // Recorded last: a caller that sees the exit must find the effects of the process in the files.
-    entry.ended(&exit);
+    entry.record_exit(&exit);
 }
 
-impl Entry {
-    fn record(&self) -> MutexGuard<'_, Record> {
+impl BackgroundProcess {
+    fn lock_record(&self) -> MutexGuard<'_, ProcessRecord> {
         self.record.lock().expect("no holder panics")
     }
 
     fn is_running(&self) -> bool {
-        self.record().exit.is_none()
+        self.lock_record().exit.is_none()
     }
 
     /// Whether a view may know of the process: the view that started it, and the views that this one was narrowed from.
     fn is_known_to(&self, view: &Workspace) -> bool {
         let is_narrower = view.view.layers.len() < self.view.layers.len();
-        view.encloses(&self.view) && (is_narrower || view.view.env == self.view.env)
+        view.encloses_view(&self.view) && (is_narrower || view.view.env == self.view.env)
     }
 
-    fn wrote(&self, bytes: Vec<u8>, most: u64) {
+    fn record_output(&self, bytes: Vec<u8>, most: u64) {
         if !bytes.is_empty() {
-            self.record().push(bytes.into(), most);
+            self.lock_record().push_output(bytes.into(), most);
             self.changes.send_replace(());
         }
     }
 
-    fn ended(&self, exit: &Result<Exit>) {
-        self.record().exit = Some(match exit {
-            Ok(exit) => Outcome {
-                code: exit.ended.code(),
-                words: ended(exit),
+    fn record_exit(&self, exit: &Result<CommandExit>) {
+        self.lock_record().exit = Some(match exit {
+            Ok(exit) => ProcessExit {
+                code: exit.ended.exit_code(),
+                words: describe_exit(exit),
                 duration: exit.duration,
             },
-            Err(error) => Outcome {
+            Err(error) => ProcessExit {
                 code: 255,
                 words: error.message().to_owned(),
                 duration: Duration::ZERO,
@@ -473,7 +484,7 @@ impl Entry {
     }
 
     /// Kills the process, and waits until its effects are committed.
-    async fn end(&self) {
+    async fn kill_and_wait(&self) {
         let mut changes = self.changes.subscribe();
         let _ = self.signals.send(Signal::Kill);
         let task = self.task.lock().expect("no holder panics").clone();
@@ -483,49 +494,49 @@ impl Entry {
         }
     }
 
-    async fn wait_for_news(&self, cursor: u64, wait: Duration) {
+    async fn wait_for_output(&self, cursor: u64, wait: Duration) {
         let mut changes = self.changes.subscribe();
-        let news = async { while !self.has_news(cursor) && changes.changed().await.is_ok() {} };
+        let news = async { while !self.has_new_output(cursor) && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(wait, news).await;
     }
 
-    fn has_news(&self, cursor: u64) -> bool {
-        let record = self.record();
+    fn has_new_output(&self, cursor: u64) -> bool {
+        let record = self.lock_record();
         record.written > cursor || record.exit.is_some()
     }
 
-    fn since(&self, request: &OutputRequest) -> ProcessOutput {
+    fn output_since(&self, request: &OutputRequest) -> ProcessOutput {
         let (cursor, most) = (request.cursor, request.max_bytes);
-        let (bytes, from, written, tail) = self.record().head_and_tail(cursor, most, request.with_tail);
-        let (bytes, next) = whole_text(bytes, from);
+        let (bytes, from, written, tail) = self.lock_record().head_and_tail(cursor, most, request.with_tail);
+        let (bytes, next) = cut_partial_character(bytes, from);
         ProcessOutput {
-            process: self.shown(),
+            process: self.shown_process(),
             output: String::from_utf8_lossy(&bytes).into_owned(),
             cursor: next,
             lost_bytes: from.saturating_sub(cursor),
             has_more: next < written,
-            tail: tail.map(|tail| String::from_utf8_lossy(whole_characters(&tail)).into_owned()),
+            tail: tail.map(|tail| String::from_utf8_lossy(skip_partial_character(&tail)).into_owned()),
             written,
             notices: Vec::new(),
         }
     }
 
-    fn shown(&self) -> ProcessShown {
-        let exit = self.record().exit.clone();
+    fn shown_process(&self) -> ProcessShown {
+        let exit = self.lock_record().exit.clone();
         ProcessShown {
             id: format!("p{}", self.number),
-            command: label::printed(&self.command),
+            command: command_label::printable_label(&self.command),
             started: self.started.to_string(),
             running: exit.is_none(),
             exit_code: exit.as_ref().map(|exit| exit.code),
             ended: exit.as_ref().map(|exit| exit.words.clone()),
-            duration_ms: exit.as_ref().map(|exit| millis(exit.duration)),
+            duration_ms: exit.as_ref().map(|exit| duration_millis(exit.duration)),
         }
     }
 }
 
-impl Record {
-    fn push(&mut self, bytes: Bytes, most: u64) {
+impl ProcessRecord {
+    fn push_output(&mut self, bytes: Bytes, most: u64) {
         self.written += bytes.len() as u64;
         self.kept_bytes += bytes.len() as u64;
         self.kept.push_back(bytes);
@@ -544,20 +555,20 @@ impl Record {
     /// Returns the output of [`Self::since`]. If that is not all of it and `with_tail` is set, returns half of `most`
     /// bytes from the cursor on, and the other half from the end.
     fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (Vec<u8>, u64, u64, Option<Vec<u8>>) {
-        let (mut bytes, from, written) = self.since(cursor, most);
+        let (mut bytes, from, written) = self.bytes_since(cursor, most);
         let end = from + bytes.len() as u64;
         if !with_tail || end >= written {
             return (bytes, from, written, None);
         }
         let tail_room = most / 2;
         bytes.truncate(most - tail_room);
-        let (tail, ..) = self.since(written - tail_room as u64, tail_room);
+        let (tail, ..) = self.bytes_since(written - tail_room as u64, tail_room);
         (bytes, from, written, Some(tail))
     }
 
     /// Returns the stored output from `cursor` on, the position of its first byte, and the number of bytes that were
     /// ever written.
-    fn since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
+    fn bytes_since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
         let first = self.written - self.kept_bytes;
         let from = cursor.clamp(first, self.written);
         let mut skip = from - first;
@@ -580,7 +591,7 @@ impl Record {
 }
 
 /// Leaves out the rest of a UTF-8 character whose first byte is missing.
-fn whole_characters(bytes: &[u8]) -> &[u8] {
+fn skip_partial_character(bytes: &[u8]) -> &[u8] {
     let rest = bytes
         .iter()
         .take(3)
@@ -590,7 +601,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
 
 /// Leaves out a character that is cut at the end, and returns the position behind the rest. The next answer has the
 /// whole character.
-fn whole_text(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
+fn cut_partial_character(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
     // A lone half of a character is returned all the same: otherwise the cursor would never move past it.
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -606,22 +617,22 @@ fn whole_text(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
 mod tests {
     use super::*;
 
-    fn record(chunks: &[&'static str], most: u64) -> Record {
-        let mut record = Record::default();
+    fn record(chunks: &[&'static str], most: u64) -> ProcessRecord {
+        let mut record = ProcessRecord::default();
         chunks
             .iter()
-            .for_each(|chunk| record.push(Bytes::from_static(chunk.as_bytes()), most));
+            .for_each(|chunk| record.push_output(Bytes::from_static(chunk.as_bytes()), most));
         record
     }
 
     #[test]
     fn a_cursor_gives_what_came_since() {
         let record = record(&["hello ", "world"], 100);
-        assert_eq!(record.since(0, 100), (b"hello world".to_vec(), 0, 11));
-        assert_eq!(record.since(6, 100), (b"world".to_vec(), 6, 11));
-        assert_eq!(record.since(11, 100), (Vec::new(), 11, 11));
-        assert_eq!(record.since(3, 5), (b"lo wo".to_vec(), 3, 11));
-        assert_eq!(record.since(99, 5), (Vec::new(), 11, 11));
+        assert_eq!(record.bytes_since(0, 100), (b"hello world".to_vec(), 0, 11));
+        assert_eq!(record.bytes_since(6, 100), (b"world".to_vec(), 6, 11));
+        assert_eq!(record.bytes_since(11, 100), (Vec::new(), 11, 11));
+        assert_eq!(record.bytes_since(3, 5), (b"lo wo".to_vec(), 3, 11));
+        assert_eq!(record.bytes_since(99, 5), (Vec::new(), 11, 11));
     }
 
     #[test]
@@ -636,18 +647,18 @@ mod tests {
             record.head_and_tail(0, 11, true),
             (b"hello world".to_vec(), 0, 11, None)
         );
-        assert_eq!(whole_characters("é!".as_bytes().split_at(1).1), b"!");
+        assert_eq!(skip_partial_character("é!".as_bytes().split_at(1).1), b"!");
     }
 
     #[test]
     fn the_oldest_output_goes_first_and_its_loss_shows() {
         let record = record(&["aaaa", "bbbb", "cccc"], 6);
-        assert_eq!(record.since(0, 100), (b"bbcccc".to_vec(), 6, 12));
+        assert_eq!(record.bytes_since(0, 100), (b"bbcccc".to_vec(), 6, 12));
     }
 
     #[test]
     fn a_character_that_is_cut_waits_for_its_rest() {
-        assert_eq!(whole_text(b"a\xc3".to_vec(), 0), (b"a".to_vec(), 1));
-        assert_eq!(whole_text(b"\xff".to_vec(), 0), (b"\xff".to_vec(), 1));
+        assert_eq!(cut_partial_character(b"a\xc3".to_vec(), 0), (b"a".to_vec(), 1));
+        assert_eq!(cut_partial_character(b"\xff".to_vec(), 0), (b"\xff".to_vec(), 1));
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Chunk, EffectsMode, InputStream, Program};
+use garret_core::{Chunk, CommandProgram, EffectsMode, InputStream};
 
-use super::turn::TurnWaiting;
+use super::command_turn::TurnWaiting;
 
 /// A command to run in the foreground.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunRequest {
     /// The program to run.
-    pub program: Program,
+    pub program: CommandProgram,
     /// The directory to run it in, as a path of this view; empty for its root.
     pub cwd: String,
     /// Variables that this call adds to the environment.
@@ -36,16 +36,18 @@ pub struct RunRequest {
 impl RunRequest {
     /// Returns a request for a command line of the shell.
     pub fn shell(text: impl Into<String>) -> Self {
-        Self::of(Program::Shell(text.into()))
+        Self::for_program(CommandProgram::Shell(text.into()))
     }
 
     /// Returns a request for a program with its arguments.
     pub fn arguments<I: Into<String>>(arguments: impl IntoIterator<Item = I>) -> Self {
-        Self::of(Program::Arguments(arguments.into_iter().map(Into::into).collect()))
+        Self::for_program(CommandProgram::Arguments(
+            arguments.into_iter().map(Into::into).collect(),
+        ))
     }
 
     /// Returns a request for `program` with default settings.
-    pub fn of(program: Program) -> Self {
+    pub fn for_program(program: CommandProgram) -> Self {
         Self {
             program,
             cwd: String::new(),

@@ -3,11 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{Captured, Enforced, Error, Limit, Secrets, Usage};
+use garret_core::{CapturedStream, Error, GuardStatus, ResourceLimit, ResourceUsage, Secrets};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::turn::TurnWaited;
+use super::command_turn::TurnWaited;
 
 /// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct RunResult {
     pub timed_out: bool,
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
+    pub limit: Option<ResourceLimit>,
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
@@ -41,13 +41,13 @@ pub struct RunResult {
     /// How many bytes of output were left out.
     pub left_out_bytes: u64,
     /// What it used.
-    pub usage: Usage,
+    pub usage: ResourceUsage,
     /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
     /// What the sandbox enforced, and by what means.
-    pub enforced: Vec<Enforced>,
+    pub enforced: Vec<GuardStatus>,
     /// What it did to the files.
-    pub changed: Changed,
+    pub changed: CommandChanges,
     /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
@@ -59,24 +59,24 @@ pub struct RunResult {
 /// The stored bytes of one stream; if the middle was left out, a line stands in its place. Serialized as text if they
 /// are UTF-8, otherwise in base64.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StreamShown(pub Bytes, Captured);
+pub struct StreamShown(pub Bytes, CapturedStream);
 
 impl StreamShown {
     /// Returns the head and the tail by themselves, for a caller who shows less of them.
-    pub fn captured(&self) -> &Captured {
+    pub fn captured(&self) -> &CapturedStream {
         &self.1
     }
 }
 
-impl From<Captured> for StreamShown {
-    fn from(captured: Captured) -> Self {
-        Self(captured.bytes().into_owned().into(), captured)
+impl From<CapturedStream> for StreamShown {
+    fn from(captured: CapturedStream) -> Self {
+        Self(captured.to_bytes().into_owned().into(), captured)
     }
 }
 
 /// The serialized form of a stream, with one of its two fields.
 #[derive(Serialize, JsonSchema)]
-struct Written<'a> {
+struct SerializedStream<'a> {
     /// The bytes where they are UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
@@ -89,7 +89,7 @@ impl Serialize for StreamShown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = std::str::from_utf8(&self.0).ok();
         let base64 = text.is_none().then(|| STANDARD.encode(&self.0));
-        Written { text, base64 }.serialize(serializer)
+        SerializedStream { text, base64 }.serialize(serializer)
     }
 }
 
@@ -99,13 +99,13 @@ impl JsonSchema for StreamShown {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Written::json_schema(generator)
+        SerializedStream::json_schema(generator)
     }
 }
 
 /// The changes that a command, or the background processes, made to the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Changed {
+pub struct CommandChanges {
     /// The number of created paths.
     pub created: u64,
     /// The number of changed paths.
@@ -120,7 +120,7 @@ pub struct Changed {
     /// The branch with the effects, if the files changed while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The id of the leftover with the effects, if they could not be saved; `refused` says why. `garret leftovers` shows it.
+    /// The id of the leftover with the effects, if they could not be saved; `from_refusal` says why. `garret leftovers` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leftover: Option<String>,
     /// Whether the effects were discarded, as requested.
@@ -128,7 +128,7 @@ pub struct Changed {
     pub discarded: bool,
     /// Why nothing was kept: a policy, a quota or the approver refused, or it could not be saved.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Refusal>,
+    pub refused: Option<EffectsRefusal>,
     /// The first entries that a workspace cannot store: devices, fifos, sockets, set-user-id bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedShown>,
@@ -136,8 +136,8 @@ pub struct Changed {
     #[serde(skip_serializing_if = "is_zero")]
     pub more_dropped: u64,
     /// Effects on paths that are excluded from history; undo cannot restore them.
-    #[serde(skip_serializing_if = "Excluded::is_empty")]
-    pub excluded: Excluded,
+    #[serde(skip_serializing_if = "ExcludedEffects::is_empty")]
+    pub excluded: ExcludedEffects,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -149,18 +149,18 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-impl Changed {
+impl CommandChanges {
     /// The most paths that are shown.
     pub const SHOWN_PATHS: usize = 20;
     /// The most entries in `dropped`.
     pub const SHOWN_DROPPED: usize = 100;
 
     /// Masks the values of secrets, which a command may have used as names of files.
-    pub(super) fn masked(mut self, secrets: &Secrets) -> Self {
+    pub(super) fn mask_secrets(mut self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self;
         }
-        let mask = |text: &mut String| *text = secrets.mask(text);
+        let mask = |text: &mut String| *text = secrets.mask_text(text);
         self.paths.iter_mut().for_each(mask);
         self.dropped.iter_mut().for_each(|one| mask(&mut one.path));
         self.excluded.deleted_paths.iter_mut().for_each(mask);
@@ -173,18 +173,18 @@ impl Changed {
     }
 
     /// Returns the result if nothing was kept, because of `refusal`.
-    pub(super) fn refused(refusal: &Error) -> Self {
+    pub(super) fn from_refusal(refusal: &Error) -> Self {
         Self {
-            refused: Some(Refusal::from(refusal)),
+            refused: Some(EffectsRefusal::from(refusal)),
             ..Self::default()
         }
     }
 
     /// Returns the result if nothing could be saved, because of `error`; the leftover `layer` has the effects.
-    pub(super) fn left_over(error: &Error, layer: &str) -> Self {
+    pub(super) fn from_leftover(error: &Error, layer: &str) -> Self {
         Self {
             leftover: Some(layer.to_owned()),
-            ..Self::refused(error)
+            ..Self::from_refusal(error)
         }
     }
 
@@ -194,7 +194,7 @@ impl Changed {
     }
 
     /// Returns the counts in words: `2 created, 1 deleted`; empty if all are zero.
-    pub fn counts(&self) -> String {
+    pub fn describe_counts(&self) -> String {
         let counts = [
             (self.created, "created"),
             (self.changed, "changed"),
@@ -219,7 +219,7 @@ pub struct ChangeMade {
 
 /// The reason why the effects of a command were not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Refusal {
+pub struct EffectsRefusal {
     /// The kind of the error: `denied`, `quota_exceeded`, `too_large`.
     pub kind: String,
     /// What was refused, and why.
@@ -232,7 +232,7 @@ pub struct Refusal {
     pub path: Option<String>,
 }
 
-impl From<&Error> for Refusal {
+impl From<&Error> for EffectsRefusal {
     fn from(error: &Error) -> Self {
         Self {
             kind: error.kind().as_str().to_owned(),
@@ -254,7 +254,7 @@ pub struct DroppedShown {
 
 /// Effects on paths that are excluded from history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Excluded {
+pub struct ExcludedEffects {
     /// The number of written paths.
     pub written: u64,
     /// The number of deleted paths.
@@ -267,7 +267,7 @@ pub struct Excluded {
     pub places: Vec<String>,
 }
 
-impl Excluded {
+impl ExcludedEffects {
     /// Whether no excluded path was touched.
     pub fn is_empty(&self) -> bool {
         self.written + self.deleted == 0
@@ -281,9 +281,9 @@ mod tests {
     #[test]
     fn a_stream_is_written_as_text_or_in_base64() {
         let written = |bytes: &[u8]| {
-            let captured = Captured {
+            let captured = CapturedStream {
                 head: bytes.to_vec(),
-                ..Captured::default()
+                ..CapturedStream::default()
             };
             serde_json::to_value(StreamShown::from(captured)).unwrap()
         };
@@ -293,12 +293,12 @@ mod tests {
 
     #[test]
     fn counts_are_told_in_words() {
-        let changed = Changed {
+        let changed = CommandChanges {
             created: 2,
             deleted: 1,
-            ..Changed::default()
+            ..CommandChanges::default()
         };
-        assert_eq!(changed.counts(), "2 created, 1 deleted");
-        assert_eq!(Changed::default().counts(), "");
+        assert_eq!(changed.describe_counts(), "2 created, 1 deleted");
+        assert_eq!(CommandChanges::default().describe_counts(), "");
     }
 }

@@ -11,26 +11,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    BenchState, Command, Effects, EffectsMode, Ended, Error, Exit, InputStream, Layer, Limit, Limits, Output,
-    OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
+    BenchState, CommandExit, CommandOutput, CommandProgram, CommandStdin, Effects, EffectsMode, Error, ExitCause,
+    InputStream, Layer, LayerOutcome, Limits, OutputCollector, Process, ResourceLimit, Result, SandboxCommand, Secrets,
 };
 use tokio::sync::RwLock;
 
+use super::command_turn::{CommandTurn, TurnRequest};
+use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit};
 use super::environment::Environment;
-use super::keep::{Basis, Kept, Maker, Split};
-use super::live::{RunsOn, Seat, Taking, Told};
+use super::live_layer::{CommandPlacement, LiveLayerSeat, SettleAudience, SettleRequest};
 use super::request::NoSink;
-use super::result::{Changed, RunResult};
-use super::turn::{CommandTurn, TurnRequest};
-use super::workshop::{Held, Laid, Workshop, in_background, is_isolated, is_over_limit};
-use super::{CommandLine, OutputSink, RunRequest, label};
+use super::result::{CommandChanges, RunResult};
+use super::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
+use super::{CommandLine, OutputSink, RunRequest, command_label};
 use crate::Workspace;
 
 /// A command that the policy allows, with everything that is needed to run it.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedCommand {
     pub(super) operation: &'static str,
-    pub(super) command: Command,
+    pub(super) command: SandboxCommand,
     /// The secrets to mask in the output; empty if the listener masks the output itself.
     pub(super) secrets: Secrets,
     /// The secrets to mask in messages and in the names of files.
@@ -47,14 +47,14 @@ pub(super) struct Prepared {
 }
 
 /// A command that has ended: its output and its exit.
-pub(super) struct Ran {
-    output: Output,
-    pub(super) exit: Exit,
+pub(super) struct CommandRunOutput {
+    output: CommandOutput,
+    pub(super) exit: CommandExit,
 }
 
 /// The layer under a command. Even if the caller stops waiting, the layer is removed before the next command has its
 /// turn.
-pub(super) struct Cover<T: Send + 'static> {
+pub(super) struct CommandLayerGuard<T: Send + 'static> {
     layer: Arc<dyn Layer>,
     pub(super) state: BenchState,
     /// The guard that keeps the bench as it is, and the turn. Both are held until the layer is off the bench.
@@ -73,37 +73,37 @@ impl Workspace {
 
     /// Runs a command as [`Workspace::run`] does, and hands its output to `sink` as it comes.
     pub async fn run_with(&self, request: RunRequest, sink: &mut dyn OutputSink) -> Result<RunResult> {
-        self.run_as("run", request, sink).await
+        self.run_as_operation("run", request, sink).await
     }
 
     /// Runs a command as [`Workspace::run_with`] does, under the name of another operation in the journal and in
     /// events.
-    pub(crate) async fn run_as(
+    pub(crate) async fn run_as_operation(
         &self,
         operation: &'static str,
         request: RunRequest,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let work = async {
-            let shop = self.workshop()?;
-            let prepared = self.prepare(shop, operation, request)?;
+            let shop = self.shell_runtime()?;
+            let prepared = self.prepare_command(shop, operation, request)?;
             self.approve_command(&prepared).await?;
             self.run_prepared(shop, prepared, sink).await
         };
         let bytes = |result: &RunResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
-        self.observe(operation, None, bytes, work).await
+        self.run_observed(operation, None, bytes, work).await
     }
 
     /// Returns the most bytes of output that are stored of a command; `None` if this workspace does not run commands.
     pub fn output_limit(&self) -> Option<u64> {
-        self.workshop().ok().map(|shop| shop.rules.limits().output)
+        self.shell_runtime().ok().map(|shop| shop.rules.limits().output)
     }
 
     /// Waits for the turn of a command, and runs it.
     pub(super) async fn run_prepared(
         &self,
-        shop: &Arc<Workshop>,
-        prepared: Prepared,
+        shop: &Arc<ShellRuntime>,
+        prepared: PreparedCommand,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let request = TurnRequest {
@@ -118,16 +118,16 @@ impl Workspace {
         // others made.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
-        let lowered_timeout_ms = prepared.lowered_timeout.map(millis);
-        let ran = match shop.place_for(self, &prepared).await {
-            RunsOn::LiveLayer(seat) => self.run_on_seat(seat, prepared, sink).await,
-            RunsOn::LayerBeside(seat) => self.run_beside(seat, turn, prepared, sink).await,
-            RunsOn::OwnLayer => self.run_on_layer(turn, prepared, sink).await,
+        let lowered_timeout_ms = prepared.lowered_timeout.map(duration_millis);
+        let ran = match shop.choose_layer(self, &prepared).await {
+            CommandPlacement::LiveLayer(seat) => self.run_on_live_layer(seat, prepared, sink).await,
+            CommandPlacement::SideLayer(seat) => self.run_on_side_layer(seat, turn, prepared, sink).await,
+            CommandPlacement::OwnLayer => self.run_on_layer(turn, prepared, sink).await,
         };
-        let result = ran.map_err(|error| error.map_text(|text| secrets.mask(text)))?;
+        let result = ran.map_err(|error| error.map_text(|text| secrets.mask_text(text)))?;
         Ok(RunResult {
-            changed: result.changed.masked(&secrets),
-            corrupt: result.corrupt.iter().map(|path| secrets.mask(path)).collect(),
+            changed: result.changed.mask_secrets(&secrets),
+            corrupt: result.corrupt.iter().map(|path| secrets.mask_text(path)).collect(),
             lowered_timeout_ms,
             waited,
             ..result
@@ -135,41 +135,46 @@ impl Workspace {
     }
 
     /// Checks a request against the policy, and makes a command of it.
-    pub(super) fn prepare(&self, shop: &Workshop, operation: &'static str, request: RunRequest) -> Result<Prepared> {
+    pub(super) fn prepare_command(
+        &self,
+        shop: &ShellRuntime,
+        operation: &'static str,
+        request: RunRequest,
+    ) -> Result<PreparedCommand> {
         // Prepared first, although it may be refused: the message of the refusal quotes the command line, and its
         // secrets must be known.
         let line = CommandLine::of(&request.program);
         let prepared = self.prepare_unchecked(shop, operation, request)?;
         let refusal = shop.rules.check(&line);
-        refusal.map_err(|error| error.map_text(|text| prepared.hidden.mask(text)))?;
+        refusal.map_err(|error| error.map_text(|text| prepared.hidden.mask_text(text)))?;
         Ok(prepared)
     }
 
     /// Makes a command of a request whose command line Garret wrote, so that the policy need not allow it.
     pub(super) fn prepare_unchecked(
         &self,
-        shop: &Workshop,
+        shop: &ShellRuntime,
         operation: &'static str,
         request: RunRequest,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedCommand> {
         let policy = shop.rules.policy();
         let parts = [&shop.inherited, self.environment(), &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
         let most = shop.rules.limits().output;
-        let wall = wall(shop.rules.limits().wall, request.timeout);
+        let wall = wall_limit(shop.rules.limits().wall, request.timeout);
         let limits = Limits {
             wall,
             output: request.max_output.map_or(most, |asked| asked.min(most)),
             ..shop.rules.limits().clone()
         };
-        Ok(Prepared {
+        Ok(PreparedCommand {
             operation,
-            label: label::of(&request.program, &secrets),
-            command: Command {
-                cwd: self.parse(&request.cwd)?.below(&self.view.base)?,
-                program: checked(request.program)?,
+            label: command_label::journal_label(&request.program, &secrets),
+            command: SandboxCommand {
+                cwd: self.parse_path(&request.cwd)?.rebase_below(&self.view.base)?,
+                program: check_program(request.program)?,
                 env: variables,
-                stdin: stdin_of(request.stdin, request.stdin_stream)?,
+                stdin: build_stdin(request.stdin, request.stdin_stream)?,
                 limits,
             },
             hidden: secrets.clone(),
@@ -177,165 +182,173 @@ impl Workspace {
             effects: request.effects.unwrap_or(policy.effects),
             turn_wait: request.turn_wait,
             given: request.env,
-            lowered_timeout: lowered(wall, request.timeout),
+            lowered_timeout: lowered_limit(wall, request.timeout),
         })
     }
 
     async fn run_on_layer(
         &self,
         turn: CommandTurn,
-        prepared: Prepared,
+        prepared: PreparedCommand,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
-        let shop = self.workshop()?;
-        let under = shop.under(self);
-        let fence = under.fence_in(shop).await?;
-        let (state, held) = shop.ready().await?;
-        let basis = Basis {
+        let shop = self.shell_runtime()?;
+        let under = shop.view_under_layer(self);
+        let fence = under.cached_restrictions(shop).await?;
+        let (state, held) = shop.prepare_bench().await?;
+        let basis = EffectBasis {
             head: state.head,
             at: shop.file_time().await?,
         };
-        let laid = shop.lay(&fence, &state).await?;
-        let mut cover = Cover::new(shop, &laid, state, (held, turn));
-        super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
-        let mut process = laid.layer.start_last(prepared.command.clone()).await?;
+        let laid = shop.lay_layer(&fence, &state).await?;
+        let mut cover = CommandLayerGuard::new(shop, &laid, state, (held, turn));
+        super::layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
+        let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
         let ran = match follow_output(&mut *process, &prepared, sink).await {
             Ok(ran) => ran,
-            Err(error) => return Err(cover.leave_behind(&error)),
+            Err(error) => return Err(cover.keep_as_leftover(&error)),
         };
         let keeping = async {
             laid.layer.lift().await?;
-            match shop.effects_of(&*laid.layer, &cover.state, None).await {
-                Ok(effects) => self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await,
+            match shop.read_effects(&*laid.layer, &cover.state, None).await {
+                Ok(effects) => {
+                    self.commit_layer_effects(&mut cover, &basis, &prepared, &ran.exit, effects)
+                        .await
+                }
                 Err(refusal) if is_over_limit(&refusal) => {
-                    cover.give_nothing().await?;
-                    Ok(Changed::refused(&refusal))
+                    cover.release_bench().await?;
+                    Ok(CommandChanges::from_refusal(&refusal))
                 }
                 Err(error) => Err(error),
             }
         };
         // The command has run, and its output is worth returning even if its effects could not be committed.
         let kept = keeping.await;
-        let corrupt = self.shown_corrupt(&cover.state);
+        let corrupt = self.visible_corrupt_paths(&cover.state);
         let changed = match kept {
             Ok(changed) => {
-                cover.off().await?;
+                cover.remove_layer().await?;
                 changed
             }
             // The bench was not given back yet, so nothing is in the files, and the whole layer can stay as a leftover.
             Err(error) if cover.held.is_some() => {
-                cover.leave_behind(&error);
-                Changed::left_over(&error, laid.layer.id())
+                cover.keep_as_leftover(&error);
+                CommandChanges::from_leftover(&error, laid.layer.id())
             }
-            Err(error) => return Err(cover.leave_behind(&error)),
+            Err(error) => return Err(cover.keep_as_leftover(&error)),
         };
         Ok(RunResult {
             corrupt,
-            ..result(ran, changed, &laid)
+            ..build_run_result(ran, changed, &laid)
         })
     }
 
     /// Commits the effects of the command, and hands them to the bench.
-    async fn take(
+    async fn commit_layer_effects(
         &self,
-        cover: &mut Cover<Held>,
-        basis: &Basis,
-        prepared: &Prepared,
-        exit: &Exit,
+        cover: &mut CommandLayerGuard<BenchLease>,
+        basis: &EffectBasis,
+        prepared: &PreparedCommand,
+        exit: &CommandExit,
         effects: Effects,
-    ) -> Result<Changed> {
-        let shop = self.workshop()?;
-        let under = shop.under(self);
-        let split = under.split(shop, effects.effects).await?;
-        let maker = Maker {
+    ) -> Result<CommandChanges> {
+        let shop = self.shell_runtime()?;
+        let under = shop.view_under_layer(self);
+        let split = under.split_effects(shop, effects.effects).await?;
+        let maker = EffectCommitRequest {
             origin: under.run_origin(prepared, exit),
             mode: prepared.effects,
             has_quota_turns: false,
         };
-        let keeping = under.keep(&split, basis, maker).await?;
-        let Split { kept, excluded } = split;
+        let keeping = under.commit_effects(&split, basis, maker).await?;
+        let EffectSplit { kept, excluded } = split;
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
-        let excluded = if is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+        let excluded = if is_in_files || matches!(keeping.kept, EffectCommitOutcome::Branch(_)) {
             excluded
         } else {
             Vec::new()
         };
-        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
-        if let Kept::Change(change) = &keeping.kept {
-            shop.note_kept_out(change.number, &excluded);
+        let changed = self.summarize_effects(&keeping, &excluded, &effects.dropped, shop);
+        if let EffectCommitOutcome::Change(change) = &keeping.kept {
+            shop.note_excluded_effects(change.number, &excluded);
         }
         let next = match &keeping.kept {
             // If others made changes in between, the bench lacks those, and must not claim to be at this change.
-            Kept::Change(change) if change.number == cover.state.head + 1 => change.number,
+            EffectCommitOutcome::Change(change) if change.number == cover.state.head + 1 => change.number,
             _ => cover.state.head,
         };
         // The bench is given back even if it has nothing to take over.
-        let taken = Taken {
+        let taken = LayerOutcome {
             committed: if is_in_files { &kept } else { &[] },
             excluded: &excluded,
             head: next,
         };
-        cover.give(taken).await?;
+        cover.hand_effects(taken).await?;
         Ok(changed)
     }
 
-    pub(super) fn run_origin(&self, prepared: &Prepared, exit: &Exit) -> garret_core::Origin {
+    pub(super) fn run_origin(&self, prepared: &PreparedCommand, exit: &CommandExit) -> garret_core::Origin {
         let summary = format!(
             "{} `{}`: {} after {}",
             prepared.operation,
-            label::printed(&label::short(&prepared.label)),
-            ended(exit),
-            seconds(exit.duration)
+            command_label::printable_label(&command_label::short_label(&prepared.label)),
+            describe_exit(exit),
+            format_duration(exit.duration)
         );
         garret_core::Origin {
             command: Some(prepared.label.clone()),
-            ..self.origin(prepared.operation, summary)
+            ..self.change_origin(prepared.operation, summary)
         }
     }
 
     /// Runs a command on the live layer. Its effects and those of the background processes since the last commit become
     /// one change.
-    async fn run_on_seat(&self, seat: Seat, prepared: Prepared, sink: &mut dyn OutputSink) -> Result<RunResult> {
-        let shop = self.workshop()?;
-        let laid = seat.laid().clone();
-        let corrupt = self.shown_corrupt(seat.state());
-        let mut process = laid.layer.start(prepared.command.clone()).await?;
+    async fn run_on_live_layer(
+        &self,
+        seat: LiveLayerSeat,
+        prepared: PreparedCommand,
+        sink: &mut dyn OutputSink,
+    ) -> Result<RunResult> {
+        let shop = self.shell_runtime()?;
+        let laid = seat.sandbox_layer().clone();
+        let corrupt = self.visible_corrupt_paths(seat.bench_state());
+        let mut process = laid.layer.start_process(prepared.command.clone()).await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         // Kills the processes that the command left behind; otherwise they would write after its effects were read.
         drop(process);
-        let taking = Taking {
+        let taking = SettleRequest {
             origin: Some(self.run_origin(&prepared, &ran.exit)),
-            told: Told::Caller,
+            told: SettleAudience::Caller,
         };
-        let settled = seat.leave(taking).await?;
-        let changed = settled.map_or_else(Changed::default, |settled| settled.changed(self, shop));
+        let settled = seat.leave_and_report(taking).await?;
+        let changed = settled.map_or_else(CommandChanges::default, |settled| settled.summarize_effects(self, shop));
         Ok(RunResult {
             corrupt,
-            ..result(ran, changed, &laid)
+            ..build_run_result(ran, changed, &laid)
         })
     }
 }
 
-impl Cover<Held> {
+impl CommandLayerGuard<BenchLease> {
     /// Hands the effects on the layer to the bench, and ends the turn.
-    async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
+    async fn hand_effects(&mut self, taken: LayerOutcome<'_>) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
-        held.take(taken).await?;
+        held.hand_effects(taken).await?;
         drop(turn);
         Ok(())
     }
 
     /// Gives the bench back as it is, and ends the turn.
-    async fn give_nothing(&mut self) -> Result<()> {
+    async fn release_bench(&mut self) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
-        held.release().await?;
+        held.release_unchanged().await?;
         drop(turn);
         Ok(())
     }
 }
 
-impl<T: Send + 'static> Cover<T> {
-    pub(super) fn new(shop: &Workshop, laid: &Laid, state: BenchState, held: (T, CommandTurn)) -> Self {
+impl<T: Send + 'static> CommandLayerGuard<T> {
+    pub(super) fn new(shop: &ShellRuntime, laid: &SandboxLayer, state: BenchState, held: (T, CommandTurn)) -> Self {
         Self {
             layer: laid.layer.clone(),
             state,
@@ -347,7 +360,7 @@ impl<T: Send + 'static> Cover<T> {
 
     /// Keeps the layer as a leftover: the command has run, and its effects could not be committed. Returns the error
     /// with a hint at it.
-    pub(super) fn leave_behind(mut self, error: &Error) -> Error {
+    pub(super) fn keep_as_leftover(mut self, error: &Error) -> Error {
         self.is_off = true;
         let hint = format!(
             "{}; the changes of the command are kept as a leftover, which `garret leftovers` lists",
@@ -357,25 +370,25 @@ impl<T: Send + 'static> Cover<T> {
     }
 
     /// Removes the layer. Returns the guard of the bench and the turn, if they were not given up before.
-    pub(super) async fn off(mut self) -> Result<Option<(T, CommandTurn)>> {
+    pub(super) async fn remove_layer(mut self) -> Result<Option<(T, CommandTurn)>> {
         self.is_off = true;
-        super::note::remove(&self.state, self.layer.id());
+        super::layer_note::remove_note(&self.state, self.layer.id());
         self.layer.remove().await?;
         Ok(self.held.take())
     }
 }
 
-impl<T: Send + 'static> Drop for Cover<T> {
+impl<T: Send + 'static> Drop for CommandLayerGuard<T> {
     fn drop(&mut self) {
         if !self.is_off {
             let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
             // Taken here and not in the task: a close of the workspace right after this drop must wait for the removal.
             let clearing = self.clearing.clone().try_read_owned();
-            in_background(async move {
+            spawn_in_background(async move {
                 // A layer that cannot be removed now is a leftover when the workspace is opened again, and needs its
                 // note.
                 if layer.remove().await.is_ok() {
-                    super::note::remove(&state, layer.id());
+                    super::layer_note::remove_note(&state, layer.id());
                 }
                 drop((held, clearing));
             });
@@ -386,12 +399,12 @@ impl<T: Send + 'static> Drop for Cover<T> {
 /// Hands the output of a process to `sink` until the process ends. Returns the stored output and the exit.
 pub(super) async fn follow_output(
     process: &mut dyn Process,
-    prepared: &Prepared,
+    prepared: &PreparedCommand,
     sink: &mut dyn OutputSink,
-) -> Result<Ran> {
+) -> Result<CommandRunOutput> {
     let mut collector = OutputCollector::new(prepared.command.limits.output, &prepared.secrets);
-    while let Some(chunk) = process.output().await {
-        if let Some(shown) = collector.push(&chunk) {
+    while let Some(chunk) = process.next_output().await {
+        if let Some(shown) = collector.push_chunk(&chunk) {
             sink.take(&shown).await;
         }
     }
@@ -400,25 +413,25 @@ pub(super) async fn follow_output(
         sink.take(shown).await;
     }
     let exit = process.wait().await?;
-    Ok(Ran { output, exit })
+    Ok(CommandRunOutput { output, exit })
 }
 
-pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
-    let Ran { output, exit } = ran;
-    let enforced = laid.sandbox.enforced().to_vec();
+pub(super) fn build_run_result(ran: CommandRunOutput, changed: CommandChanges, laid: &SandboxLayer) -> RunResult {
+    let CommandRunOutput { output, exit } = ran;
+    let enforced = laid.sandbox.guard_statuses().to_vec();
     RunResult {
-        exit_code: exit.ended.code(),
+        exit_code: exit.ended.exit_code(),
         signal: match exit.ended {
-            Ended::Exited(_) => None,
-            Ended::Signalled(number) => Some(number),
+            ExitCause::Exited(_) => None,
+            ExitCause::Signalled(number) => Some(number),
         },
-        output: output.both.text(),
+        output: output.both.to_text(),
         truncated: output.is_truncated(),
         left_out_bytes: output.stdout.left_out + output.stderr.left_out,
         stdout: output.stdout.into(),
         stderr: output.stderr.into(),
-        duration_ms: millis(exit.duration),
-        timed_out: exit.limit == Some(Limit::Wall),
+        duration_ms: duration_millis(exit.duration),
+        timed_out: exit.limit == Some(ResourceLimit::Wall),
         limit: exit.limit,
         lowered_timeout_ms: None,
         waited: None,
@@ -432,43 +445,45 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
 }
 
 /// Describes in words how a command ended.
-pub(crate) fn ended(exit: &Exit) -> String {
+pub(crate) fn describe_exit(exit: &CommandExit) -> String {
     match (exit.limit, exit.ended) {
-        (Some(Limit::Wall), _) => "timed out".to_owned(),
-        (Some(Limit::Pause), _) => "ended by Garret: it did not stop within one second when it was paused".to_owned(),
-        (Some(limit), _) => format!("over its limit ({})", limit.words()),
-        (None, Ended::Exited(code)) => format!("exit {code}"),
-        (None, Ended::Signalled(number)) => format!("signal {number}"),
+        (Some(ResourceLimit::Wall), _) => "timed out".to_owned(),
+        (Some(ResourceLimit::Pause), _) => {
+            "ended by Garret: it did not stop within one second when it was paused".to_owned()
+        }
+        (Some(limit), _) => format!("over its limit ({})", limit.as_words()),
+        (None, ExitCause::Exited(code)) => format!("exit {code}"),
+        (None, ExitCause::Signalled(number)) => format!("signal {number}"),
     }
 }
 
-pub(super) fn seconds(duration: Duration) -> String {
+pub(super) fn format_duration(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ 0..1_000 => format!("{millis} ms"),
         _ => format!("{:.1} s", duration.as_secs_f64()),
     }
 }
 
-pub(crate) fn millis(duration: Duration) -> u64 {
+pub(crate) fn duration_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the time limit of a command: the requested one, but never more than the policy allows.
-pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
+pub(super) fn wall_limit(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
     policy.into_iter().chain(asked).min()
 }
 
 /// Returns the limit that holds, if the request asked for a longer one.
-pub(crate) fn lowered(wall: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
+pub(crate) fn lowered_limit(wall: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
     wall.filter(|wall| asked.is_some_and(|asked| asked > *wall))
 }
 
 /// Returns the standard input of a command.
-fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> {
+fn build_stdin(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<CommandStdin> {
     match (bytes, stream) {
-        (None, None) => Ok(Stdin::Closed),
-        (Some(bytes), None) => Ok(Stdin::Bytes(bytes)),
-        (None, Some(stream)) => Ok(Stdin::Stream(stream)),
+        (None, None) => Ok(CommandStdin::Closed),
+        (Some(bytes), None) => Ok(CommandStdin::Bytes(bytes)),
+        (None, Some(stream)) => Ok(CommandStdin::Stream(stream)),
         (Some(_), Some(_)) => {
             Err(Error::invalid("standard input is given both as bytes and as a stream").hint("give one of them"))
         }
@@ -476,17 +491,17 @@ fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> 
 }
 
 /// Refuses a program that no system call takes: an empty one, or one with a NUL byte.
-fn checked(program: Program) -> Result<Program> {
+fn check_program(program: CommandProgram) -> Result<CommandProgram> {
     let wrong = |why: &str| Err(Error::invalid(why.to_owned()).hint("give a program, or a shell command line"));
     match &program {
-        Program::Arguments(arguments) if arguments.first().is_none_or(String::is_empty) => {
+        CommandProgram::Arguments(arguments) if arguments.first().is_none_or(String::is_empty) => {
             wrong("the command is empty")
         }
-        Program::Shell(text) if text.trim().is_empty() => wrong("the command is empty"),
-        Program::Arguments(arguments) if arguments.iter().any(|one| one.contains('\0')) => {
+        CommandProgram::Shell(text) if text.trim().is_empty() => wrong("the command is empty"),
+        CommandProgram::Arguments(arguments) if arguments.iter().any(|one| one.contains('\0')) => {
             wrong("a command cannot contain a NUL byte")
         }
-        Program::Shell(text) if text.contains('\0') => wrong("a command cannot contain a NUL byte"),
+        CommandProgram::Shell(text) if text.contains('\0') => wrong("a command cannot contain a NUL byte"),
         _ => Ok(program),
     }
 }
@@ -498,11 +513,14 @@ mod tests {
     #[test]
     fn a_time_limit_above_the_policy_is_lowered_to_it() {
         let time = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(wall(time(120), time(600)), time(120));
-        assert_eq!(lowered(wall(time(120), time(600)), time(600)), time(120));
-        assert_eq!(wall(time(120), time(5)), time(5));
-        assert_eq!(lowered(wall(time(120), time(5)), time(5)), None);
-        assert_eq!((wall(time(120), None), wall(None, time(9))), (time(120), time(9)));
-        assert_eq!(lowered(wall(time(120), None), None), None);
+        assert_eq!(wall_limit(time(120), time(600)), time(120));
+        assert_eq!(lowered_limit(wall_limit(time(120), time(600)), time(600)), time(120));
+        assert_eq!(wall_limit(time(120), time(5)), time(5));
+        assert_eq!(lowered_limit(wall_limit(time(120), time(5)), time(5)), None);
+        assert_eq!(
+            (wall_limit(time(120), None), wall_limit(None, time(9))),
+            (time(120), time(9))
+        );
+        assert_eq!(lowered_limit(wall_limit(time(120), None), None), None);
     }
 }

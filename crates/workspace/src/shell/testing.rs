@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Bench, BenchState, Chunk, Command, Effect, Effects, Enforced, EntryPath, Error, ErrorKind, Exclusions, Exit, Guard,
-    Layer, Mark, OpenSandbox, Placed, Process, Result, Sandbox, SandboxRequest, ShellPolicy, Signal, Taken,
+    Bench, BenchState, Chunk, CommandExit, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Exclusions,
+    Guard, GuardStatus, Layer, LayerOutcome, OpenSandbox, PlacedEntry, Process, Result, Sandbox, SandboxCommand,
+    SandboxRequest, ShellPolicy, Signal,
 };
 
 use super::ShellParts;
@@ -17,7 +18,7 @@ use super::ShellParts;
 #[derive(Debug)]
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
-    enforced: Vec<Enforced>,
+    enforced: Vec<GuardStatus>,
     /// The effects of the processes.
     done: Mutex<Vec<Effect>>,
     /// The effects that were placed on the layer.
@@ -33,7 +34,7 @@ struct Actor(Arc<Stage>);
 
 impl Stage {
     pub(crate) fn new() -> Arc<Self> {
-        let layers = Enforced {
+        let layers = GuardStatus {
             guard: Guard::Layers,
             is_enforced: true,
             by: "a test".to_owned(),
@@ -83,7 +84,7 @@ impl Stage {
     /// Returns the paths that were placed on the layer.
     pub(crate) fn placed(&self) -> Vec<String> {
         let placed = self.placed.lock().unwrap();
-        placed.iter().map(|effect| effect.path.shown()).collect()
+        placed.iter().map(|effect| effect.path.display_path()).collect()
     }
 
     fn check_alive(&self) -> Result<()> {
@@ -99,7 +100,7 @@ impl Stage {
 pub(crate) fn file(path: &str, content: &str) -> Effect {
     Effect {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
-        placed: Placed::File {
+        placed: PlacedEntry::File {
             content: content.as_bytes().to_vec().into(),
             mode: 0o644,
         },
@@ -110,21 +111,21 @@ pub(crate) fn file(path: &str, content: &str) -> Effect {
 
 #[async_trait]
 impl Bench for Actor {
-    async fn ready(&self) -> Result<BenchState> {
+    async fn bring_up_to_date(&self) -> Result<BenchState> {
         Ok(BenchState {
             root: self.0.directory.path().join("root"),
-            scratch: self.scratch(),
+            scratch: self.scratch_directory(),
             head: 0,
-            stands: None,
+            generation: None,
             corrupt: Vec::new(),
         })
     }
 
-    fn scratch(&self) -> PathBuf {
+    fn scratch_directory(&self) -> PathBuf {
         self.0.directory.path().join("scratch")
     }
 
-    async fn take(&self, _taken: Taken<'_>) -> Result<()> {
+    async fn take_effects(&self, _taken: LayerOutcome<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -135,7 +136,7 @@ impl Sandbox for Actor {
         "stage"
     }
 
-    async fn probe(&self) -> Vec<Enforced> {
+    async fn probe(&self) -> Vec<GuardStatus> {
         self.0.enforced.clone()
     }
 
@@ -146,15 +147,15 @@ impl Sandbox for Actor {
 
 #[async_trait]
 impl OpenSandbox for Actor {
-    fn enforced(&self) -> &[Enforced] {
+    fn guard_statuses(&self) -> &[GuardStatus] {
         &self.0.enforced
     }
 
-    async fn lay(&self) -> Result<Arc<dyn Layer>> {
+    async fn create_layer(&self) -> Result<Arc<dyn Layer>> {
         Ok(Arc::new(self.clone()))
     }
 
-    async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
+    async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>> {
         Ok(Vec::new())
     }
 
@@ -169,12 +170,12 @@ impl Layer for Actor {
         "layer"
     }
 
-    async fn start(&self, _command: Command) -> Result<Box<dyn Process>> {
+    async fn start_process(&self, _command: SandboxCommand) -> Result<Box<dyn Process>> {
         self.0.check_alive()?;
         Ok(Box::new(self.clone()))
     }
 
-    async fn place(&self, effects: Vec<Effect>) -> Result<()> {
+    async fn place_entries(&self, effects: Vec<Effect>) -> Result<()> {
         self.0.check_alive()?;
         self.0.placed.lock().unwrap().extend(effects);
         Ok(())
@@ -189,12 +190,12 @@ impl Layer for Actor {
         self.0.check_alive()
     }
 
-    async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
+    async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects> {
         let done = self.0.done.lock().unwrap();
         let read = since.and_then(|mark| mark.0.get(b"read")).copied().unwrap_or(0);
         Ok(Effects {
             effects: done.iter().skip(read as usize).cloned().collect(),
-            mark: Mark([(b"read".to_vec(), done.len() as u64)].into_iter().collect()),
+            mark: EffectsMark([(b"read".to_vec(), done.len() as u64)].into_iter().collect()),
             ..Effects::default()
         })
     }
@@ -211,15 +212,15 @@ impl Layer for Actor {
 /// A process without output that ends when it is dropped.
 #[async_trait]
 impl Process for Actor {
-    async fn output(&mut self) -> Option<Chunk> {
+    async fn next_output(&mut self) -> Option<Chunk> {
         std::future::pending().await
     }
 
-    async fn wait(&mut self) -> Result<Exit> {
+    async fn wait(&mut self) -> Result<CommandExit> {
         std::future::pending().await
     }
 
-    async fn write(&mut self, _bytes: Bytes) -> Result<()> {
+    async fn write_stdin(&mut self, _bytes: Bytes) -> Result<()> {
         Ok(())
     }
 
@@ -227,7 +228,7 @@ impl Process for Actor {
         Ok(())
     }
 
-    async fn signal(&mut self, _signal: Signal) -> Result<()> {
+    async fn send_signal(&mut self, _signal: Signal) -> Result<()> {
         Ok(())
     }
 }

@@ -4,19 +4,19 @@
 //! matches `\r\n`, since a model never sees the difference, and the new lines then end as the lines they stand for do.
 //! Everything else survives as it is: the final newline or its absence, a byte order mark, bytes that are not UTF-8.
 
-mod endings;
 mod error;
-mod matching;
+mod line_endings;
+mod occurrences;
 
 pub use error::{EditError, EditProblem};
 
 use std::borrow::Cow;
 
-use self::endings::Endings;
-use self::matching::Matches;
-use super::common::{common_prefix, common_suffix};
+use self::line_endings::LineEndingLookup;
+use self::occurrences::TextOccurrences;
+use super::common_prefix::{common_prefix, common_suffix};
 use super::lines;
-use super::nearest::nearest;
+use super::nearest::find_nearest;
 
 /// The largest size of a result if the caller sets no limit.
 pub const MAX_RESULT_BYTES: usize = 256 << 20;
@@ -40,7 +40,7 @@ pub struct Edit {
 
 /// The outcome of edits that all applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedText {
     /// The new content of the whole file.
     pub content: Vec<u8>,
     /// The number of replacements, all edits together.
@@ -62,14 +62,14 @@ pub struct Edited {
 ///
 /// Fails as [`EditError`] with the number of the edit at fault. A result beyond [`MAX_RESULT_BYTES`] is refused before
 /// it is built.
-pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Edited, EditError> {
+pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<EditedText, EditError> {
     apply_edits_within(original, edits, MAX_RESULT_BYTES)
 }
 
 /// Applies edits in order, each to the result of the one before; all of them or none.
 ///
 /// Fails as [`EditError`] with the number of the edit at fault. A result beyond `max_bytes` is refused.
-pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> Result<Edited, EditError> {
+pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> Result<EditedText, EditError> {
     if edits.is_empty() {
         return Err(EditError {
             number: 0,
@@ -86,22 +86,25 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
             of: edits.len(),
             problem,
         };
-        let mut chosen = choose(&content, edit).map_err(|problem| fail(blame(problem, original, edit, index)))?;
+        let mut chosen = choose_occurrences(&content, edit)
+            .map_err(|problem| fail(blame_earlier_edit(problem, original, edit, index)))?;
         if let Some(most) = edit.max_replacements.filter(|most| *most > 0) {
             occurrences_left += chosen.ranges.len().saturating_sub(most);
             chosen.ranges.truncate(most);
         }
-        content = replace(&content, &chosen, edit, max_bytes).map_err(fail)?.into();
+        content = replace_occurrences(&content, &chosen, edit, max_bytes)
+            .map_err(fail)?
+            .into();
         counts.push(chosen.ranges.len());
     }
-    Ok(Edited {
+    Ok(EditedText {
         occurrences_left,
-        ..describe(original, content.into_owned(), counts)
+        ..describe_edit(original, content.into_owned(), counts)
     })
 }
 
 /// Picks the occurrences to replace.
-fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
+fn choose_occurrences(content: &[u8], edit: &Edit) -> Result<TextOccurrences, EditProblem> {
     if edit.old_text.is_empty() {
         return Err(EditProblem::EmptyOldText {
             file_is_empty: content.is_empty(),
@@ -112,32 +115,32 @@ fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
     }
     // A caller that sets a limit wants the first occurrences, however many there are.
     let replace_all = edit.replace_all || edit.max_replacements.is_some_and(|most| most > 0);
-    let found = matching::find(content, &edit.old_text, replace_all);
+    let found = occurrences::find_occurrences(content, &edit.old_text, replace_all);
     let expected = edit.expected_replacements.filter(|count| *count > 0);
     match (found.ranges.len(), expected) {
-        (0, _) => Err(not_found(content, edit)),
+        (0, _) => Err(not_found_problem(content, edit)),
         (count, Some(expected)) if count != expected => Err(EditProblem::WrongCount {
             expected,
             found: count,
-            lines: listed_lines(content, &found),
+            lines: first_line_numbers(content, &found),
         }),
         // Occurrences are counted without overlap, so a single one may still be ambiguous.
         (1, _) if !replace_all => {
-            matching::sole(content, found, &edit.old_text).map_err(|both| ambiguous(content, &both))
+            occurrences::check_unique(content, found, &edit.old_text).map_err(|both| ambiguity_problem(content, &both))
         }
-        (_, None) if !replace_all => Err(ambiguous(content, &found)),
+        (_, None) if !replace_all => Err(ambiguity_problem(content, &found)),
         _ => Ok(found),
     }
 }
 
-fn ambiguous(content: &[u8], found: &Matches) -> EditProblem {
+fn ambiguity_problem(content: &[u8], found: &TextOccurrences) -> EditProblem {
     EditProblem::NotUnique {
         found: found.ranges.len(),
-        lines: listed_lines(content, found),
+        lines: first_line_numbers(content, found),
     }
 }
 
-fn listed_lines(content: &[u8], found: &Matches) -> Vec<usize> {
+fn first_line_numbers(content: &[u8], found: &TextOccurrences) -> Vec<usize> {
     let mut listed = Vec::new();
     let (mut line, mut passed) = (1, 0);
     for range in found.ranges.iter().take(MAX_LISTED_LINES) {
@@ -148,20 +151,20 @@ fn listed_lines(content: &[u8], found: &Matches) -> Vec<usize> {
     listed
 }
 
-fn not_found(content: &[u8], edit: &Edit) -> EditProblem {
+fn not_found_problem(content: &[u8], edit: &Edit) -> EditProblem {
     // Short text is in most files by chance; only longer text shows that the edit was made before.
     let telling = edit.new_text.trim().len() >= 12;
     let already_at = lines::find_all(content, &edit.new_text).next().filter(|_| telling);
     EditProblem::NotFound {
-        nearest: nearest(content, &edit.old_text),
-        new_text_at_line: already_at.map(|at| lines::number_at(content, at)),
+        nearest: find_nearest(content, &edit.old_text),
+        new_text_at_line: already_at.map(|at| lines::line_number_at(content, at)),
         was_there_before: false,
         is_binary: content.contains(&0),
     }
 }
 
 /// Notes that the text was in the file until an earlier edit of the same call changed it.
-fn blame(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
+fn blame_earlier_edit(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
     match problem {
         EditProblem::NotFound {
             nearest,
@@ -171,14 +174,22 @@ fn blame(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> Ed
         } => EditProblem::NotFound {
             nearest,
             new_text_at_line,
-            was_there_before: index > 0 && !matching::find(original, &edit.old_text, false).ranges.is_empty(),
+            was_there_before: index > 0
+                && !occurrences::find_occurrences(original, &edit.old_text, false)
+                    .ranges
+                    .is_empty(),
             is_binary,
         },
         other => other,
     }
 }
 
-fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> Result<Vec<u8>, EditProblem> {
+fn replace_occurrences(
+    content: &[u8],
+    chosen: &TextOccurrences,
+    edit: &Edit,
+    max_bytes: usize,
+) -> Result<Vec<u8>, EditProblem> {
     let old_size: usize = chosen.ranges.iter().map(ExactSizeIterator::len).sum();
     // Checked before the result is allocated: one call can ask for terabytes. Each line of the new text may still gain a
     // carriage return, so the size is checked again below.
@@ -189,10 +200,10 @@ fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> R
     }
     let mut out = Vec::with_capacity(size);
     let mut passed = 0;
-    let mut line_endings = Endings::of(content);
+    let mut line_endings = LineEndingLookup::for_content(content);
     for range in &chosen.ranges {
         out.extend_from_slice(&content[passed..range.start]);
-        endings::write_replacement(&mut out, &mut line_endings, range, edit);
+        line_endings::write_replacement(&mut out, &mut line_endings, range, edit);
         passed = range.end;
     }
     out.extend_from_slice(&content[passed..]);
@@ -210,7 +221,7 @@ fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> R
     }
 }
 
-fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
+fn describe_edit(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> EditedText {
     let before = common_prefix(original, &content);
     // Where text repeats, prefix and suffix overlap; no byte may count for both.
     let room = original.len().min(content.len()) - before;
@@ -219,8 +230,8 @@ fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
     let last_changed = (content.len() - after).saturating_sub(1).max(before);
     // Only the changed part is counted: the rest has the same newlines on both sides.
     let newlines = |bytes: &[u8], end: usize| lines::count_newlines(&bytes[before..end]);
-    let first_changed_line = lines::number_at(&content, before);
-    Edited {
+    let first_changed_line = lines::line_number_at(&content, before);
+    EditedText {
         replacements: counts.iter().sum(),
         replacements_by_edit: counts,
         occurrences_left: 0,

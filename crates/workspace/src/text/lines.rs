@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// How a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum LineEnding {
     /// The last line of a file without a final newline.
     None,
     /// `\n`
@@ -13,40 +13,40 @@ pub enum Ending {
     CrLf,
 }
 
-impl Ending {
+impl LineEnding {
     /// Returns the bytes that this ending stands for.
     pub fn bytes(self) -> &'static [u8] {
         match self {
-            Ending::None => b"",
-            Ending::Lf => b"\n",
-            Ending::CrLf => b"\r\n",
+            LineEnding::None => b"",
+            LineEnding::Lf => b"\n",
+            LineEnding::CrLf => b"\r\n",
         }
     }
 }
 
 /// A line of a file: its text, and how it ends. Writing both back gives the bytes it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct TextLine<'a> {
     pub(super) text: &'a [u8],
-    pub(super) ending: Ending,
+    pub(super) ending: LineEnding,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TextLine<'a> {
     fn parse(raw: &'a [u8]) -> Self {
         match raw.strip_suffix(b"\n") {
-            None => Line {
+            None => TextLine {
                 text: raw,
-                ending: Ending::None,
+                ending: LineEnding::None,
             },
             // A `\r` is part of the ending only before a `\n`; anywhere else it is text.
             Some(rest) => match rest.strip_suffix(b"\r") {
-                Some(text) => Line {
+                Some(text) => TextLine {
                     text,
-                    ending: Ending::CrLf,
+                    ending: LineEnding::CrLf,
                 },
-                None => Line {
+                None => TextLine {
                     text: rest,
-                    ending: Ending::Lf,
+                    ending: LineEnding::Lf,
                 },
             },
         }
@@ -54,12 +54,12 @@ impl<'a> Line<'a> {
 }
 
 /// Splits bytes into lines. Empty input has no line; a final newline does not open another one.
-pub(super) fn split(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    bytes.split_inclusive(|byte| *byte == b'\n').map(Line::parse)
+pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = TextLine<'_>> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(TextLine::parse)
 }
 
 /// Returns the 1-based number of the line that holds the byte at `offset`.
-pub(super) fn number_at(bytes: &[u8], offset: usize) -> usize {
+pub(super) fn line_number_at(bytes: &[u8], offset: usize) -> usize {
     1 + count_newlines(&bytes[..offset.min(bytes.len())])
 }
 
@@ -76,7 +76,7 @@ pub(super) fn find_all<'a>(bytes: &'a [u8], needle: &'a str) -> impl Iterator<It
 }
 
 /// Shows a line as a model may copy it: cut to `max` characters, with bytes that are not UTF-8 as `\xFF`.
-pub(super) fn show(text: &[u8], max: usize) -> String {
+pub(super) fn show_line(text: &[u8], max: usize) -> String {
     let mut shown = String::new();
     let mut room = max;
     for chunk in text.utf8_chunks() {
@@ -98,7 +98,7 @@ pub(super) fn show(text: &[u8], max: usize) -> String {
 }
 
 /// Quotes a line with its tabs, odd characters and trailing blanks made visible.
-pub(super) fn quote(text: &str, max: usize) -> String {
+pub(super) fn quote_line(text: &str, max: usize) -> String {
     let mut quoted = String::from("\"");
     for (index, character) in text.chars().enumerate() {
         if index == max {
@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn splitting_loses_no_byte() {
         let bytes = b"\xEF\xBB\xBFa\r\n\r\nb\n\xFF\r";
-        let joined: Vec<u8> = split(bytes)
+        let joined: Vec<u8> = split_lines(bytes)
             .flat_map(|line| [line.text, line.ending.bytes()].concat())
             .collect();
         assert_eq!(joined, bytes);
-        assert_eq!(split(b"").count(), 0);
-        assert_eq!(split(b"a\n").count(), 1);
+        assert_eq!(split_lines(b"").count(), 0);
+        assert_eq!(split_lines(b"a\n").count(), 1);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use similar::{MergeRegion, MergeResolution, TextMerge};
 
 /// The resolution of a region that both sides changed differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Favour<'a> {
+pub enum ConflictFavour<'a> {
     /// Both versions are kept, between markers.
     Markers(Labels<'a>),
     /// Our version is taken.
@@ -39,11 +39,11 @@ pub struct MergedText {
     pub conflicts: usize,
 }
 
-/// Merges the changes that `ours` and `theirs` made to `base`. A conflict is no failure: it is resolved by `favour`,
+/// Merges the changes that `push_ours` and `push_theirs` made to `push_base`. A conflict is no failure: it is resolved by `favour`,
 /// and counted.
-pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> MergedText {
+pub fn merge_texts(base: &[u8], ours: &[u8], theirs: &[u8], favour: ConflictFavour<'_>) -> MergedText {
     let merge = TextMerge::from_lines(base, ours, theirs);
-    let mut output = Output {
+    let mut output = MergeOutput {
         merge: &merge,
         text: Vec::with_capacity(ours.len().max(theirs.len())),
         // Markers become lines of the file, so they end as its lines do.
@@ -55,9 +55,9 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> Mer
     };
     for region in merge.regions() {
         match region.resolution() {
-            MergeResolution::Theirs => output.theirs(region.theirs_range()),
-            MergeResolution::Conflict => output.conflict(region, favour),
-            _ => output.ours(region.ours_range()),
+            MergeResolution::Theirs => output.push_theirs(region.theirs_range()),
+            MergeResolution::Conflict => output.push_conflict(region, favour),
+            _ => output.push_ours(region.ours_range()),
         }
     }
     MergedText {
@@ -67,49 +67,49 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> Mer
 }
 
 /// The merged text while it is being written.
-struct Output<'m, 't> {
+struct MergeOutput<'m, 't> {
     merge: &'m TextMerge<'t, 't, 't, [u8]>,
     text: Vec<u8>,
     /// The line ending of the markers.
     ending: &'static [u8],
 }
 
-impl Output<'_, '_> {
-    fn ours(&mut self, lines: Range<usize>) {
+impl MergeOutput<'_, '_> {
+    fn push_ours(&mut self, lines: Range<usize>) {
         lines
             .filter_map(|at| self.merge.ours_line(at))
             .for_each(|line| self.text.extend_from_slice(line));
     }
 
-    fn theirs(&mut self, lines: Range<usize>) {
+    fn push_theirs(&mut self, lines: Range<usize>) {
         lines
             .filter_map(|at| self.merge.theirs_line(at))
             .for_each(|line| self.text.extend_from_slice(line));
     }
 
-    fn base(&mut self, lines: Range<usize>) {
+    fn push_base(&mut self, lines: Range<usize>) {
         lines
             .filter_map(|at| self.merge.base_line(at))
             .for_each(|line| self.text.extend_from_slice(line));
     }
 
-    fn conflict(&mut self, region: &MergeRegion, favour: Favour<'_>) {
+    fn push_conflict(&mut self, region: &MergeRegion, favour: ConflictFavour<'_>) {
         let labels = match favour {
-            Favour::Ours => return self.ours(region.ours_range()),
-            Favour::Theirs => return self.theirs(region.theirs_range()),
-            Favour::Markers(labels) => labels,
+            ConflictFavour::Ours => return self.push_ours(region.ours_range()),
+            ConflictFavour::Theirs => return self.push_theirs(region.theirs_range()),
+            ConflictFavour::Markers(labels) => labels,
         };
-        self.marker("<<<<<<<", labels.ours);
-        self.ours(region.ours_range());
-        self.marker("|||||||", labels.base);
-        self.base(region.base_range());
-        self.marker("=======", "");
-        self.theirs(region.theirs_range());
-        self.marker(">>>>>>>", labels.theirs);
+        self.push_marker("<<<<<<<", labels.ours);
+        self.push_ours(region.ours_range());
+        self.push_marker("|||||||", labels.base);
+        self.push_base(region.base_range());
+        self.push_marker("=======", "");
+        self.push_theirs(region.theirs_range());
+        self.push_marker(">>>>>>>", labels.theirs);
     }
 
     /// Adds a marker on a line of its own.
-    fn marker(&mut self, mark: &str, label: &str) {
+    fn push_marker(&mut self, mark: &str, label: &str) {
         // The last line of a side may have no ending; the marker would become part of it.
         if !self.text.is_empty() && !self.text.ends_with(b"\n") {
             self.text.extend_from_slice(self.ending);
@@ -138,20 +138,30 @@ mod tests {
         theirs: "try",
     };
 
-    fn merged(base: &str, ours: &str, theirs: &str, favour: Favour<'_>) -> (String, usize) {
-        let merged = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), favour);
+    fn merged(base: &str, ours: &str, theirs: &str, favour: ConflictFavour<'_>) -> (String, usize) {
+        let merged = merge_texts(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), favour);
         (String::from_utf8(merged.text).unwrap(), merged.conflicts)
     }
 
     #[test]
     fn changes_apart_from_each_other_are_both_taken() {
-        let (text, conflicts) = merged("1\n2\n3\n4\n", "one\n2\n3\n4\n", "1\n2\n3\nfour\n", Favour::Ours);
+        let (text, conflicts) = merged(
+            "1\n2\n3\n4\n",
+            "one\n2\n3\n4\n",
+            "1\n2\n3\nfour\n",
+            ConflictFavour::Ours,
+        );
         assert_eq!((text.as_str(), conflicts), ("one\n2\n3\nfour\n", 0));
     }
 
     #[test]
     fn a_conflict_shows_all_three_between_markers() {
-        let (text, conflicts) = merged("1\n2\n3\n", "1\ntwo\n3\n", "1\nzwei\n3\n", Favour::Markers(LABELS));
+        let (text, conflicts) = merged(
+            "1\n2\n3\n",
+            "1\ntwo\n3\n",
+            "1\nzwei\n3\n",
+            ConflictFavour::Markers(LABELS),
+        );
         assert_eq!(conflicts, 1);
         assert_eq!(
             text,
@@ -163,18 +173,18 @@ mod tests {
     fn a_side_that_is_favoured_wins_only_where_both_changed() {
         let (base, ours, theirs) = ("1\n2\n3\n4\n", "1\ntwo\n3\n4\n", "1\nzwei\n3\nfour\n");
         assert_eq!(
-            merged(base, ours, theirs, Favour::Ours),
+            merged(base, ours, theirs, ConflictFavour::Ours),
             ("1\ntwo\n3\nfour\n".into(), 1)
         );
         assert_eq!(
-            merged(base, ours, theirs, Favour::Theirs),
+            merged(base, ours, theirs, ConflictFavour::Theirs),
             ("1\nzwei\n3\nfour\n".into(), 1)
         );
     }
 
     #[test]
     fn markers_end_as_the_lines_of_the_file_do_and_a_last_line_gets_an_ending() {
-        let (text, _) = merged("a\r\nb", "a\r\nc", "a\r\nd", Favour::Markers(LABELS));
+        let (text, _) = merged("a\r\nb", "a\r\nc", "a\r\nd", ConflictFavour::Markers(LABELS));
         assert_eq!(
             text,
             "a\r\n<<<<<<< mine\r\nc\r\n||||||| base\r\nb\r\n=======\r\nd\r\n>>>>>>> try\r\n"
@@ -183,7 +193,12 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_utf8_pass_through() {
-        let merged = merge(b"\xe9\n2\n3\n", b"\xe9!\n2\n3\n", b"\xe9\n2\n\xe8\n", Favour::Ours);
+        let merged = merge_texts(
+            b"\xe9\n2\n3\n",
+            b"\xe9!\n2\n3\n",
+            b"\xe9\n2\n\xe8\n",
+            ConflictFavour::Ours,
+        );
         assert_eq!(
             (merged.text.as_slice(), merged.conflicts),
             (&b"\xe9!\n2\n\xe8\n"[..], 0)

@@ -5,7 +5,7 @@
 //! newline and bytes that are not UTF-8 pass through untouched. A failure helps a model to do better on the next call:
 //! it names the nearest lines of the file, and why they differ.
 
-mod common;
+mod common_prefix;
 pub mod diff;
 pub mod edit;
 mod lines;
@@ -14,13 +14,13 @@ pub mod nearest;
 pub mod patch;
 pub mod unified;
 
-pub use edit::{Edit, EditError, Edited, apply_edits, apply_edits_within};
-pub use lines::Ending;
+pub use edit::{Edit, EditError, EditedText, apply_edits, apply_edits_within};
+pub use lines::LineEnding;
 pub use patch::{FilePatch, Patch, PatchError};
 
 /// The kind of failure of a text operation, which decides the next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum TextErrorClass {
     /// The request does not fit the file, or is malformed: change the request.
     Invalid,
     /// The file to change does not exist.

@@ -6,16 +6,16 @@
 //! with every other. Beyond [`MAX_SEARCHED_BYTES`] a file is searched in its first part only, and the answer says so.
 
 mod difference;
-mod disguise;
+mod distortion;
 mod fold;
 
 use std::collections::HashMap;
 use std::fmt;
 
-pub use difference::Difference;
-use fold::{Fold, FoldedLines, FoldedMatch, unfold_offset};
+pub use difference::TextDifference;
+use fold::{FoldOptions, FoldedLines, FoldedMatch, unfold_offset};
 
-use super::lines::{self, Line};
+use super::lines::{self, TextLine};
 
 /// The most bytes of a file in which near matches are looked for.
 pub const MAX_SEARCHED_BYTES: usize = 16 << 20;
@@ -33,16 +33,16 @@ const PAIR_LIKENESS: f32 = 0.5;
 
 /// The places of a file that come nearest to some text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nearest {
+pub struct NearMatches {
     /// The nearest places, best first; empty when no line is close enough to the text.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<NearMatch>,
     /// Whether only the first [`MAX_SEARCHED_BYTES`] were searched.
     pub is_partial: bool,
 }
 
 /// One place that resembles the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct NearMatch {
     /// The 1-based number of the first line.
     pub first_line: usize,
     /// The 1-based number of the last line.
@@ -50,7 +50,7 @@ pub struct Candidate {
     /// The first lines as the file has them, long ones cut.
     pub shown: Vec<String>,
     /// The reasons for which they are not the text, the most telling first.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<TextDifference>,
     /// The first line that differs, if lines can be compared one by one.
     pub first_difference: Option<FirstDifference>,
 }
@@ -69,27 +69,27 @@ pub struct FirstDifference {
 }
 
 /// Finds the places of `content` nearest to `wanted`, at most three.
-pub fn nearest(content: &[u8], wanted: &str) -> Nearest {
+pub fn find_nearest(content: &[u8], wanted: &str) -> NearMatches {
     let searched = &content[..content.len().min(MAX_SEARCHED_BYTES)];
-    let search = Search::new(searched, wanted);
-    Nearest {
-        candidates: search.candidates(),
+    let search = NearMatchSearch::new(searched, wanted);
+    NearMatches {
+        candidates: search.find_near_matches(),
         is_partial: searched.len() < content.len(),
     }
 }
 
-struct Search<'a> {
-    lines: Vec<Line<'a>>,
+struct NearMatchSearch<'a> {
+    lines: Vec<TextLine<'a>>,
     folded: FoldedLines,
     wanted: String,
     wanted_lines: Vec<&'a str>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> NearMatchSearch<'a> {
     fn new(content: &'a [u8], wanted: &'a str) -> Self {
-        let lines: Vec<Line<'_>> = lines::split(content).collect();
+        let lines: Vec<TextLine<'_>> = lines::split_lines(content).collect();
         let trimmed = wanted.strip_suffix('\n').unwrap_or(wanted);
-        Search {
+        NearMatchSearch {
             folded: FoldedLines::new(lines.iter().map(|line| line.text)),
             lines,
             wanted: wanted.replace("\r\n", "\n"),
@@ -100,25 +100,25 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn candidates(&self) -> Vec<Candidate> {
+    fn find_near_matches(&self) -> Vec<NearMatch> {
         // From the most to the least exact search: the first one that finds anything also explains the difference best.
         let steps = [
-            Search::by_folding,
-            Search::by_disguise,
-            Search::by_votes,
-            Search::by_triples,
-            Search::by_pairs,
+            NearMatchSearch::find_by_folding,
+            NearMatchSearch::find_by_distortion,
+            NearMatchSearch::find_by_votes,
+            NearMatchSearch::find_by_triples,
+            NearMatchSearch::find_by_pairs,
         ];
         let found = steps.iter().map(|step| step(self)).find(|found| !found.is_empty());
         found.unwrap_or_default()
     }
 
-    fn by_folding(&self) -> Vec<Candidate> {
+    fn find_by_folding(&self) -> Vec<NearMatch> {
         self.find_folded(&self.wanted)
     }
 
-    fn by_disguise(&self) -> Vec<Candidate> {
-        for (form, disguise) in disguise::undisguise(&self.wanted) {
+    fn find_by_distortion(&self) -> Vec<NearMatch> {
+        for (form, disguise) in distortion::undo_distortions(&self.wanted) {
             let mut found = self.find_folded(&form);
             found
                 .iter_mut()
@@ -130,26 +130,28 @@ impl<'a> Search<'a> {
         Vec::new()
     }
 
-    fn find_folded(&self, wanted: &str) -> Vec<Candidate> {
-        let matches = self.folded.find(&Fold::ALL.apply(wanted), MAX_CANDIDATES);
+    fn find_folded(&self, wanted: &str) -> Vec<NearMatch> {
+        let matches = self
+            .folded
+            .find_matches(&FoldOptions::ALL.fold_text(wanted), MAX_CANDIDATES);
         matches.into_iter().map(|at| self.explain_match(at, wanted)).collect()
     }
 
-    fn explain_match(&self, at: FoldedMatch, wanted: &str) -> Candidate {
-        let found = self.region(at, wanted);
-        let at_end = at.last_line + 1 == self.lines.len() && self.lines[at.last_line].ending == lines::Ending::None;
-        let differences = difference::explain(wanted, &found, at_end);
+    fn explain_match(&self, at: FoldedMatch, wanted: &str) -> NearMatch {
+        let found = self.cut_region(at, wanted);
+        let at_end = at.last_line + 1 == self.lines.len() && self.lines[at.last_line].ending == lines::LineEnding::None;
+        let differences = difference::explain_differences(wanted, &found, at_end);
         // Lines that differ only in the final newline look the same when they are quoted.
-        let is_visible = !differences.contains(&Difference::NoFinalNewline);
-        Candidate {
+        let is_visible = !differences.contains(&TextDifference::NoFinalNewline);
+        NearMatch {
             first_difference: first_difference(wanted, &found, at.first_line).filter(|_| is_visible),
             differences,
-            ..self.show(at.first_line, at.last_line)
+            ..self.show_lines(at.first_line, at.last_line)
         }
     }
 
     /// Cuts the matched text out of the file, with the blanks around it if `wanted` has blanks there.
-    fn region(&self, at: FoldedMatch, wanted: &str) -> String {
+    fn cut_region(&self, at: FoldedMatch, wanted: &str) -> String {
         let mut text: Vec<String> = self.lines[at.first_line..=at.last_line]
             .iter()
             .map(|line| String::from_utf8_lossy(line.text).into_owned())
@@ -170,15 +172,19 @@ impl<'a> Search<'a> {
         };
         text[0].drain(..skip);
         let mut region = text.join("\n");
-        if wanted.ends_with('\n') && self.lines[at.last_line].ending != lines::Ending::None {
+        if wanted.ends_with('\n') && self.lines[at.last_line].ending != lines::LineEnding::None {
             region.push('\n');
         }
         region
     }
 
     /// Finds places by vote: each line of the file that equals a wanted line votes for the start of the whole text.
-    fn by_votes(&self) -> Vec<Candidate> {
-        let wanted: Vec<String> = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).collect();
+    fn find_by_votes(&self) -> Vec<NearMatch> {
+        let wanted: Vec<String> = self
+            .wanted_lines
+            .iter()
+            .map(|line| FoldOptions::ALL.fold_text(line))
+            .collect();
         let mut places: HashMap<&str, (Vec<usize>, usize)> = HashMap::new();
         for (index, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
             let (indices, _) = places.entry(line).or_default();
@@ -188,7 +194,7 @@ impl<'a> Search<'a> {
             }
         }
         let mut votes: HashMap<usize, usize> = HashMap::new();
-        for index in 0..self.folded.count() {
+        for index in 0..self.folded.line_count() {
             let line = self.folded.line(index);
             let Some((indices, hits)) = places.get_mut(line) else {
                 continue;
@@ -205,34 +211,38 @@ impl<'a> Search<'a> {
         // A lone bracket in common does not make two places alike.
         let enough = wanted.iter().map(String::len).sum::<usize>().min(8);
         let ranked = votes.into_iter().filter(|(_, weight)| *weight >= enough);
-        self.best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
+        self.choose_best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
     }
 
-    fn by_triples(&self) -> Vec<Candidate> {
-        self.by_likeness(3, LIKENESS)
+    fn find_by_triples(&self) -> Vec<NearMatch> {
+        self.find_by_likeness(3, LIKENESS)
     }
 
-    fn by_pairs(&self) -> Vec<Candidate> {
-        self.by_likeness(2, PAIR_LIKENESS)
+    fn find_by_pairs(&self) -> Vec<NearMatch> {
+        self.find_by_likeness(2, PAIR_LIKENESS)
     }
 
     /// Ranks lines by the groups of `width` letters that they share with the longest wanted line.
-    fn by_likeness(&self, width: usize, enough: f32) -> Vec<Candidate> {
-        let folded = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).enumerate();
+    fn find_by_likeness(&self, width: usize, enough: f32) -> Vec<NearMatch> {
+        let folded = self
+            .wanted_lines
+            .iter()
+            .map(|line| FoldOptions::ALL.fold_text(line))
+            .enumerate();
         // The longest line tells most about the place; of several, the first.
         let Some((offset, wanted)) = folded.max_by_key(|(index, line)| (line.len(), usize::MAX - index)) else {
             return Vec::new();
         };
-        let groups = LetterGroups::of(&wanted, width);
-        let alike = (0..self.folded.count()).filter_map(|index| {
-            let likeness = groups.likeness(self.folded.line(index));
+        let groups = LetterGroups::from_line(&wanted, width);
+        let alike = (0..self.folded.line_count()).filter_map(|index| {
+            let likeness = groups.likeness_to(self.folded.line(index));
             let start = index.checked_sub(offset)?;
             (likeness >= enough).then_some((start, likeness))
         });
-        self.best(alike.collect())
+        self.choose_best(alike.collect())
     }
 
-    fn best(&self, mut ranked: Vec<(usize, f32)>) -> Vec<Candidate> {
+    fn choose_best(&self, mut ranked: Vec<(usize, f32)>) -> Vec<NearMatch> {
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let Some((_, top)) = ranked.first().copied() else {
             return Vec::new();
@@ -250,27 +260,27 @@ impl<'a> Search<'a> {
         starts.into_iter().map(|start| self.explain_place(start)).collect()
     }
 
-    fn explain_place(&self, start: usize) -> Candidate {
+    fn explain_place(&self, start: usize) -> NearMatch {
         let last = (start + self.wanted_lines.len()).min(self.lines.len()).max(start + 1) - 1;
-        Candidate {
-            differences: vec![Difference::Text],
+        NearMatch {
+            differences: vec![TextDifference::Text],
             first_difference: self.first_differing_line(start),
-            ..self.show(start, last)
+            ..self.show_lines(start, last)
         }
     }
 
     fn first_differing_line(&self, start: usize) -> Option<FirstDifference> {
         let count = self.wanted_lines.len();
-        let at = (0..count).find(|index| !self.agrees(start, *index))?;
+        let at = (0..count).find(|index| !self.line_agrees(start, *index))?;
         let line = self.lines.get(start + at);
         let found = line.map(|line| String::from_utf8_lossy(line.text));
         let wanted = self.wanted_lines[at];
         // Text that begins inside a line is compared without the indentation of that line.
         let begins_inside = at == 0 && !wanted.starts_with(char::is_whitespace);
-        let mut difference = part(wanted, found.as_deref(), start + at);
+        let mut difference = compare_lines(wanted, found.as_deref(), start + at);
         if let Some(found) = found.filter(|_| begins_inside) {
             let inner = found.trim_start();
-            difference = part(wanted, Some(inner), start + at);
+            difference = compare_lines(wanted, Some(inner), start + at);
             difference.column += found.chars().count() - inner.chars().count();
         }
         Some(difference)
@@ -279,7 +289,7 @@ impl<'a> Search<'a> {
     /// Returns whether the wanted line `index` agrees with its line of the file if the text begins at line `start`.
     ///
     /// The first wanted line may begin inside a line of the file, and the last may end inside one.
-    fn agrees(&self, start: usize, index: usize) -> bool {
+    fn line_agrees(&self, start: usize, index: usize) -> bool {
         let Some(line) = self.lines.get(start + index) else {
             return false;
         };
@@ -291,12 +301,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn show(&self, first: usize, last: usize) -> Candidate {
+    fn show_lines(&self, first: usize, last: usize) -> NearMatch {
         let shown = self.lines[first..=last].iter().take(MAX_SHOWN_LINES);
-        Candidate {
+        NearMatch {
             first_line: first + 1,
             last_line: last + 1,
-            shown: shown.map(|line| lines::show(line.text, MAX_SHOWN_CHARACTERS)).collect(),
+            shown: shown
+                .map(|line| lines::show_line(line.text, MAX_SHOWN_CHARACTERS))
+                .collect(),
             differences: Vec::new(),
             first_difference: None,
         }
@@ -309,7 +321,7 @@ fn unfold_start(line: &str, folded: usize) -> usize {
     let start = unfold_offset(line, folded);
     let visible = line[start..].char_indices().find(|(_, character)| {
         let mut scratch = String::new();
-        Fold::ALL.push(&mut scratch, *character);
+        FoldOptions::ALL.push_folded(&mut scratch, *character);
         !scratch.is_empty()
     });
     visible.map_or(start, |(at, _)| start + at)
@@ -330,7 +342,7 @@ fn first_difference(wanted: &str, found: &str, first_line: usize) -> Option<Firs
     loop {
         match (wanted_lines.next(), found_lines.next()) {
             (Some(wanted), found) if found != Some(wanted) => {
-                return Some(part(wanted, found, index));
+                return Some(compare_lines(wanted, found, index));
             }
             (Some(_), Some(_)) => index += 1,
             _ => return None,
@@ -338,7 +350,7 @@ fn first_difference(wanted: &str, found: &str, first_line: usize) -> Option<Firs
     }
 }
 
-fn part(wanted: &str, found: Option<&str>, index: usize) -> FirstDifference {
+fn compare_lines(wanted: &str, found: Option<&str>, index: usize) -> FirstDifference {
     let other = found.unwrap_or_default();
     let common = wanted.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     // In a long line, the equal beginning is cut so that the quoted part shows the difference.
@@ -353,7 +365,7 @@ fn part(wanted: &str, found: Option<&str>, index: usize) -> FirstDifference {
 
 fn quote_from(text: &str, from: usize) -> String {
     let cut: String = text.chars().skip(from).take(MAX_SHOWN_CHARACTERS + 1).collect();
-    let quoted = lines::quote(&cut, MAX_SHOWN_CHARACTERS);
+    let quoted = lines::quote_line(&cut, MAX_SHOWN_CHARACTERS);
     if from == 0 { quoted } else { format!("…{quoted}") }
 }
 
@@ -365,7 +377,7 @@ struct LetterGroups {
 }
 
 impl LetterGroups {
-    fn of(line: &str, width: usize) -> Self {
+    fn from_line(line: &str, width: usize) -> Self {
         let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
         let mut groups = LetterGroups {
             width,
@@ -373,20 +385,20 @@ impl LetterGroups {
             count: (bytes.len() + 1).saturating_sub(width),
         };
         for group in bytes.windows(width) {
-            let slot = LetterGroups::slot(group);
+            let slot = LetterGroups::hash_slot(group);
             groups.bits[slot / 64] |= 1 << (slot % 64);
         }
         groups
     }
 
-    fn slot(group: &[u8]) -> usize {
+    fn hash_slot(group: &[u8]) -> usize {
         let value = group.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
         // Multiplicative hashing: the upper 16 bits select one of the 65,536 bits.
         (value.wrapping_mul(0x9E37_79B1) >> 16) as usize
     }
 
     /// Returns twice the common groups over all groups: 1 for equal lines, 0 for strangers.
-    fn likeness(&self, line: &str) -> f32 {
+    fn likeness_to(&self, line: &str) -> f32 {
         let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
         let count = (bytes.len() + 1).saturating_sub(self.width);
         if count == 0 || self.count == 0 {
@@ -395,14 +407,14 @@ impl LetterGroups {
         let has = |slot: usize| self.bits[slot / 64] >> (slot % 64) & 1 == 1;
         let common = bytes
             .windows(self.width)
-            .filter(|group| has(LetterGroups::slot(group)))
+            .filter(|group| has(LetterGroups::hash_slot(group)))
             .count();
         // A line that repeats one group finds it each time, and may count more groups than the wanted line has.
         2.0 * common.min(self.count) as f32 / (count + self.count) as f32
     }
 }
 
-impl fmt::Display for Nearest {
+impl fmt::Display for NearMatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.candidates.is_empty() {
             f.write_str("No line of the file is close enough to show.")?;
@@ -423,14 +435,14 @@ impl fmt::Display for Nearest {
     }
 }
 
-impl fmt::Display for Candidate {
+impl fmt::Display for NearMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first_line == self.last_line {
             write!(f, "line {}", self.first_line)?;
         } else {
             write!(f, "lines {}-{}", self.first_line, self.last_line)?;
         }
-        let reasons: Vec<String> = self.differences.iter().map(Difference::to_string).collect();
+        let reasons: Vec<String> = self.differences.iter().map(TextDifference::to_string).collect();
         let verb = if self.first_line == self.last_line {
             "differs"
         } else {

@@ -16,11 +16,11 @@ mod locate;
 mod parse;
 mod section;
 
-pub use apply::{Applied, AppliedHunk, apply_file};
-pub use error::{Mismatch, PatchError};
-pub use parse::parse;
+pub use apply::{AppliedHunk, FilePatchOutcome, apply_file};
+pub use error::{HunkMismatch, PatchError};
+pub use parse::parse_patch;
 
-use super::lines::Ending;
+use super::lines::LineEnding;
 
 /// A patch that was read: one part for each file, in the order of the patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct FilePatch {
     /// The name after; `None` when the file is deleted. As the patch has it, without the `b/` of git.
     pub new_path: Option<String>,
     /// The kind of change.
-    pub action: Action,
+    pub action: PatchAction,
     /// The new permission bits, if the patch names them.
     pub new_mode: Option<u32>,
     /// The changes to its content, in the order of the patch.
@@ -46,7 +46,7 @@ pub struct FilePatch {
 
 /// The kind of change that a patch makes to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum PatchAction {
     /// It must not exist, and does afterwards.
     Create,
     /// Its content, its mode, or both change in place.
@@ -84,7 +84,7 @@ pub struct HunkLine {
     /// Its bytes, without prefix and ending.
     pub text: Vec<u8>,
     /// How it ends.
-    pub ending: Ending,
+    pub ending: LineEnding,
     /// The 1-based line of the patch.
     pub patch_line: usize,
 }
@@ -111,7 +111,7 @@ impl FilePatch {
     ///
     /// The patch then belongs to the one of the two that exists; if both do, the caller has to ask.
     pub fn alternate_path(&self) -> Option<&str> {
-        let old = self.old_path.as_deref().filter(|_| self.action == Action::Modify);
+        let old = self.old_path.as_deref().filter(|_| self.action == PatchAction::Modify);
         old.filter(|old| Some(*old) != self.new_path.as_deref())
     }
 }
@@ -128,7 +128,7 @@ impl Hunk {
     }
 
     /// Returns whether any line is added or removed.
-    pub fn changes(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         self.lines.iter().any(|line| line.kind != LineKind::Context)
     }
 }

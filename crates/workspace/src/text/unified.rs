@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
-use super::common::{common_prefix, common_suffix};
+use super::common_prefix::{common_prefix, common_suffix};
 use super::lines::count_newlines;
 
 /// Lines of context around a change.
@@ -18,7 +18,7 @@ const MARGIN: usize = 64;
 
 /// The hunks of a diff, without the headers that name the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hunks {
+pub struct UnifiedHunks {
     /// The hunks as text, each from its `@@`; empty if the texts are equal.
     pub text: String,
     /// The number of added lines.
@@ -28,30 +28,30 @@ pub struct Hunks {
 }
 
 /// Returns the hunks that turn `before` into `after`, with three lines of context.
-pub fn hunks(before: &str, after: &str) -> Hunks {
-    hunks_within(before, after, usize::MAX).expect("there is no more than that")
+pub fn diff_hunks(before: &str, after: &str) -> UnifiedHunks {
+    diff_hunks_within(before, after, usize::MAX).expect("there is no more than that")
 }
 
 /// Returns the hunks that turn `before` into `after`; `None` if more than `max_bytes` would be compared line by line.
-pub fn hunks_within(before: &str, after: &str, max_bytes: usize) -> Option<Hunks> {
-    let (start, end) = alike(before.as_bytes(), after.as_bytes());
+pub fn diff_hunks_within(before: &str, after: &str, max_bytes: usize) -> Option<UnifiedHunks> {
+    let (start, end) = skippable_ends(before.as_bytes(), after.as_bytes());
     let (old, new) = (&before[start..before.len() - end], &after[start..after.len() - end]);
     if old.len() + new.len() > max_bytes {
         return None;
     }
     let skipped = count_newlines(&before.as_bytes()[..start]);
-    let (old, new) = (lines(old), lines(new));
+    let (old, new) = (split_lines(old), split_lines(new));
     let ops = capture_diff_slices(Algorithm::Myers, &old, &new);
-    let mut hunks = Hunks::default();
+    let mut hunks = UnifiedHunks::default();
     for group in group_diff_ops(ops, CONTEXT) {
-        hunks.push(&group, &old, &new, skipped);
+        hunks.push_hunk(&group, &old, &new, skipped);
     }
     Some(hunks)
 }
 
 /// Returns the number of bytes at the beginning and at the end that need not be compared: whole lines that both texts
 /// have, except for a margin next to the differing part.
-fn alike(before: &[u8], after: &[u8]) -> (usize, usize) {
+fn skippable_ends(before: &[u8], after: &[u8]) -> (usize, usize) {
     let shorter = before.len().min(after.len());
     let start = common_prefix(before, after);
     // Where text repeats, prefix and suffix overlap (`aa` and `aaa`); no byte may count for both.
@@ -65,23 +65,23 @@ fn alike(before: &[u8], after: &[u8]) -> (usize, usize) {
     (kept_start, kept_end)
 }
 
-impl Hunks {
+impl UnifiedHunks {
     /// Adds a hunk. `old` and `new` lack the first `skipped` lines of the texts, which count in the line numbers.
-    fn push(&mut self, ops: &[DiffOp], old: &[&str], new: &[&str], skipped: usize) {
+    fn push_hunk(&mut self, ops: &[DiffOp], old: &[&str], new: &[&str], skipped: usize) {
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else {
             return;
         };
         let before = first.old_range().start + skipped..last.old_range().end + skipped;
         let after = first.new_range().start + skipped..last.new_range().end + skipped;
         self.text
-            .push_str(&format!("@@ -{} +{} @@\n", span(&before), span(&after)));
+            .push_str(&format!("@@ -{} +{} @@\n", format_range(&before), format_range(&after)));
         for op in ops {
             match op {
-                DiffOp::Equal { .. } => self.lines(' ', &old[op.old_range()]),
+                DiffOp::Equal { .. } => self.push_lines(' ', &old[op.old_range()]),
                 // In a pure insertion or deletion, the range of the other side is empty.
                 _ => {
-                    self.lines('-', &old[op.old_range()]);
-                    self.lines('+', &new[op.new_range()]);
+                    self.push_lines('-', &old[op.old_range()]);
+                    self.push_lines('+', &new[op.new_range()]);
                     self.deletions += op.old_range().len();
                     self.insertions += op.new_range().len();
                 }
@@ -89,7 +89,7 @@ impl Hunks {
         }
     }
 
-    fn lines(&mut self, mark: char, lines: &[&str]) {
+    fn push_lines(&mut self, mark: char, lines: &[&str]) {
         for line in lines {
             let end = if line.ends_with('\n') {
                 ""
@@ -101,12 +101,12 @@ impl Hunks {
     }
 }
 
-fn lines(text: &str) -> Vec<&str> {
+fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
 /// Formats a range of lines as the header of a hunk counts them: an empty range names the line before it.
-fn span(lines: &Range<usize>) -> String {
+fn format_range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn hunks_count_their_lines_and_tell_a_missing_newline() {
-        let shown = hunks("a\nb\nc\n", "a\nB\nc");
+        let shown = diff_hunks("a\nb\nc\n", "a\nB\nc");
         assert_eq!(
             shown.text,
             "@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c\n\\ No newline at end of file\n"
@@ -146,12 +146,12 @@ mod tests {
             };
             let around = |text: &str| format!("{}{text}{}", many("before"), many("after"));
             for (before, after) in [(pair[0].clone(), pair[1].clone()), (around(&pair[0]), around(&pair[1]))] {
-                let (old, new) = (super::lines(&before), super::lines(&after));
-                let mut expected = Hunks::default();
+                let (old, new) = (super::split_lines(&before), super::split_lines(&after));
+                let mut expected = UnifiedHunks::default();
                 for group in group_diff_ops(capture_diff_slices(Algorithm::Myers, &old, &new), CONTEXT) {
-                    expected.push(&group, &old, &new, 0);
+                    expected.push_hunk(&group, &old, &new, 0);
                 }
-                let shown = hunks(&before, &after);
+                let shown = diff_hunks(&before, &after);
                 assert_eq!(
                     (shown.insertions, shown.deletions),
                     (expected.insertions, expected.deletions),
@@ -164,15 +164,15 @@ mod tests {
 
     #[test]
     fn a_text_that_comes_or_goes_begins_at_line_0() {
-        assert_eq!(hunks("", "a\n").text, "@@ -0,0 +1 @@\n+a\n");
-        assert_eq!(hunks("a\nb\n", "").text, "@@ -1,2 +0,0 @@\n-a\n-b\n");
-        assert_eq!(hunks("a\n", "a\n"), Hunks::default());
+        assert_eq!(diff_hunks("", "a\n").text, "@@ -0,0 +1 @@\n+a\n");
+        assert_eq!(diff_hunks("a\nb\n", "").text, "@@ -1,2 +0,0 @@\n-a\n-b\n");
+        assert_eq!(diff_hunks("a\n", "a\n"), UnifiedHunks::default());
     }
 
     #[test]
     fn a_lone_carriage_return_is_content() {
         assert_eq!(
-            hunks("a\rb", "a\rc").text,
+            diff_hunks("a\rb", "a\rc").text,
             "@@ -1 +1 @@\n-a\rb\n\\ No newline at end of file\n+a\rc\n\\ No newline at end of file\n"
         );
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garret_core::{ErrorKind, FsPolicy, MemoryEvents, Outcome};
+use garret_core::{ErrorKind, EventOutcome, FsPolicy, MemoryEvents};
 use garret_workspace::{GlobRequest, GrepOutput, GrepRequest, ScopeOptions, Workspace};
 
 use crate::support::{Rooms, globbing, grepping, lines, rooms};
@@ -179,6 +179,6 @@ fn every_search_leaves_one_event_without_its_pattern() {
         operations,
         [("grep", Some("docs")), ("glob", Some("")), ("grep", Some("secrets"))]
     );
-    assert!(matches!(recorded[2].outcome, Outcome::Refused { .. }));
+    assert!(matches!(recorded[2].outcome, EventOutcome::Refused { .. }));
     assert!(!format!("{recorded:?}").contains("canary"));
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use garret_core::{ErrorKind, MemoryStorage, Mutation, NearContent, Reach, SystemClock, WsPath};
+use garret_core::{AccessLimits, ErrorKind, LocalContent, MemoryStorage, Mutation, SystemClock, WsPath};
 use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
 use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{GrepRequest, GrepSink, Workspace};
@@ -68,7 +68,7 @@ struct Far {
     _home: TempDir,
 }
 
-fn far(files: impl IntoIterator<Item = (String, String)>, reach: Reach) -> Far {
+fn far(files: impl IntoIterator<Item = (String, String)>, reach: AccessLimits) -> Far {
     let storage = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
     let storage = Arc::new(Hooked::new(storage, Noting::default()));
     for (path, content) in files {
@@ -80,9 +80,16 @@ fn far(files: impl IntoIterator<Item = (String, String)>, reach: Reach) -> Far {
         max_bytes: 1 << 30,
     });
     let cached = Arc::new(CachedStorage::new(storage.clone(), Arc::new(cache.unwrap()), "far"));
-    let near: Arc<dyn NearContent> = cached.clone();
-    let reach = Reach { is_far: true, ..reach };
-    let workspace = Workspace::builder(cached).reach(reach).near(Some(near)).open().unwrap();
+    let near: Arc<dyn LocalContent> = cached.clone();
+    let reach = AccessLimits {
+        is_remote: true,
+        ..reach
+    };
+    let workspace = Workspace::builder(cached)
+        .access_limits(reach)
+        .local_content(Some(near))
+        .open()
+        .unwrap();
     Far {
         storage,
         workspace,
@@ -121,7 +128,7 @@ fn tree() -> Vec<(String, String)> {
 
 #[test]
 fn a_second_search_fetches_only_what_changed_since_the_first() {
-    let far = far(tree(), Reach::default());
+    let far = far(tree(), AccessLimits::default());
     assert_eq!(far.grep(grepping("canary")).len(), 5);
     let reads = |asked: &[String]| asked.iter().filter(|one| one.starts_with("read")).count();
     assert_eq!(reads(&far.asked()), 5);
@@ -142,7 +149,7 @@ fn a_second_search_fetches_only_what_changed_since_the_first() {
 
 #[test]
 fn what_was_written_here_is_found_without_fetching_it() {
-    let far = far(Vec::new(), Reach::default());
+    let far = far(Vec::new(), AccessLimits::default());
     block_on(far.workspace.write("own.txt", "canary\n", Default::default())).unwrap();
     far.asked();
     assert_eq!(far.grep(grepping("canary")), ["own.txt:1:canary"]);
@@ -154,7 +161,7 @@ fn what_was_written_here_is_found_without_fetching_it() {
 
 #[test]
 fn damage_to_what_lies_at_hand_is_made_good() {
-    let far = far(tree(), Reach::default());
+    let far = far(tree(), AccessLimits::default());
     let before = far.grep(grepping("canary"));
     far.asked();
     let mut damaged = 0;
@@ -180,7 +187,7 @@ fn damage_to_what_lies_at_hand_is_made_good() {
 
 #[test]
 fn only_what_a_pattern_can_reach_is_listed() {
-    let far = far(tree(), Reach::default());
+    let far = far(tree(), AccessLimits::default());
     let rules = |directory: &str| [".git", ".gitignore", ".ignore"].map(|name| format!("stat {directory}{name}"));
     assert_eq!(far.glob("src/deep/*.rs"), ["src/deep/x.rs"]);
     let mut wanted: Vec<_> = ["children src/deep".to_owned(), "stat ".to_owned()].into();
@@ -212,7 +219,7 @@ fn what_is_ignored_above_stays_ignored_where_only_a_part_is_listed() {
     ];
     let far = far(
         ignored.map(|(path, content)| (path.to_owned(), content.to_owned())),
-        Reach::default(),
+        AccessLimits::default(),
     );
     assert_eq!(far.glob("target/*.rs"), Vec::<String>::new());
     assert_eq!(far.glob("src/deep/*.rs"), Vec::<String>::new());
@@ -226,9 +233,9 @@ fn what_is_ignored_above_stays_ignored_where_only_a_part_is_listed() {
 #[test]
 fn as_many_files_are_asked_for_at_once_as_the_storage_says() {
     let files = (0..24).map(|number| (format!("f{number:02}"), "canary\n".to_owned()));
-    let reach = Reach {
+    let reach = AccessLimits {
         search_concurrency: 12,
-        ..Reach::default()
+        ..AccessLimits::default()
     };
     let far = far(files, reach);
     far.storage.hook().together.store(12, Ordering::SeqCst);
@@ -237,10 +244,10 @@ fn as_many_files_are_asked_for_at_once_as_the_storage_says() {
 
 #[test]
 fn what_a_limit_leaves_out_is_said() {
-    let reach = Reach {
+    let reach = AccessLimits {
         max_objects_scanned: Some(3),
         max_grep_bytes_per_object: Some(19),
-        ..Reach::default()
+        ..AccessLimits::default()
     };
     let far = far(tree(), reach);
     let found = block_on(far.workspace.grep(grepping("canary"))).unwrap();
@@ -264,7 +271,7 @@ fn what_a_limit_leaves_out_is_said() {
 
 #[test]
 fn matches_come_as_each_file_was_searched() {
-    let far = far(tree(), Reach::default());
+    let far = far(tree(), AccessLimits::default());
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let heard = heard.clone();
@@ -278,9 +285,9 @@ fn matches_come_as_each_file_was_searched() {
 
 #[test]
 fn a_storage_that_is_not_to_be_searched_is_not() {
-    let reach = Reach {
-        is_searched: false,
-        ..Reach::default()
+    let reach = AccessLimits {
+        is_searchable: false,
+        ..AccessLimits::default()
     };
     let far = far(tree(), reach);
     let error = block_on(far.workspace.grep(grepping("canary"))).unwrap_err();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::executor::block_on;
-use garret_core::{Alteration, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, OpenFile, Result, Stat};
+use garret_core::{
+    DirectoryEntry, DirectoryHandle, EntryAlteration, EntryKind, Error, ErrorKind, OpenFile, Result, Stat,
+};
 use garret_testkit::{Hook, Hooked};
 use garret_workspace::Workspace;
 
@@ -22,13 +24,13 @@ impl<F> std::fmt::Debug for Odd<F> {
     }
 }
 
-impl<F: Fn() -> Box<dyn Directory> + Send + Sync> Hook for Odd<F> {
-    fn directory(&self, _opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+impl<F: Fn() -> Box<dyn DirectoryHandle> + Send + Sync> Hook for Odd<F> {
+    fn directory(&self, _opened: Option<Box<dyn DirectoryHandle>>) -> Option<Box<dyn DirectoryHandle>> {
         Some((self.0)())
     }
 }
 
-fn workspace(open: impl Fn() -> Box<dyn Directory> + Send + Sync + 'static) -> Workspace {
+fn workspace(open: impl Fn() -> Box<dyn DirectoryHandle> + Send + Sync + 'static) -> Workspace {
     let inner = rooms(&[]).memory;
     Workspace::builder(Arc::new(Hooked::new(inner, Odd(open))))
         .open()
@@ -43,12 +45,12 @@ fn entry(name: &str, kind: EntryKind) -> DirectoryEntry {
 /// Two directories in every directory, for ever. Counts how many were opened.
 struct Endless(Arc<AtomicU64>);
 
-impl Directory for Endless {
-    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+impl DirectoryHandle for Endless {
+    fn list_entries(&self) -> Result<Vec<DirectoryEntry>> {
         Ok(vec![entry("a", EntryKind::Directory), entry("b", EntryKind::Directory)])
     }
 
-    fn open_directory(&self, _name: &[u8]) -> Result<Box<dyn Directory>> {
+    fn open_directory(&self, _name: &[u8]) -> Result<Box<dyn DirectoryHandle>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(Self(Arc::clone(&self.0))))
     }
@@ -57,11 +59,11 @@ impl Directory for Endless {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
 
-    fn stat(&self, _name: &[u8]) -> Result<Stat> {
+    fn stat_entry(&self, _name: &[u8]) -> Result<Stat> {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
 
-    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
+    fn alter_entry(&self, _name: &[u8], _alteration: EntryAlteration<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
 }
@@ -93,14 +95,14 @@ fn a_search_that_nobody_waits_for_any_more_ends() {
 /// A file that can be read, and one file and one directory that cannot; another vanished, another was swapped for a link.
 struct Locked;
 
-impl Directory for Locked {
-    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+impl DirectoryHandle for Locked {
+    fn list_entries(&self) -> Result<Vec<DirectoryEntry>> {
         let files = ["gone", "locked", "ok", "swapped"].map(|name| entry(name, EntryKind::File));
         let directories = ["gone-too", "private"].map(|name| entry(name, EntryKind::Directory));
         Ok(files.into_iter().chain(directories).collect())
     }
 
-    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn DirectoryHandle>> {
         let kind = if name == b"private" {
             ErrorKind::Denied
         } else {
@@ -126,11 +128,11 @@ impl Directory for Locked {
         Err(Error::new(kind, "no"))
     }
 
-    fn stat(&self, _name: &[u8]) -> Result<Stat> {
+    fn stat_entry(&self, _name: &[u8]) -> Result<Stat> {
         Err(Error::new(ErrorKind::Denied, "no"))
     }
 
-    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
+    fn alter_entry(&self, _name: &[u8], _alteration: EntryAlteration<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::Denied, "no"))
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Clock, CountedIds, FixedClock, FsPolicy, MemoryStorage, Mutation, OpenContext, Reach, Storage, SystemClock,
-    Timestamp, WsPath,
+    AccessLimits, Batch, Clock, CountedIds, FixedClock, FsPolicy, MemoryStorage, Mutation, OpenContext, Storage,
+    SystemClock, Timestamp, WsPath,
 };
 use garret_storage::{Durability, LocalOptions, LocalStorage};
-use garret_workspace::{GlobFound, GlobRequest, GrepFound, GrepRequest, Workspace};
+use garret_workspace::{GlobRequest, GlobResult, GrepRequest, GrepResult, Workspace};
 use tempfile::TempDir;
 
 /// One tree of files on every storage.
@@ -27,7 +27,7 @@ pub(crate) fn rooms(files: &[(&str, &str)]) -> Rooms {
 
 pub(crate) fn rooms_of_bytes<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Rooms {
     let dir = tempfile::tempdir().unwrap();
-    let clock: Arc<dyn Clock> = Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH));
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH));
     let memory: Arc<dyn Storage> = Arc::new(MemoryStorage::new(clock));
     for (path, content) in files {
         let target = dir.path().join(path);
@@ -60,16 +60,16 @@ impl Rooms {
 
     /// The files in memory, on disk, and as if those in memory were far away.
     pub(crate) fn with_policy(&self, policy: &FsPolicy) -> [Workspace; 3] {
-        let reaches = [false, false, true].map(|is_far| Reach {
-            is_far,
-            ..Reach::default()
+        let reaches = [false, false, true].map(|is_far| AccessLimits {
+            is_remote: is_far,
+            ..AccessLimits::default()
         });
         let storages = [&self.memory, &self.local, &self.memory];
         let mut pairs = storages.into_iter().zip(reaches);
         std::array::from_fn(|_| {
             let (storage, reach) = pairs.next().unwrap();
             let builder = Workspace::builder(Arc::clone(storage)).policy(policy.clone());
-            builder.reach(reach).open().unwrap()
+            builder.access_limits(reach).open().unwrap()
         })
     }
 
@@ -85,7 +85,7 @@ impl Rooms {
     }
 
     /// What all answer to a search by name; fails where they differ.
-    pub(crate) fn glob(&self, request: &GlobRequest) -> GlobFound {
+    pub(crate) fn glob(&self, request: &GlobRequest) -> GlobResult {
         let [memory, local, far] = self
             .workspaces()
             .map(|workspace| block_on(workspace.glob(request.clone())).unwrap());
@@ -99,7 +99,7 @@ impl Rooms {
     }
 
     /// What all answer to a search by content; fails where they differ.
-    pub(crate) fn grep(&self, request: &GrepRequest) -> GrepFound {
+    pub(crate) fn grep(&self, request: &GrepRequest) -> GrepResult {
         let [memory, local, far] = self
             .workspaces()
             .map(|workspace| block_on(workspace.grep(request.clone())).unwrap());
@@ -114,7 +114,7 @@ impl Rooms {
     }
 }
 
-pub(crate) fn lines(found: &GrepFound) -> Vec<String> {
+pub(crate) fn lines(found: &GrepResult) -> Vec<String> {
     let line = found.matches.iter();
     line.map(|found| format!("{}:{}:{}", found.path, found.line_number, found.line))
         .collect()
@@ -135,7 +135,7 @@ pub(crate) fn grepping(pattern: &str) -> GrepRequest {
 }
 
 /// What was skipped and why, by path.
-pub(crate) fn skipped(found: &GrepFound) -> BTreeMap<&str, &str> {
+pub(crate) fn skipped(found: &GrepResult) -> BTreeMap<&str, &str> {
     let pairs = found.skipped.iter();
     pairs.map(|skipped| (skipped.path.as_str(), skipped.reason)).collect()
 }

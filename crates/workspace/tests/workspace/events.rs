@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::{builder, globs, put, with_events};
 use async_trait::async_trait;
-use garret_core::{Actor, ErrorKind, FsPolicy, MemoryEvents, Outcome};
+use garret_core::{Actor, ErrorKind, EventOutcome, FsPolicy, MemoryEvents};
 use garret_workspace::{
     Approval, ApprovalRequest, Approver, Edit, EditOptions, PatchOptions, ReadRequest, RemoveOptions, TransferOptions,
     WriteOptions,
@@ -56,7 +56,7 @@ async fn each_operation_leaves_one_event_with_its_name() {
         "rm",
     ];
     assert_eq!(names, expected);
-    assert!(events.events().iter().all(|event| event.outcome == Outcome::Done));
+    assert!(events.events().iter().all(|event| event.outcome == EventOutcome::Done));
 }
 
 #[tokio::test]
@@ -79,14 +79,14 @@ async fn refused_and_failed_operations_leave_events_without_content() {
     assert_eq!(
         outcomes,
         [
-            Outcome::Done,
-            Outcome::Failed {
+            EventOutcome::Done,
+            EventOutcome::Failed {
                 kind: ErrorKind::Invalid
             },
-            Outcome::Refused {
+            EventOutcome::Refused {
                 rule: Some("deny_read = secret".into())
             },
-            Outcome::Refused { rule: None },
+            EventOutcome::Refused { rule: None },
         ]
     );
     let log = serde_json::to_string(&events.events()).unwrap();
@@ -225,7 +225,7 @@ async fn a_cancelled_operation_leaves_an_event_too() {
         () = tokio::task::yield_now() => {}
     }
     let outcomes: Vec<_> = events.events().into_iter().map(|event| event.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Cancelled]);
+    assert_eq!(outcomes, [EventOutcome::Cancelled]);
 }
 
 /// Says yes for the session, and keeps what it was asked.

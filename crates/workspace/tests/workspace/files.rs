@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garret_core::{EntryKind, ErrorKind, FixedClock, MemoryStorage, Precondition, Reach, Storage, Timestamp};
+use garret_core::{AccessLimits, EntryKind, ErrorKind, FixedClock, MemoryStorage, Precondition, Storage, Timestamp};
 use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{
-    AppendOptions, Edit, EditOptions, Encoding, GlobRequest, ListRequest, Listed, PatchOptions, ReadRequest, Sort,
-    TransferOptions, Unit, WriteOptions,
+    AppendOptions, DirectoryListing, Edit, EditOptions, Encoding, GlobRequest, ListRequest, ListSortOrder,
+    PatchOptions, ReadRequest, ReadUnit, TransferOptions, WriteOptions,
 };
 
 use crate::support::{builder_on, fill, get, link, put, shown, storage, workspace};
@@ -85,7 +85,7 @@ async fn the_last_lines_of_a_large_file_are_read_from_its_end() {
     assert_eq!((page.content.as_str(), page.eof), ("999998\n999999\n", true));
     assert_eq!(page.next_offset, None);
     let range = page.range.unwrap();
-    assert_eq!((range.unit, range.end - range.start), (Unit::Bytes, 14));
+    assert_eq!((range.unit, range.end - range.start), (ReadUnit::Bytes, 14));
     // One read of a piece tells the size, one reads the end; the whole file has seven pieces.
     assert_eq!(storage.hook().0.load(Ordering::Relaxed), 2);
     // Across the border of two pieces.
@@ -105,7 +105,7 @@ async fn the_last_lines_of_a_small_file_have_their_numbers() {
     let page = workspace.read("a", tail(2)).await.unwrap();
     assert_eq!(page.content, "two\nthree\n");
     let range = page.range.unwrap();
-    assert_eq!((range.unit, range.start, range.end), (Unit::Lines, 1, 3));
+    assert_eq!((range.unit, range.start, range.end), (ReadUnit::Lines, 1, 3));
     let whole = workspace.read("a", tail(9)).await.unwrap();
     assert_eq!((whole.content.as_str(), whole.range), ("one\ntwo\nthree\n", None));
     let both = ReadRequest { offset: 1, ..tail(1) };
@@ -114,7 +114,7 @@ async fn the_last_lines_of_a_small_file_have_their_numbers() {
 
 #[tokio::test]
 async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
-    let clock = Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH));
+    let clock = Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH));
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(clock.clone()));
     let workspace = builder_on(storage).open().unwrap();
     for path in ["b", "d/x", "a", "d/y", "c"] {
@@ -127,9 +127,9 @@ async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
         depth: usize::MAX,
         limit,
         cursor,
-        sort: Sort::Modified,
+        sort: ListSortOrder::Modified,
     };
-    let files = |page: &Listed| -> Vec<String> {
+    let files = |page: &DirectoryListing| -> Vec<String> {
         let files = page.entries.iter().filter(|entry| entry.r#type == EntryKind::File);
         files.map(|entry| entry.path.clone()).collect()
     };
@@ -156,11 +156,11 @@ async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
         fill(&storage, &[(path, "")]).await;
     }
     for is_far in [false, true] {
-        let reach = Reach {
-            is_far,
-            ..Reach::default()
+        let reach = AccessLimits {
+            is_remote: is_far,
+            ..AccessLimits::default()
         };
-        let workspace = builder_on(storage.clone()).reach(reach).open().unwrap();
+        let workspace = builder_on(storage.clone()).access_limits(reach).open().unwrap();
         for limit in 1..=6 {
             let (mut seen, mut cursor) = (Vec::new(), None);
             loop {
@@ -168,7 +168,7 @@ async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
                     pattern: "**".into(),
                     limit,
                     cursor,
-                    sort: Sort::Modified,
+                    sort: ListSortOrder::Modified,
                     ..GlobRequest::default()
                 };
                 let page = workspace.glob(request).await.unwrap();
@@ -233,7 +233,7 @@ async fn bytes_that_are_not_text_come_as_base64() {
         ErrorKind::Invalid
     );
     let bytes = ReadRequest {
-        unit: Unit::Bytes,
+        unit: ReadUnit::Bytes,
         offset: 1,
         limit: Some(1),
         encoding: Some(Encoding::Base64),

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use garret_core::{
-    CountedIds, Directory, Error, ErrorKind, FsPolicy, HistoryMode, OpenContext, Precondition, Result, Storage,
+    CountedIds, DirectoryHandle, Error, ErrorKind, FsPolicy, HistoryMode, OpenContext, Precondition, Result, Storage,
     SystemClock, Version,
 };
 use garret_storage::{Durability, LocalOptions, LocalStorage};
 use garret_testkit::{Hook, Hooked};
 use garret_workspace::{
-    AppendOptions, Edit, EditOptions, GrepRequest, PatchOptions, PutEntry, PutItem, ReadRequest, RemoveOptions,
-    ScopeOptions, TransferOptions, Unit, Workspace, WriteOptions,
+    AppendOptions, Edit, EditOptions, GrepRequest, PatchOptions, PutEntry, PutItem, ReadRequest, ReadUnit,
+    RemoveOptions, ScopeOptions, TransferOptions, Workspace, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ const CANARY: &str = "CANARY\n";
 struct WalkCount(Arc<AtomicUsize>);
 
 impl Hook for WalkCount {
-    fn directory(&self, opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+    fn directory(&self, opened: Option<Box<dyn DirectoryHandle>>) -> Option<Box<dyn DirectoryHandle>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         opened
     }
@@ -134,7 +134,7 @@ async fn no_tool_reads_a_denied_file_by_another_name() {
     let workspace = linked.denying(&["secret"]);
     let path = "open/alias";
     check_refusal("read", workspace.read(path, ReadRequest::default()).await);
-    for unit in [Unit::Lines, Unit::Bytes] {
+    for unit in [ReadUnit::Lines, ReadUnit::Bytes] {
         let window = ReadRequest {
             unit,
             limit: Some(1),

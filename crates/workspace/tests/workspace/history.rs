@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Actor, CountedIds, ErrorKind, FixedClock, FsPolicy, HistoryMode, MemoryEvents, OpenContext, Outcome, Point,
+    Actor, CountedIds, ErrorKind, EventOutcome, FixedClock, FsPolicy, HistoryMode, MemoryEvents, OpenContext, Point,
     SnapshotOptions, Timestamp,
 };
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
@@ -17,7 +17,7 @@ use crate::support::{builder_on, get, globs, put, shown, workspace};
 /// A room of a depot in memory whose clock stands still.
 async fn room() -> DepotWorkspace {
     let context = OpenContext {
-        clock: Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH)),
+        clock: Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH)),
         ids: Arc::new(CountedIds::default()),
         history: HistoryMode::Durable,
     };
@@ -360,7 +360,10 @@ async fn a_snapshot_never_changes_and_can_be_gone_back_to_as_one_change() {
     workspace.snapshot("before", SnapshotOptions::default()).await.unwrap();
     put(&workspace, "a", "2").await;
     put(&workspace, "d/b", "1").await;
-    assert_eq!(get(&workspace.at(&named("before")).await.unwrap(), "a").await, "1");
+    assert_eq!(
+        get(&workspace.at_point(&named("before")).await.unwrap(), "a").await,
+        "1"
+    );
     let change = workspace.restore(restore_to("before")).await.unwrap().unwrap();
     assert_eq!((change.kind.as_str(), change.path_count), ("restore", 3));
     assert_eq!(
@@ -396,7 +399,7 @@ async fn the_past_is_for_reading() {
     let workspace = kept().await;
     put(&workspace, "a", "1").await;
     put(&workspace, "a", "2").await;
-    let past = workspace.at(&Point::Number(1)).await.unwrap();
+    let past = workspace.at_point(&Point::Number(1)).await.unwrap();
     assert_eq!(get(&past, "a").await, "1");
     let error = past.write("a", "x", WriteOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
@@ -438,7 +441,7 @@ async fn the_state_before_a_change_is_found_on_a_branch_too() {
     put(&branch, "a", "4").await;
     let content_before = async |point: Point| {
         let point = branch.before(&point).await.unwrap();
-        let past = branch.at(&point).await.unwrap();
+        let past = branch.at_point(&point).await.unwrap();
         match past.exists("a").await.unwrap().exists {
             true => get(&past, "a").await,
             false => String::new(),
@@ -492,13 +495,13 @@ async fn each_operation_on_the_history_leaves_one_event() {
         expected
     );
     for (operation, outcome) in told {
-        let failed = Outcome::Failed {
+        let failed = EventOutcome::Failed {
             kind: ErrorKind::NotFound,
         };
         let expected = if operation == "restore_version" {
             failed
         } else {
-            Outcome::Done
+            EventOutcome::Done
         };
         assert_eq!(outcome, expected, "{operation}");
     }
@@ -514,7 +517,7 @@ async fn without_a_history_everything_about_it_is_unsupported() {
         workspace.redo().await.unwrap_err(),
         workspace.versions("a", 1).await.unwrap_err(),
         workspace.snapshots().await.unwrap_err(),
-        workspace.at(&Point::Now).await.unwrap_err(),
+        workspace.at_point(&Point::Now).await.unwrap_err(),
         workspace.diff(DiffRequest::default()).await.unwrap_err(),
     ];
     assert!(
@@ -569,7 +572,7 @@ async fn what_may_not_be_read_does_not_show_in_the_past() {
         ..LogRequest::default()
     };
     assert_eq!(fenced.log(request).await.unwrap_err().kind(), ErrorKind::Denied);
-    let past = fenced.at(&Point::Number(2)).await.unwrap();
+    let past = fenced.at_point(&Point::Number(2)).await.unwrap();
     assert_eq!(
         past.read("secrets/key", Default::default()).await.unwrap_err().kind(),
         ErrorKind::Denied
@@ -707,7 +710,7 @@ async fn a_read_only_view_looks_at_the_past_and_changes_nothing() {
     put(&open, "a", "2").await;
     open.undo(UndoRequest::Last(1)).await.unwrap();
     assert_eq!(log(&fenced).await.len(), 3);
-    assert_eq!(get(&fenced.at(&Point::Number(2)).await.unwrap(), "a").await, "2");
+    assert_eq!(get(&fenced.at_point(&Point::Number(2)).await.unwrap(), "a").await, "2");
     let version = fenced.versions("a", 10).await.unwrap().pop().unwrap().version;
     let refusals = [
         fenced.undo(UndoRequest::Last(1)).await.map(drop).unwrap_err(),
@@ -773,7 +776,7 @@ async fn a_scope_sees_and_reverses_its_own_changes_alone() {
             .all(|path| !path.contains("bob") && !path.contains("users")),
         "{paths:?}"
     );
-    assert_eq!(get(&alice.at(&Point::Number(2)).await.unwrap(), "a").await, "2");
+    assert_eq!(get(&alice.at_point(&Point::Number(2)).await.unwrap(), "a").await, "2");
 }
 
 #[tokio::test]

@@ -261,7 +261,7 @@ async fn sizes_are_limited_for_writes_appends_copies_and_reads() {
     let page = workspace.read(
         "big",
         ReadRequest {
-            unit: garret_workspace::Unit::Bytes,
+            unit: garret_workspace::ReadUnit::Bytes,
             limit: Some(5000),
             ..Default::default()
         },

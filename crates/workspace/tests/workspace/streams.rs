@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
-use garret_core::{Content, ContentSource, ErrorKind, FsPolicy, Reach, Result};
+use garret_core::{AccessLimits, Content, ContentSource, ErrorKind, FsPolicy, Result};
 use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{Workspace, WriteOptions};
 use tokio::sync::Barrier;
@@ -55,7 +55,10 @@ async fn a_stream_gives_the_whole_file_in_pieces() {
     assert!(all.len() > 2, "{} pieces", all.len());
     assert_eq!(all.iter().map(Bytes::len).sum::<usize>() as u64, size);
     let events = events.events();
-    let moved: Vec<_> = events.iter().map(|event| (event.operation.as_ref(), event.bytes)).collect();
+    let moved: Vec<_> = events
+        .iter()
+        .map(|event| (event.operation.as_ref(), event.bytes))
+        .collect();
     assert_eq!(
         moved,
         [("write_file", size), ("read_file", size)],
@@ -136,11 +139,11 @@ async fn pieces_of_a_file_far_away_are_asked_for_together_and_come_in_order() {
         under_way: AtomicUsize::new(0),
     };
     let hooked = Arc::new(Hooked::new(storage(), four));
-    let reach = Reach {
-        is_far: true,
-        ..Reach::default()
+    let reach = AccessLimits {
+        is_remote: true,
+        ..AccessLimits::default()
     };
-    let workspace = builder_on(hooked.clone()).reach(reach).open().unwrap();
+    let workspace = builder_on(hooked.clone()).access_limits(reach).open().unwrap();
     let content: Vec<u8> = (0..9_u8).flat_map(|piece| vec![piece; 4 << 20]).collect();
     let write = workspace.write("f", content.clone(), WriteOptions::default());
     write.await.unwrap();

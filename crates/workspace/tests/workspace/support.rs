@@ -9,7 +9,9 @@ use garret_workspace::{ListRequest, ReadRequest, Workspace, WorkspaceBuilder, Wr
 
 /// A storage in memory whose clock stands still.
 pub(crate) fn storage() -> Arc<dyn Storage> {
-    Arc::new(MemoryStorage::new(Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH))))
+    Arc::new(MemoryStorage::new(Arc::new(FixedClock::starting_at(
+        Timestamp::UNIX_EPOCH,
+    ))))
 }
 
 /// A workspace in memory with a fixed clock and counted ids.
@@ -20,7 +22,7 @@ pub(crate) fn builder() -> WorkspaceBuilder {
 pub(crate) fn builder_on(storage: Arc<dyn Storage>) -> WorkspaceBuilder {
     Workspace::builder(storage)
         .name("box")
-        .clock(Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH)))
+        .clock(Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH)))
         .ids(Arc::new(CountedIds::default()))
 }
 

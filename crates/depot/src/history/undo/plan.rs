@@ -2,27 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{Clash, ClashReason, EntryKind, EntryPath, Result};
+use garret_core::{ClashReason, EntryKind, EntryPath, PathClash, Result};
 
-use crate::change::Changing;
+use crate::change::ChangeBuilder;
+use crate::history::conversions::image_of;
 use crate::history::diff::is_same;
-use crate::history::types::image_of;
-use crate::metadata::{ChangeRow, Level, Node, Session};
-use crate::tree::Tree;
+use crate::metadata::{ChangeRow, EntryNode, LineageLevel, MetadataSession};
+use crate::tree::DepotTree;
 
-type Entries = BTreeMap<Vec<u8>, Option<Node>>;
+type PlannedEntries = BTreeMap<Vec<u8>, Option<EntryNode>>;
 
 /// The plan of a reversal, or the reasons why it is impossible.
-pub(super) enum Plan {
+pub(super) enum UndoPlan {
     /// The paths that change, with the new entry of each.
-    Entries(Entries),
+    Entries(PlannedEntries),
     /// The paths that make the reversal impossible.
-    Clashes(Vec<Clash>),
+    Clashes(Vec<PathClash>),
 }
 
 /// Plans the reversal of `targets`, newest first.
-pub(super) fn plan(session: Session<'_>, changing: &Changing<'_>, targets: &[ChangeRow]) -> Result<Plan> {
-    let mut entries = Entries::new();
+pub(super) fn plan_reversal(
+    session: MetadataSession<'_>,
+    changing: &ChangeBuilder<'_>,
+    targets: &[ChangeRow],
+) -> Result<UndoPlan> {
+    let mut entries = PlannedEntries::new();
     let mut clashes = Vec::new();
     for target in targets {
         reverse_one(session, changing, target, &mut entries, &mut clashes)?;
@@ -31,27 +35,27 @@ pub(super) fn plan(session: Session<'_>, changing: &Changing<'_>, targets: &[Cha
         check_tree(changing, &entries, &mut clashes)?;
     }
     if !clashes.is_empty() {
-        return Ok(Plan::Clashes(clashes));
+        return Ok(UndoPlan::Clashes(clashes));
     }
-    dated(changing, entries).map(Plan::Entries)
+    date_entries(changing, entries).map(UndoPlan::Entries)
 }
 
 fn reverse_one(
-    session: Session<'_>,
-    changing: &Changing<'_>,
+    session: MetadataSession<'_>,
+    changing: &ChangeBuilder<'_>,
     target: &ChangeRow,
-    entries: &mut Entries,
-    clashes: &mut Vec<Clash>,
+    entries: &mut PlannedEntries,
+    clashes: &mut Vec<PathClash>,
 ) -> Result<()> {
-    let at = |at| Level {
+    let at = |at| LineageLevel {
         workspace: target.workspace,
         at,
     };
     let (earlier, later) = (
-        Tree::at(session, at(target.seq - 1))?,
-        Tree::at(session, at(target.seq))?,
+        DepotTree::at_point(session, at(target.seq - 1))?,
+        DepotTree::at_point(session, at(target.seq))?,
     );
-    for path in session.touched(target.workspace, target.seq - 1, target.seq)? {
+    for path in session.touched_paths(target.workspace, target.seq - 1, target.seq)? {
         let (before, left) = (earlier.node(&path)?, later.node(&path)?);
         if is_same(before.as_ref(), left.as_ref()) {
             continue;
@@ -63,19 +67,19 @@ fn reverse_one(
         if is_same(found.as_ref(), left.as_ref()) {
             entries.insert(path, before);
         } else {
-            clashes.push(clash(&path, ClashReason::Changed, left.as_ref(), found.as_ref()));
+            clashes.push(make_clash(&path, ClashReason::Changed, left.as_ref(), found.as_ref()));
         }
     }
     Ok(())
 }
 
 /// Checks that every entry would still have its directory after the reversal.
-fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clash>) -> Result<()> {
+fn check_tree(changing: &ChangeBuilder<'_>, entries: &PlannedEntries, clashes: &mut Vec<PathClash>) -> Result<()> {
     for (path, planned) in entries {
         if let Some(node) = planned {
             check_above(changing, entries, path, node, clashes)?;
         }
-        let goes = |planned: &Option<Node>| planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory);
+        let goes = |planned: &Option<EntryNode>| planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory);
         let above = path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[..slash]);
         // The entries below a removed directory are checked once, from the topmost removed directory.
         let is_covered = above.is_some_and(|above| entries.get(above).is_some_and(goes));
@@ -87,11 +91,11 @@ fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clas
 }
 
 fn check_above(
-    changing: &Changing<'_>,
-    entries: &Entries,
+    changing: &ChangeBuilder<'_>,
+    entries: &PlannedEntries,
     path: &[u8],
-    node: &Node,
-    clashes: &mut Vec<Clash>,
+    node: &EntryNode,
+    clashes: &mut Vec<PathClash>,
 ) -> Result<()> {
     let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
         return Ok(());
@@ -101,12 +105,17 @@ fn check_above(
         None => changing.tree.node(&path[..slash])?,
     };
     if above.is_none_or(|above| above.kind != EntryKind::Directory) {
-        clashes.push(clash(path, ClashReason::DirectoryIsGone, None, Some(node)));
+        clashes.push(make_clash(path, ClashReason::DirectoryIsGone, None, Some(node)));
     }
     Ok(())
 }
 
-fn check_below(changing: &Changing<'_>, entries: &Entries, path: &[u8], clashes: &mut Vec<Clash>) -> Result<()> {
+fn check_below(
+    changing: &ChangeBuilder<'_>,
+    entries: &PlannedEntries,
+    path: &[u8],
+    clashes: &mut Vec<PathClash>,
+) -> Result<()> {
     let was_directory = changing
         .tree
         .node(path)?
@@ -114,26 +123,26 @@ fn check_below(changing: &Changing<'_>, entries: &Entries, path: &[u8], clashes:
     if !was_directory {
         return Ok(());
     }
-    let mut below = changing.tree.below(path);
+    let mut below = changing.tree.scan_below(path);
     while let Some((path, node)) = below.next()? {
         if !matches!(entries.get(&path), Some(None)) {
-            clashes.push(clash(&path, ClashReason::WouldLoseItsDirectory, None, Some(&node)));
+            clashes.push(make_clash(&path, ClashReason::WouldLoseItsDirectory, None, Some(&node)));
         }
     }
     Ok(())
 }
 
 /// Removes the entries that do not change; sets the time of modification of files whose content changes to now.
-fn dated(changing: &Changing<'_>, entries: Entries) -> Result<Entries> {
-    let mut dated = Entries::new();
+fn date_entries(changing: &ChangeBuilder<'_>, entries: PlannedEntries) -> Result<PlannedEntries> {
+    let mut dated = PlannedEntries::new();
     for (path, planned) in entries {
         let found = changing.tree.node(&path)?;
         if is_same(found.as_ref(), planned.as_ref()) {
             continue;
         }
-        let content = |node: &Node| (node.kind, node.content);
+        let content = |node: &EntryNode| (node.kind, node.content);
         let is_other = found.as_ref().map(content) != planned.as_ref().map(content);
-        let modified = |node: Node| Node {
+        let modified = |node: EntryNode| EntryNode {
             modified: if is_other { changing.now() } else { node.modified },
             ..node
         };
@@ -142,8 +151,8 @@ fn dated(changing: &Changing<'_>, entries: Entries) -> Result<Entries> {
     Ok(dated)
 }
 
-fn clash(path: &[u8], reason: ClashReason, left: Option<&Node>, found: Option<&Node>) -> Clash {
-    Clash {
+fn make_clash(path: &[u8], reason: ClashReason, left: Option<&EntryNode>, found: Option<&EntryNode>) -> PathClash {
+    PathClash {
         path: EntryPath::from_bytes(path.to_vec()),
         reason,
         left: left.map(image_of),

@@ -10,20 +10,20 @@ use futures::stream::BoxStream;
 use http::HeaderMap;
 use object_store::client::{HttpError, HttpResponseBody};
 
-use super::count::Counter;
-use super::failure::Failure;
+use super::failure::S3RequestError;
+use super::request_counts::RequestCounter;
 
 /// Headers, and a body that is read piece by piece, each within the time limit.
-pub(in super::super) struct Answer {
+pub(in super::super) struct HttpAnswer {
     pub(in super::super) headers: HeaderMap,
     /// The body, if it was received with the request.
     pub(in super::super) whole: Bytes,
     pieces: BoxStream<'static, Result<Bytes, HttpError>>,
     timeout: Duration,
-    counter: Arc<Counter>,
+    counter: Arc<RequestCounter>,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for HttpAnswer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Answer")
@@ -32,8 +32,13 @@ impl fmt::Debug for Answer {
     }
 }
 
-impl Answer {
-    pub(super) fn new(headers: HeaderMap, body: HttpResponseBody, timeout: Duration, counter: Arc<Counter>) -> Self {
+impl HttpAnswer {
+    pub(super) fn new(
+        headers: HeaderMap,
+        body: HttpResponseBody,
+        timeout: Duration,
+        counter: Arc<RequestCounter>,
+    ) -> Self {
         Self {
             headers,
             whole: Bytes::new(),
@@ -44,26 +49,26 @@ impl Answer {
     }
 
     /// Returns the next piece of the body; `None` at its end.
-    pub(in super::super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(in super::super) async fn next_piece(&mut self) -> Result<Option<Bytes>, S3RequestError> {
         let piece = tokio::time::timeout(self.timeout, self.pieces.next())
             .await
-            .map_err(|_| Failure::TimedOut(self.timeout))?;
+            .map_err(|_| S3RequestError::TimedOut(self.timeout))?;
         match piece {
             None => Ok(None),
             Some(Ok(piece)) => {
-                self.counter.received(piece.len());
+                self.counter.count_received(piece.len());
                 Ok(Some(piece))
             }
-            Some(Err(_)) => Err(Failure::Unreachable(
+            Some(Err(_)) => Err(S3RequestError::Unreachable(
                 "the connection broke before the answer was complete",
             )),
         }
     }
 
     /// Reads the rest of the body.
-    pub(super) async fn take_whole(&mut self) -> Result<Bytes, Failure> {
+    pub(super) async fn take_whole(&mut self) -> Result<Bytes, S3RequestError> {
         let mut whole = BytesMut::new();
-        while let Some(piece) = self.next().await? {
+        while let Some(piece) = self.next_piece().await? {
             if whole.is_empty() {
                 whole = BytesMut::from(piece);
             } else {

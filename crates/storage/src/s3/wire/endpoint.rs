@@ -6,17 +6,17 @@ use garret_core::{Error, Result};
 use http::Uri;
 
 use super::super::options::S3Options;
-use super::call::Call;
 use super::encode;
+use super::request::S3Request;
 
 /// The URL of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(super) struct BucketEndpoint {
     base: String,
     bucket: String,
 }
 
-impl Endpoint {
+impl BucketEndpoint {
     pub(super) fn new(options: &S3Options) -> Self {
         let server = match &options.endpoint {
             Some(endpoint) => endpoint.trim_end_matches('/').to_owned(),
@@ -38,16 +38,16 @@ impl Endpoint {
         &self.bucket
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(super) fn base_url(&self) -> String {
         self.base.clone()
     }
 
     /// Returns the URL of a request.
-    pub(super) fn uri(&self, call: &Call) -> Result<Uri> {
-        let mut uri = format!("{}/{}", self.base, encode::path(&call.key));
+    pub(super) fn request_uri(&self, call: &S3Request) -> Result<Uri> {
+        let mut uri = format!("{}/{}", self.base, encode::encode_path(&call.key));
         for (index, (name, value)) in call.query.iter().enumerate() {
             uri.push(if index == 0 { '?' } else { '&' });
-            uri.push_str(&format!("{name}={}", encode::query(value)));
+            uri.push_str(&format!("{name}={}", encode::encode_query(value)));
         }
         uri.parse()
             .map_err(|_| Error::invalid("the endpoint, the bucket and the path do not form a valid URL"))
@@ -66,7 +66,7 @@ fn can_be_a_host(bucket: &str, host: &str) -> bool {
 mod tests {
     use http::Method;
 
-    use super::super::call::Operation;
+    use super::super::request::S3Operation;
     use super::*;
 
     fn base(endpoint: Option<&str>, bucket: &str, force_path_style: bool) -> String {
@@ -75,7 +75,7 @@ mod tests {
             force_path_style,
             ..S3Options::new(bucket, "")
         };
-        Endpoint::new(&options).base
+        BucketEndpoint::new(&options).base
     }
 
     #[test]
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn keys_and_queries_are_escaped() {
-        let endpoint = Endpoint::new(&S3Options {
+        let endpoint = BucketEndpoint::new(&S3Options {
             force_path_style: true,
             endpoint: Some("http://h".into()),
             ..S3Options::new("b", "")
         });
-        let call = Call::new(Operation::List, Method::GET, "a b/é").query("prefix", "x/y");
+        let call = S3Request::new(S3Operation::List, Method::GET, "a b/é").query("prefix", "x/y");
         assert_eq!(
-            endpoint.uri(&call).unwrap().to_string(),
+            endpoint.request_uri(&call).unwrap().to_string(),
             "http://h/b/a%20b/%C3%A9?prefix=x%2Fy"
         );
     }

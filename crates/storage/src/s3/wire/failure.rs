@@ -5,7 +5,7 @@ use std::time::Duration;
 use garret_core::{Error, ErrorKind};
 use http::StatusCode;
 
-use super::call::Operation;
+use super::request::S3Operation;
 
 /// The message of the error for a changed server. Nothing was written if an error has exactly this message.
 pub(in super::super) const SERVER_CHANGED: &str =
@@ -13,7 +13,7 @@ pub(in super::super) const SERVER_CHANGED: &str =
 
 /// The reason why a request failed.
 #[derive(Debug)]
-pub(in super::super) enum Failure {
+pub(in super::super) enum S3RequestError {
     /// No object is at the key.
     NotFound,
     /// There is no such bucket.
@@ -25,7 +25,10 @@ pub(in super::super) enum Failure {
     /// The server does not know the upload in parts any more.
     NoUpload,
     /// The server refuses these credentials, or they lack a permission.
-    Refused { operation: Operation, code: Option<String> },
+    Refused {
+        operation: S3Operation,
+        code: Option<String>,
+    },
     /// No credentials were found.
     NoCredentials,
     /// The server does not support this request.
@@ -46,16 +49,16 @@ pub(in super::super) enum Failure {
     Local(Error),
 }
 
-impl Failure {
+impl S3RequestError {
     /// Classifies a status and the error code that came with it.
-    pub(super) fn of(operation: Operation, status: StatusCode, code: Option<String>) -> Self {
+    pub(super) fn from_status(operation: S3Operation, status: StatusCode, code: Option<String>) -> Self {
         match (status.as_u16(), code.as_deref()) {
             (_, Some("NoSuchBucket")) => Self::NoBucket,
             (_, Some("NoSuchUpload")) => Self::NoUpload,
             (_, Some("KeyTooLongError")) => Self::KeyTooLong,
             (_, Some("RequestTimeout")) => Self::Busy { status, code },
             // A write needs no existing object, so the server does not accept this key.
-            (404, _) if operation == Operation::Put => Self::Other { status, code },
+            (404, _) if operation == S3Operation::Put => Self::Other { status, code },
             (404, _) => Self::NotFound,
             // 409 is the answer to a conditional write that races with another write of the key.
             (409 | 412, _) => Self::Precondition,
@@ -68,7 +71,7 @@ impl Failure {
     }
 
     /// Returns whether the same request may succeed in a moment.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::TimedOut(_) | Self::Unreachable(_))
     }
 
@@ -83,8 +86,8 @@ impl Failure {
             Self::Precondition => Error::new(ErrorKind::Conflict, "another program changed the object"),
             Self::Range => Error::invalid("the range lies past the end of the object"),
             Self::NoUpload => Error::new(ErrorKind::Unavailable, "another process ended the upload"),
-            Self::NoCredentials => no_credentials(),
-            Self::Refused { operation, code } => refused(operation, code.as_deref()),
+            Self::NoCredentials => no_credentials_error(),
+            Self::Refused { operation, code } => refused_error(operation, code.as_deref()),
             Self::Unsupported => Error::new(ErrorKind::Unsupported, "the server does not support this request"),
             Self::ServerChanged => Error::new(ErrorKind::Unavailable, SERVER_CHANGED)
                 .hint("open the workspace again: the server is probed before anything is written"),
@@ -98,31 +101,31 @@ impl Failure {
             Self::Unreachable(why) => Error::new(ErrorKind::Unavailable, why).hint("check `endpoint` and try again"),
             Self::Busy { status, code } => Error::new(
                 ErrorKind::Unavailable,
-                format!("the server answers {}", shown(status, code.as_deref())),
+                format!("the server answers {}", format_status(status, code.as_deref())),
             ),
             Self::Other { status, code } => Error::invalid(format!(
                 "the server refuses the request with {}",
-                shown(status, code.as_deref())
+                format_status(status, code.as_deref())
             ))
             .hint("check `region`, `endpoint` and `force_path_style`"),
         }
     }
 }
 
-fn shown(status: StatusCode, code: Option<&str>) -> String {
+fn format_status(status: StatusCode, code: Option<&str>) -> String {
     match code {
         Some(code) => format!("{} {code}", status.as_u16()),
         None => status.as_u16().to_string(),
     }
 }
 
-fn no_credentials() -> Error {
+fn no_credentials_error() -> Error {
     Error::new(ErrorKind::Denied, "no credentials for the server were found").hint(
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or `access_key_id` and `secret_access_key` as references",
     )
 }
 
-fn refused(operation: Operation, code: Option<&str>) -> Error {
+fn refused_error(operation: S3Operation, code: Option<&str>) -> Error {
     let (message, hint) = match code {
         Some("InvalidAccessKeyId") => (
             "the server does not know this access key (InvalidAccessKeyId)".to_owned(),
@@ -158,7 +161,7 @@ mod tests {
 
     fn kind_of(status: u16, code: Option<&str>) -> ErrorKind {
         let status = StatusCode::from_u16(status).unwrap();
-        Failure::of(Operation::Put, status, code.map(str::to_owned))
+        S3RequestError::from_status(S3Operation::Put, status, code.map(str::to_owned))
             .into_error()
             .kind()
     }
@@ -186,7 +189,7 @@ mod tests {
     fn what_passes_is_tried_again() {
         let passing = |status, code: Option<&str>| {
             let status = StatusCode::from_u16(status).unwrap();
-            Failure::of(Operation::Put, status, code.map(str::to_owned)).is_passing()
+            S3RequestError::from_status(S3Operation::Put, status, code.map(str::to_owned)).is_temporary()
         };
         assert!(passing(503, Some("SlowDown")) && passing(500, None) && passing(429, None));
         assert!(passing(400, Some("RequestTimeout")));
@@ -195,9 +198,9 @@ mod tests {
 
     #[test]
     fn a_missing_permission_is_named() {
-        let error = refused(Operation::Delete, Some("AccessDenied"));
+        let error = refused_error(S3Operation::Delete, Some("AccessDenied"));
         assert!(error.message().contains("s3:DeleteObject"), "{error}");
-        let error = refused(Operation::List, Some("AccessDenied"));
+        let error = refused_error(S3Operation::List, Some("AccessDenied"));
         assert!(error.message().contains("s3:ListBucket"), "{error}");
     }
 }

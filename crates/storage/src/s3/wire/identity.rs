@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use http::header::SERVER;
 use http::{HeaderMap, StatusCode};
 
-use super::failure::Failure;
+use super::failure::S3RequestError;
 
 /// The server behind an endpoint, as its answers show it.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ struct ServerNames {
 
 impl ServerIdentity {
     /// Returns the names that the server gave itself during the probe.
-    pub(in super::super) fn names(&self) -> BTreeSet<String> {
+    pub(in super::super) fn server_names(&self) -> BTreeSet<String> {
         self.locked_names().known.clone()
     }
 
     /// Expects the server of a remembered probe.
-    pub(in super::super) fn expect(&self, names: BTreeSet<String>) {
+    pub(in super::super) fn expect_servers(&self, names: BTreeSet<String>) {
         *self.locked_names() = ServerNames {
             known: names,
             are_complete: true,
@@ -57,7 +57,7 @@ impl ServerIdentity {
     }
 
     /// Records that an answer contradicts the probe.
-    pub(in super::super) fn contradict(&self) {
+    pub(in super::super) fn mark_contradicted(&self) {
         self.is_contradicted.store(true, Ordering::Release);
     }
 
@@ -73,15 +73,15 @@ impl ServerIdentity {
             return;
         }
         if names.are_complete {
-            self.contradict();
+            self.mark_contradicted();
         } else {
             names.known.insert(name.to_owned());
         }
     }
 
-    pub(super) fn see_failure(&self, failure: &Failure) {
-        if matches!(failure, Failure::Unsupported | Failure::NoBucket) {
-            self.contradict();
+    pub(super) fn see_failure(&self, failure: &S3RequestError) {
+        if matches!(failure, S3RequestError::Unsupported | S3RequestError::NoBucket) {
+            self.mark_contradicted();
         }
     }
 
@@ -103,7 +103,7 @@ mod tests {
         identity.begin_probe();
         identity.see_answer(StatusCode::OK, &named("one"));
         identity.see_answer(StatusCode::PRECONDITION_FAILED, &named("two"));
-        identity.see_failure(&Failure::Unsupported);
+        identity.see_failure(&S3RequestError::Unsupported);
         identity.end_probe();
         identity
     }
@@ -115,9 +115,12 @@ mod tests {
         identity.see_answer(StatusCode::OK, &named("two"));
         identity.see_answer(StatusCode::BAD_GATEWAY, &named("gateway"));
         identity.see_answer(StatusCode::NOT_FOUND, &HeaderMap::new());
-        identity.see_failure(&Failure::Precondition);
+        identity.see_failure(&S3RequestError::Precondition);
         assert!(!identity.is_contradicted());
-        assert_eq!(identity.names(), BTreeSet::from(["one".to_owned(), "two".to_owned()]));
+        assert_eq!(
+            identity.server_names(),
+            BTreeSet::from(["one".to_owned(), "two".to_owned()])
+        );
     }
 
     #[test]
@@ -126,15 +129,15 @@ mod tests {
             |identity| identity.see_answer(StatusCode::OK, &named("other")),
             |identity| identity.see_answer(StatusCode::NOT_FOUND, &named("other")),
             |identity| identity.see_answer(StatusCode::OK, &HeaderMap::new()),
-            |identity| identity.see_failure(&Failure::Unsupported),
-            |identity| identity.see_failure(&Failure::NoBucket),
+            |identity| identity.see_failure(&S3RequestError::Unsupported),
+            |identity| identity.see_failure(&S3RequestError::NoBucket),
         ];
         for (number, contradiction) in contradictions.into_iter().enumerate() {
             let identity = probed();
             contradiction(&identity);
             assert!(identity.is_contradicted(), "{number}");
             let later = ServerIdentity::default();
-            later.expect(identity.names());
+            later.expect_servers(identity.server_names());
             contradiction(&later);
             assert!(later.is_contradicted(), "{number}, remembered");
         }

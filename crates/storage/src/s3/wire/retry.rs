@@ -11,14 +11,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The length and the number of the pauses.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(super) struct RetryBackoff {
     max_retries: u32,
     first: Duration,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
 
-impl Backoff {
+impl RetryBackoff {
     pub(super) fn new(options: &S3Options, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
             max_retries: options.max_retries,
@@ -33,14 +33,14 @@ impl Backoff {
     }
 
     /// Waits before the retry with this number, counted from 1.
-    pub(super) async fn pause(&self, attempt: u32) {
-        tokio::time::sleep(pause_for(self.first, attempt, self.chance())).await;
+    pub(super) async fn wait_before_retry(&self, attempt: u32) {
+        tokio::time::sleep(pause_for(self.first, attempt, self.random_fraction())).await;
     }
 
     /// Returns a random number below 1.
-    fn chance(&self) -> f64 {
+    fn random_fraction(&self) -> f64 {
         // From the ids and the clock of the workspace, so that a test with fixed ones is reproducible.
-        let seed = format!("{} {:?}", self.ids.next(), self.clock.elapsed());
+        let seed = format!("{} {:?}", self.ids.next_id(), self.clock.elapsed());
         let hash = blake3::hash(seed.as_bytes());
         let word = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"));
         f64::from(word) / (f64::from(u32::MAX) + 1.0)

@@ -4,14 +4,14 @@ use garret_core::{Error, ErrorKind, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::encode::{self, Plus};
-use super::failure::Failure;
+use super::encode::{self, PlusSign};
+use super::failure::S3RequestError;
 
 /// A page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in super::super) struct Page {
+pub(in super::super) struct S3ListPage {
     /// The objects.
-    pub(in super::super) objects: Vec<Listed>,
+    pub(in super::super) objects: Vec<ListedObject>,
     /// The common prefixes, up to and with the delimiter.
     pub(in super::super) prefixes: Vec<String>,
     /// The continuation token of the next page; `None` for the last.
@@ -20,7 +20,7 @@ pub(in super::super) struct Page {
 
 /// An object in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Listed {
+pub(in super::super) struct ListedObject {
     pub(in super::super) key: String,
     pub(in super::super) tag: String,
     pub(in super::super) size: u64,
@@ -59,25 +59,25 @@ struct RawPrefix {
 }
 
 /// Reads a page of ListObjectsV2.
-pub(in super::super) fn page(body: &[u8]) -> Result<Page, Failure> {
-    let raw: RawPage = read(body)?;
+pub(in super::super) fn parse_page(body: &[u8]) -> Result<S3ListPage, S3RequestError> {
+    let raw: RawPage = parse_xml(body)?;
     let is_encoded = raw.encoding_type.as_deref() == Some("url");
     let plain = |text: String| -> Option<String> {
         if !is_encoded {
             return Some(text);
         }
-        String::from_utf8(encode::decoded(&text, Plus::Space)).ok()
+        String::from_utf8(encode::percent_decode(&text, PlusSign::Space)).ok()
     };
     let objects = raw.contents.into_iter().filter_map(|object| {
-        Some(Listed {
+        Some(ListedObject {
             key: plain(object.key)?,
-            tag: bare(&object.tag).to_owned(),
+            tag: unquote_tag(&object.tag).to_owned(),
             size: object.size,
             // A list has milliseconds and a HEAD request has not; the two times are compared.
             modified: object.last_modified.as_deref().and_then(to_the_second),
         })
     });
-    Ok(Page {
+    Ok(S3ListPage {
         objects: objects.collect(),
         prefixes: raw
             .common_prefixes
@@ -95,25 +95,25 @@ fn to_the_second(text: &str) -> Option<Timestamp> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Tagged {
+struct RawTag {
     #[serde(rename = "ETag")]
     tag: String,
 }
 
 /// Returns the ETag in the answer to a copy or a completed upload.
-pub(in super::super) fn tag(body: &[u8]) -> Result<String, Failure> {
-    read::<Tagged>(body).map(|tagged| bare(&tagged.tag).to_owned())
+pub(in super::super) fn parse_tag(body: &[u8]) -> Result<String, S3RequestError> {
+    parse_xml::<RawTag>(body).map(|tagged| unquote_tag(&tagged.tag).to_owned())
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Started {
+struct RawUpload {
     upload_id: String,
 }
 
 /// Returns the id in the answer to the start of an upload in parts.
-pub(in super::super) fn upload_id(body: &[u8]) -> Result<String, Failure> {
-    read::<Started>(body).map(|started| started.upload_id)
+pub(in super::super) fn parse_upload_id(body: &[u8]) -> Result<String, S3RequestError> {
+    parse_xml::<RawUpload>(body).map(|started| started.upload_id)
 }
 
 #[derive(Deserialize)]
@@ -133,15 +133,15 @@ pub(super) fn error_code(body: &[u8]) -> Option<String> {
 }
 
 /// Returns an ETag without its quotes.
-pub(in super::super) fn bare(tag: &str) -> &str {
+pub(in super::super) fn unquote_tag(tag: &str) -> &str {
     tag.strip_prefix('"')
         .and_then(|tag| tag.strip_suffix('"'))
         .unwrap_or(tag)
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+fn parse_xml<T: DeserializeOwned>(body: &[u8]) -> Result<T, S3RequestError> {
     let senseless = || {
-        Failure::Local(
+        S3RequestError::Local(
             Error::new(ErrorKind::Unavailable, "the answer of the server is not valid")
                 .hint("check that `endpoint` is an S3 server"),
         )
@@ -161,7 +161,7 @@ mod tests {
             <Contents><Key>a%2Bb+c%0A</Key><LastModified>2026-11-16T05:00:00.987Z</LastModified><ETag>&quot;x&quot;</ETag><Size>3</Size></Contents>
             <CommonPrefixes><Prefix>d%20e/</Prefix></CommonPrefixes>
             <Contents><Key>z</Key><ETag>"y"</ETag><Size>0</Size></Contents></ListBucketResult>"#;
-        let page = page(body).unwrap();
+        let page = parse_page(body).unwrap();
         assert_eq!(page.objects[0].key, "a+b c\n");
         assert_eq!(page.objects[0].tag, "x");
         assert_eq!(page.objects[0].modified, "2026-11-16T05:00:00Z".parse().ok());
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn an_empty_page_is_the_last() {
-        let page = page(b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>").unwrap();
-        assert_eq!(page, Page::default());
+        let page = parse_page(b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>").unwrap();
+        assert_eq!(page, S3ListPage::default());
     }
 
     #[test]
@@ -187,6 +187,6 @@ mod tests {
 
     #[test]
     fn a_file_that_holds_xml_is_no_answer() {
-        assert!(tag(b"<html>").is_err());
+        assert!(parse_tag(b"<html>").is_err());
     }
 }

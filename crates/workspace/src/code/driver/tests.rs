@@ -6,17 +6,17 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use garret_core::{Chunk, Secrets, Stream};
+use garret_core::{Chunk, OutputStream, Secrets};
 use serde_json::json;
 
 use super::*;
-use crate::code::mark::Marked;
-use crate::code::outcome::Outcome;
+use crate::code::outcome::CodeOutcome;
+use crate::code::output_mark::DriverStreams;
 
 /// The outcome and the output of one piece.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Piece {
-    outcome: Option<Outcome>,
+    outcome: Option<CodeOutcome>,
     stdout: String,
     stderr: String,
 }
@@ -43,7 +43,7 @@ impl Piece {
 
 /// Runs pieces one after the other in one interpreter. Returns each of them, and the exit code.
 fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
-    let Program::Arguments(arguments) = program(language) else {
+    let CommandProgram::Arguments(arguments) = driver_program(language) else {
         panic!("a driver has arguments")
     };
     let mut child = Command::new(&arguments[0])
@@ -59,7 +59,7 @@ fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
     let requests: Vec<Bytes> = pieces
         .iter()
         .enumerate()
-        .map(|(at, code)| request(language, &format!("word-{at}-"), code).unwrap())
+        .map(|(at, code)| encode_request(language, &format!("word-{at}-"), code).unwrap())
         .collect();
     let writer = std::thread::spawn(move || {
         for request in requests {
@@ -76,7 +76,7 @@ fn run(language: Language, pieces: &[&str]) -> (Vec<Piece>, Option<i32>) {
 
 /// Takes the piece with this word off both streams; without a mark, takes all of both.
 fn next(word: &str, stdout: &mut Vec<u8>, stderr: &mut Vec<u8>) -> Piece {
-    let mut marked = Marked::new(word);
+    let mut marked = DriverStreams::new(word);
     let mut shown = |stream, bytes: &mut Vec<u8>| {
         let mut output = Vec::new();
         let mut taken = 0;
@@ -92,9 +92,11 @@ fn next(word: &str, stdout: &mut Vec<u8>, stderr: &mut Vec<u8>) -> Piece {
         bytes.drain(..taken);
         String::from_utf8_lossy(&output).into_owned()
     };
-    let (stdout, stderr) = (shown(Stream::Stdout, stdout), shown(Stream::Stderr, stderr));
+    let (stdout, stderr) = (shown(OutputStream::Stdout, stdout), shown(OutputStream::Stderr, stderr));
     Piece {
-        outcome: marked.told().map(|told| Outcome::read(told, &Secrets::default())),
+        outcome: marked
+            .driver_report()
+            .map(|told| CodeOutcome::parse_report(told, &Secrets::default())),
         stdout,
         stderr,
     }
@@ -387,7 +389,7 @@ fn bash_takes_code_of_any_shape() {
     let code = "cat <<'EOF'\n  tab\there, ünïcode, %s \\n and a quote '\"\nEOF\necho   'end'  \n\n";
     let (piece, _) = run_one(Language::Bash, code);
     assert_eq!(piece.stdout, "  tab\there, ünïcode, %s \\n and a quote '\"\nend\n");
-    let error = request(Language::Bash, "w", "a\0b").unwrap_err();
+    let error = encode_request(Language::Bash, "w", "a\0b").unwrap_err();
     assert!(error.message().contains("NUL"), "{error}");
 }
 

@@ -7,32 +7,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::{EntryKind, EntryPath, Image, Merging, PathChange, Side};
+use garret_core::{EntryKind, EntryPath, MergeInput, MergeSide, PathChange, PathImage};
 
-use super::moves::renames;
+use super::moves::find_renames;
 
-/// The index of an entry in [`Forest::entities`].
-pub(super) type Id = usize;
+/// The index of an entry in [`MergeForest::entities`].
+pub(super) type MergeEntryId = usize;
 
 /// The root directory.
-pub(super) const ROOT: Id = 0;
+pub(super) const ROOT: MergeEntryId = 0;
 
-/// The index of our side in [`Entity::sides`].
+/// The index of our side in [`MergeEntry::sides`].
 pub(super) const OURS: usize = 0;
-/// The index of their side in [`Entity::sides`].
+/// The index of their side in [`MergeEntry::sides`].
 pub(super) const THEIRS: usize = 1;
 
 /// The state of an entry on one side or in the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) parent: Id,
+pub(super) struct MergeEntryState {
+    pub(super) parent: MergeEntryId,
     pub(super) name: Vec<u8>,
-    pub(super) image: Image,
+    pub(super) image: PathImage,
     /// Its path there.
     pub(super) path: EntryPath,
 }
 
-impl State {
+impl MergeEntryState {
     pub(super) fn is_directory(&self) -> bool {
         self.image.kind == EntryKind::Directory
     }
@@ -40,27 +40,27 @@ impl State {
 
 /// An entry through the base and both sides.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entity {
-    pub(super) base: Option<State>,
-    pub(super) sides: [Option<State>; 2],
+pub(super) struct MergeEntry {
+    pub(super) base: Option<MergeEntryState>,
+    pub(super) sides: [Option<MergeEntryState>; 2],
 }
 
 /// All entries that a side changed, with the directories above them.
 #[derive(Debug, Default)]
-pub(super) struct Forest {
-    pub(super) entities: Vec<Entity>,
-    by_base: BTreeMap<Vec<u8>, Id>,
+pub(super) struct MergeForest {
+    pub(super) entities: Vec<MergeEntry>,
+    by_base: BTreeMap<Vec<u8>, MergeEntryId>,
     /// The entries of the base at the paths that a side changed.
-    images: BTreeMap<Vec<u8>, Image>,
+    images: BTreeMap<Vec<u8>, PathImage>,
     /// The entries that our side added, by directory and name.
-    added: BTreeMap<(Id, Vec<u8>), Id>,
+    added: BTreeMap<(MergeEntryId, Vec<u8>), MergeEntryId>,
 }
 
-impl Forest {
+impl MergeForest {
     /// Builds the entries of a merge from the changes of both sides.
-    pub(super) fn of(merging: &Merging) -> Self {
+    pub(super) fn from_sides(merging: &MergeInput) -> Self {
         let mut forest = Self {
-            entities: vec![Entity::default()],
+            entities: vec![MergeEntry::default()],
             ..Self::default()
         };
         let sides = [&merging.ours, &merging.theirs];
@@ -71,36 +71,36 @@ impl Forest {
         }
         // The entries of the base come first, so that both sides refer to the same ones.
         for path in forest.images.keys().cloned().collect::<Vec<_>>() {
-            forest.in_base(&path);
+            forest.base_entry(&path);
         }
         for (index, side) in sides.into_iter().enumerate() {
-            forest.place(index, side);
+            forest.add_side(index, side);
         }
         forest
     }
 
     /// Whether a side changed the base entry at `path`, or an entry below it.
-    pub(super) fn speaks_of(&self, path: &[u8]) -> bool {
+    pub(super) fn has_base_entry(&self, path: &[u8]) -> bool {
         self.by_base.contains_key(path)
     }
 
     /// Returns the base entry at `path`, and adds it if it is missing. An entry that no side changed is a directory
     /// above others.
-    fn in_base(&mut self, path: &[u8]) -> Id {
+    fn base_entry(&mut self, path: &[u8]) -> MergeEntryId {
         if path.is_empty() {
             return ROOT;
         }
         if let Some(id) = self.by_base.get(path) {
             return *id;
         }
-        let (above, name) = split(path);
-        let state = State {
-            parent: self.in_base(above),
+        let (above, name) = split_path(path);
+        let state = MergeEntryState {
+            parent: self.base_entry(above),
             name: name.to_vec(),
-            image: self.images.get(path).cloned().unwrap_or_else(some_directory),
+            image: self.images.get(path).cloned().unwrap_or_else(placeholder_directory),
             path: EntryPath::from_bytes(path.to_vec()),
         };
-        let id = self.add(Entity {
+        let id = self.add_entity(MergeEntry {
             base: Some(state.clone()),
             sides: [Some(state.clone()), Some(state)],
         });
@@ -108,22 +108,22 @@ impl Forest {
         id
     }
 
-    fn add(&mut self, entity: Entity) -> Id {
+    fn add_entity(&mut self, entity: MergeEntry) -> MergeEntryId {
         self.entities.push(entity);
         self.entities.len() - 1
     }
 
     /// Adds the changes of one side.
-    fn place(&mut self, side: usize, what: &Side) {
-        let renames = renames(what);
+    fn add_side(&mut self, side: usize, what: &MergeSide) {
+        let renames = find_renames(what);
         let targets: BTreeSet<&EntryPath> = renames.values().collect();
-        let mut here: BTreeMap<Vec<u8>, Id> = BTreeMap::new();
+        let mut here: BTreeMap<Vec<u8>, MergeEntryId> = BTreeMap::new();
         for change in what.changes.iter().filter(|change| change.before.is_some()) {
-            let id = self.in_base(change.path.as_bytes());
+            let id = self.base_entry(change.path.as_bytes());
             self.entities[id].sides[side] = None;
             match renames.get(&change.path) {
                 Some(to) => drop(here.insert(to.as_bytes().to_vec(), id)),
-                None if stays(change) && !targets.contains(&change.path) => {
+                None if is_same_entry(change) && !targets.contains(&change.path) => {
                     here.insert(change.path.as_bytes().to_vec(), id);
                 }
                 None => {}
@@ -132,33 +132,39 @@ impl Forest {
         // The changes are sorted by path, so a directory comes before its entries.
         for change in &what.changes {
             if let Some(image) = &change.after {
-                self.put(side, &mut here, &change.path, image);
+                self.set_state(side, &mut here, &change.path, image);
             }
         }
     }
 
     /// Sets the state of the entry that a side has at `path`.
-    fn put(&mut self, side: usize, here: &mut BTreeMap<Vec<u8>, Id>, path: &EntryPath, image: &Image) {
-        let (above, name) = split(path.as_bytes());
+    fn set_state(
+        &mut self,
+        side: usize,
+        here: &mut BTreeMap<Vec<u8>, MergeEntryId>,
+        path: &EntryPath,
+        image: &PathImage,
+    ) {
+        let (above, name) = split_path(path.as_bytes());
         let parent = match here.get(above) {
             Some(id) => *id,
-            None => self.in_base(above),
+            None => self.base_entry(above),
         };
-        let state = State {
+        let state = MergeEntryState {
             parent,
             name: name.to_vec(),
             image: image.clone(),
             path: path.clone(),
         };
         let known = here.get(path.as_bytes()).copied();
-        let id = known.unwrap_or_else(|| self.newcomer(side, &state));
+        let id = known.unwrap_or_else(|| self.added_entry(side, &state));
         self.entities[id].sides[side] = Some(state);
         here.insert(path.as_bytes().to_vec(), id);
     }
 
     /// Returns the entry for a state that the base did not have. Entries of one kind that both sides added at one place
     /// are one entry.
-    fn newcomer(&mut self, side: usize, state: &State) -> Id {
+    fn added_entry(&mut self, side: usize, state: &MergeEntryState) -> MergeEntryId {
         let place = (state.parent, state.name.clone());
         if side == THEIRS
             && let Some(id) = self.added.get(&place)
@@ -168,7 +174,7 @@ impl Forest {
         {
             return *id;
         }
-        let id = self.add(Entity::default());
+        let id = self.add_entity(MergeEntry::default());
         if side == OURS {
             self.added.insert(place, id);
         }
@@ -177,13 +183,13 @@ impl Forest {
 }
 
 /// Whether the entry is still the same one: an entry of another kind at its path is another entry.
-fn stays(change: &PathChange) -> bool {
-    let kind = |image: &Option<Image>| image.as_ref().map(|image| image.kind);
+fn is_same_entry(change: &PathChange) -> bool {
+    let kind = |image: &Option<PathImage>| image.as_ref().map(|image| image.kind);
     kind(&change.before) == kind(&change.after)
 }
 
 /// Splits a path into its directory and its name.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (&[], path),
@@ -191,8 +197,8 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns a placeholder for a directory that no side changed.
-fn some_directory() -> Image {
-    Image {
+fn placeholder_directory() -> PathImage {
+    PathImage {
         kind: EntryKind::Directory,
         mode: 0o755,
         size: 0,

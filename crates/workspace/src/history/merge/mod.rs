@@ -11,8 +11,8 @@
 //! a name is taken, our side keeps the name and theirs is put beside it, as `NAME~THEIRS`. A merge that would make a
 //! path that no tool can open is refused.
 
-mod contents;
-mod decide;
+mod content_merge;
+mod decision;
 mod forest;
 mod moves;
 mod plan;
@@ -20,13 +20,13 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Merging, Result};
+use garret_core::{ChangeRequest, EntryKind, EntryPath, Error, ErrorKind, MergeInput, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use crate::Workspace;
-use crate::quota::Hold;
+use crate::quota::QuotaHold;
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ pub struct MergeOptions {
 
 /// The result of a merge, or of its trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Merged {
+pub struct MergeReport {
     /// The change that it made; absent if nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeShown>,
@@ -113,7 +113,7 @@ pub enum ConflictKind {
 
 impl ConflictKind {
     /// Returns the meaning of the conflict, in a few words that follow a path.
-    pub const fn words(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Content => "both sides changed it",
             Self::BothAdded => "both sides added it with different content",
@@ -153,22 +153,23 @@ impl Workspace {
     /// conflict, nothing is touched, unless `options` say how conflicts are resolved. A merge that would change a file
     /// which this view may not write is `denied`, and nothing is touched either. Changes that other programs made to
     /// the files of `other` are merged, too.
-    pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<Merged> {
-        self.operate("merge", &[], |_| 0, self.merge_in(other, options)).await
+    pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
+        self.run_operation("merge", &[], |_| 0, self.merge_workspace(other, options))
+            .await
     }
 
-    async fn merge_in(&self, other: &str, options: MergeOptions) -> Result<Merged> {
+    async fn merge_workspace(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
         self.check_whole()?;
         let journal = self.journal()?;
-        let merging = self.merging(other).await?;
-        let may_read = |path: &EntryPath| self.is_path_seen(path);
-        let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
+        let merging = self.merge_input(other).await?;
+        let may_read = |path: &EntryPath| self.is_recorded_path_visible(path);
+        let plan = plan::plan_merge(&merging, options.on_conflict, &may_read).await?;
         if plan.is_hiding {
             let message = "the merge has conflicts in files that this view may not read";
             return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
         }
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
-        let mut merged = Merged {
+        let mut merged = MergeReport {
             change: None,
             merged: Vec::new(),
             conflicts: plan.conflicts,
@@ -177,35 +178,35 @@ impl Workspace {
         if is_blocked {
             return Ok(merged);
         }
-        merged.merged = plan.puts.puts.iter().map(|put| put.path.shown()).collect();
+        merged.merged = plan.puts.puts.iter().map(|put| put.path.display_path()).collect();
         merged.merged.sort();
         if options.dry_run {
             // A trial must refuse every merge that would be refused when it is written.
             self.review_puts(&plan.puts)?;
             return Ok(merged);
         }
-        let (making, _turns) = self.merge_making(&merging.theirs.name).await?;
+        let (making, _turns) = self.merge_request(&merging.theirs.name).await?;
         if let Some(change) = journal.put(plan.puts, making).await? {
             let fallback = ChangeShown::from(change.clone());
-            merged.change = Some(self.seen(change).await?.map_or(fallback, ChangeShown::from));
+            merged.change = Some(self.visible_change(change).await?.map_or(fallback, ChangeShown::from));
         }
         Ok(merged)
     }
 
     /// Returns the base and both sides of a merge, with the changes that other programs made to the files of `other`.
-    async fn merging(&self, other: &str) -> Result<Merging> {
+    async fn merge_input(&self, other: &str) -> Result<MergeInput> {
         let journal = self.journal()?;
-        let merging = journal.merging(other).await?;
+        let merging = journal.merge_input(other).await?;
         // Only after the history has found it: files of an unrelated workspace must not be read for this one.
         let id = &merging.point.workspace;
         match &self.shared.neighbours {
-            Some(neighbours) if neighbours.look_at(id).await? => journal.merging(id).await,
+            Some(neighbours) if neighbours.record_outside_changes(id).await? => journal.merge_input(id).await,
             _ => Ok(merging),
         }
     }
 
-    async fn merge_making(&self, other: &str) -> Result<(Making, Vec<Hold<'_>>)> {
-        let (mut making, turns) = self.making_in_turn("merge").await?;
+    async fn merge_request(&self, other: &str) -> Result<(ChangeRequest, Vec<QuotaHold<'_>>)> {
+        let (mut making, turns) = self.change_request_in_turn("merge").await?;
         making.origin.summary = format!("merge {}", garret_core::path::quote(other));
         Ok((making, turns))
     }

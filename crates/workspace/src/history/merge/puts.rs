@@ -2,53 +2,53 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::{EntryPath, Expected, Image, MergePoint, Placed, Put, Puts};
+use garret_core::{EntryPath, MergePoint, PathExpectation, PathImage, PathPut, PlacedEntry, PutBatch};
 
-use super::contents::{Content, is_same};
-use super::decide::Decided;
-use super::forest::{Forest, OURS, ROOT};
+use super::content_merge::{MergedContent, is_same};
+use super::decision::MergeDecision;
+use super::forest::{MergeForest, OURS, ROOT};
 
 /// Returns the changes by which our side becomes the decided state.
-pub(super) fn puts(forest: &Forest, decided: &Decided, merged: MergePoint) -> Puts {
-    let ours: BTreeMap<&EntryPath, &Image> = forest
+pub(super) fn build_puts(forest: &MergeForest, decided: &MergeDecision, merged: MergePoint) -> PutBatch {
+    let ours: BTreeMap<&EntryPath, &PathImage> = forest
         .entities
         .iter()
         .filter_map(|entity| entity.sides[OURS].as_ref())
         .map(|state| (&state.path, &state.image))
         .collect();
     let paths: BTreeSet<&EntryPath> = ours.keys().copied().chain(decided.places.keys()).collect();
-    let put = |path: &&EntryPath| put(path, ours.get(path).copied(), decided.places.get(*path));
-    let all: Vec<Put> = paths.iter().filter_map(put).collect();
+    let put = |path: &&EntryPath| build_put(path, ours.get(path).copied(), decided.places.get(*path));
+    let all: Vec<PathPut> = paths.iter().filter_map(put).collect();
     // The entries of a directory are removed before the directory, and added after it.
-    let (gone, come): (Vec<_>, Vec<_>) = all.into_iter().partition(|put| put.placed == Placed::Nothing);
-    Puts {
+    let (gone, come): (Vec<_>, Vec<_>) = all.into_iter().partition(|put| put.placed == PlacedEntry::Nothing);
+    PutBatch {
         puts: gone.into_iter().rev().chain(come).collect(),
-        moves: moves(forest, decided),
+        moves: find_moves(forest, decided),
         merged: Some(merged),
     }
 }
 
-fn put(path: &EntryPath, ours: Option<&Image>, decided: Option<&Content>) -> Option<Put> {
+fn build_put(path: &EntryPath, ours: Option<&PathImage>, decided: Option<&MergedContent>) -> Option<PathPut> {
     let placed = match (ours, decided) {
-        (Some(ours), Some(Content::Image(image))) if is_same(ours, image) => return None,
+        (Some(ours), Some(MergedContent::Image(image))) if is_same(ours, image) => return None,
         (None, None) => return None,
-        (_, Some(Content::Image(image))) => Placed::Image(image.clone()),
-        (_, Some(Content::New { content, mode })) => Placed::File {
+        (_, Some(MergedContent::Image(image))) => PlacedEntry::Image(image.clone()),
+        (_, Some(MergedContent::New { content, mode })) => PlacedEntry::File {
             content: content.clone().into(),
             mode: *mode,
         },
-        (_, None) => Placed::Nothing,
+        (_, None) => PlacedEntry::Nothing,
     };
-    Some(Put {
+    Some(PathPut {
         path: path.clone(),
-        expected: Expected::Is(ours.cloned()),
+        expected: PathExpectation::Is(ours.cloned()),
         placed,
     })
 }
 
 /// Returns the moves on our side, so that the history of a file can be followed across them. Entries that move with
 /// their directory are left out.
-fn moves(forest: &Forest, decided: &Decided) -> Vec<(EntryPath, EntryPath)> {
+fn find_moves(forest: &MergeForest, decided: &MergeDecision) -> Vec<(EntryPath, EntryPath)> {
     let mut moves = Vec::new();
     for (id, to) in &decided.paths {
         let Some(state) = &forest.entities[*id].sides[OURS] else {

@@ -4,23 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-use garret_core::{EntryKind, EntryPath, Expected, Image, MergePoint, Merging, Placed, Puts, Side};
+use garret_core::{
+    EntryKind, EntryPath, MergeInput, MergePoint, MergeSide, PathExpectation, PathImage, PlacedEntry, PutBatch,
+};
 use proptest::prelude::*;
 
-use super::plan::{Plan, plan};
+use super::plan::{MergePlan, plan_merge};
 use super::*;
-use crate::history::testing::{Files, Thing, changes, file, files, image, storage};
-use crate::text::merge::{Favour, Labels, merge};
+use crate::history::testing::{TestEntry, TestFiles, changes, file, files, image, storage};
+use crate::text::merge::{ConflictFavour, Labels, merge_texts};
 
 /// One side of a merge: its files, and the moves that led to them.
 #[derive(Debug, Clone, Default)]
 struct Did {
-    files: Files,
+    files: TestFiles,
     moves: Vec<(String, String)>,
 }
 
 impl Did {
-    fn of(files: &Files) -> Self {
+    fn of(files: &TestFiles) -> Self {
         Self {
             files: files.clone(),
             moves: Vec::new(),
@@ -33,33 +35,33 @@ impl Did {
     }
 }
 
-fn did<const N: usize>(all: [(&str, Thing); N]) -> Did {
+fn did<const N: usize>(all: [(&str, TestEntry); N]) -> Did {
     Did::of(&files(all))
 }
 
-fn text(lines: &[&str]) -> Thing {
+fn text(lines: &[&str]) -> TestEntry {
     file(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
-fn bytes(byte: u8) -> Thing {
-    Thing::File(vec![0, byte], 0o644)
+fn bytes(byte: u8) -> TestEntry {
+    TestEntry::File(vec![0, byte], 0o644)
 }
 
 /// Returns the files with an entry for every directory.
-fn with_directories(files: &Files) -> Files {
+fn with_directories(files: &TestFiles) -> TestFiles {
     let mut all = files.clone();
     for name in files.keys() {
         for (slash, _) in name.match_indices('/') {
-            all.entry(name[..slash].to_owned()).or_insert(Thing::Directory);
+            all.entry(name[..slash].to_owned()).or_insert(TestEntry::Directory);
         }
     }
     all
 }
 
-async fn side(name: &str, base: &Files, did: &Did) -> Side {
+async fn side(name: &str, base: &TestFiles, did: &Did) -> MergeSide {
     let all = with_directories(&did.files);
     let path = |name: &String| EntryPath::from_bytes(name.clone().into_bytes());
-    Side {
+    MergeSide {
         name: name.to_owned(),
         files: storage(&all).await,
         changes: changes(base, &all),
@@ -67,9 +69,9 @@ async fn side(name: &str, base: &Files, did: &Did) -> Side {
     }
 }
 
-async fn merging(base: &Files, ours: &Did, theirs: &Did) -> Merging {
+async fn merging(base: &TestFiles, ours: &Did, theirs: &Did) -> MergeInput {
     let base = with_directories(base);
-    Merging {
+    MergeInput {
         ours: side("mine", &base, ours).await,
         theirs: side("try", &base, theirs).await,
         point: MergePoint {
@@ -80,46 +82,46 @@ async fn merging(base: &Files, ours: &Did, theirs: &Did) -> Merging {
     }
 }
 
-async fn planned(base: &Files, ours: &Did, theirs: &Did, on_conflict: OnConflict) -> Plan {
+async fn planned(base: &TestFiles, ours: &Did, theirs: &Did, on_conflict: OnConflict) -> MergePlan {
     let merging = merging(base, ours, theirs).await;
-    plan(&merging, on_conflict, &|_| true).await.unwrap()
+    plan_merge(&merging, on_conflict, &|_| true).await.unwrap()
 }
 
 /// Applies `puts` to our files. Every expected entry must exist, and every entry must have its directory.
-fn applied(ours: &Files, all: &[&Files], puts: &Puts) -> Files {
+fn applied(ours: &TestFiles, all: &[&TestFiles], puts: &PutBatch) -> TestFiles {
     let mut found = with_directories(ours);
-    let known: Vec<Thing> = all
+    let known: Vec<TestEntry> = all
         .iter()
         .flat_map(|files| with_directories(files).into_values())
         .collect();
     for put in &puts.puts {
-        let name = put.path.shown();
-        assert_eq!(Expected::Is(found.get(&name).map(image)), put.expected, "{name}");
+        let name = put.path.display_path();
+        assert_eq!(PathExpectation::Is(found.get(&name).map(image)), put.expected, "{name}");
         match &put.placed {
-            Placed::Nothing => drop(found.remove(&name)),
-            Placed::File { content, mode } => {
+            PlacedEntry::Nothing => drop(found.remove(&name)),
+            PlacedEntry::File { content, mode } => {
                 let content = content.to_bytes().expect("it is at hand");
-                drop(found.insert(name, Thing::File(content.to_vec(), *mode)));
+                drop(found.insert(name, TestEntry::File(content.to_vec(), *mode)));
             }
-            Placed::Image(image) => drop(found.insert(name, thing(&known, image))),
+            PlacedEntry::Image(image) => drop(found.insert(name, thing(&known, image))),
             placed => panic!("a merge places no {placed:?}"),
         }
     }
     for name in found.keys() {
         if let Some((above, _)) = name.rsplit_once('/') {
-            assert_eq!(found.get(above), Some(&Thing::Directory), "{name} has no directory");
+            assert_eq!(found.get(above), Some(&TestEntry::Directory), "{name} has no directory");
         }
     }
     found
 }
 
-fn thing(known: &[Thing], wanted: &Image) -> Thing {
-    let is_it = |thing: &&Thing| {
-        let of = |image: &Image| (image.kind, image.content, image.target.clone());
+fn thing(known: &[TestEntry], wanted: &PathImage) -> TestEntry {
+    let is_it = |thing: &&TestEntry| {
+        let of = |image: &PathImage| (image.kind, image.content, image.target.clone());
         of(&image(thing)) == of(wanted)
     };
     match known.iter().find(is_it) {
-        Some(Thing::File(content, _)) => Thing::File(content.clone(), wanted.mode),
+        Some(TestEntry::File(content, _)) => TestEntry::File(content.clone(), wanted.mode),
         Some(other) => other.clone(),
         None => panic!("{wanted:?} was nowhere"),
     }
@@ -127,11 +129,11 @@ fn thing(known: &[Thing], wanted: &Image) -> Thing {
 
 /// Returns the result of the merge, and the conflicts.
 async fn merged(
-    base: &Files,
+    base: &TestFiles,
     ours: &Did,
     theirs: &Did,
     on_conflict: OnConflict,
-) -> (Files, Vec<(String, ConflictKind)>) {
+) -> (TestFiles, Vec<(String, ConflictKind)>) {
     let plan = planned(base, ours, theirs, on_conflict).await;
     let conflicts = plan.conflicts.into_iter().map(|one| (one.path, one.kind)).collect();
     (
@@ -141,7 +143,7 @@ async fn merged(
 }
 
 /// Returns the result of a merge without conflicts, which must be the same in both directions.
-async fn agreed(base: &Files, ours: &Did, theirs: &Did) -> Files {
+async fn agreed(base: &TestFiles, ours: &Did, theirs: &Did) -> TestFiles {
     let (one, conflicts) = merged(base, ours, theirs, OnConflict::Report).await;
     assert_eq!(conflicts, []);
     let (other, conflicts) = merged(base, theirs, ours, OnConflict::Report).await;
@@ -207,19 +209,19 @@ async fn what_both_did_alike_is_no_conflict() {
 async fn modes_are_merged_apart_from_content() {
     let base = files([("a", text(&["1", "2", "3"])), ("b", bytes(1))]);
     let ours = did([
-        ("a", Thing::File(b"1\n2\n3\n".to_vec(), 0o755)),
-        ("b", Thing::File(vec![0, 1], 0o600)),
+        ("a", TestEntry::File(b"1\n2\n3\n".to_vec(), 0o755)),
+        ("b", TestEntry::File(vec![0, 1], 0o600)),
     ]);
     let theirs = did([("a", text(&["one", "2", "3"])), ("b", bytes(2))]);
     let expected = files([
-        ("a", Thing::File(b"one\n2\n3\n".to_vec(), 0o755)),
-        ("b", Thing::File(vec![0, 2], 0o600)),
+        ("a", TestEntry::File(b"one\n2\n3\n".to_vec(), 0o755)),
+        ("b", TestEntry::File(vec![0, 2], 0o600)),
     ]);
     assert_eq!(agreed(&base, &ours, &theirs).await, expected);
-    let other = did([("a", Thing::File(b"1\n2\n3\n".to_vec(), 0o700)), ("b", bytes(1))]);
+    let other = did([("a", TestEntry::File(b"1\n2\n3\n".to_vec(), 0o700)), ("b", bytes(1))]);
     let (found, conflicts) = merged(&base, &ours, &other, OnConflict::Theirs).await;
     assert_eq!(conflicts, clash("a", ConflictKind::Mode));
-    assert_eq!(found["a"], Thing::File(b"1\n2\n3\n".to_vec(), 0o700));
+    assert_eq!(found["a"], TestEntry::File(b"1\n2\n3\n".to_vec(), 0o700));
 }
 
 #[tokio::test]
@@ -292,7 +294,7 @@ async fn a_file_with_two_new_names_keeps_ours_and_one_that_was_deleted_its_new_o
 #[tokio::test]
 async fn two_files_at_one_new_path_are_merged_as_if_they_began_empty() {
     let (ours, theirs) = (did([("a", text(&["1"]))]), did([("a", text(&["2"]))]));
-    let (found, conflicts) = merged(&Files::new(), &ours, &theirs, OnConflict::Markers).await;
+    let (found, conflicts) = merged(&TestFiles::new(), &ours, &theirs, OnConflict::Markers).await;
     assert_eq!(conflicts, clash("a", ConflictKind::BothAdded));
     assert_eq!(
         found["a"],
@@ -313,25 +315,25 @@ async fn two_files_that_were_renamed_to_one_path_stand_side_by_side() {
 #[tokio::test]
 async fn a_directory_where_the_other_has_a_file_goes_beside_it_with_everything_inside() {
     let (ours, theirs) = (did([("x", bytes(1))]), did([("x/y", bytes(2)), ("x/z/w", bytes(3))]));
-    let (found, conflicts) = merged(&Files::new(), &ours, &theirs, OnConflict::Markers).await;
+    let (found, conflicts) = merged(&TestFiles::new(), &ours, &theirs, OnConflict::Markers).await;
     assert_eq!(conflicts, clash("x", ConflictKind::DirectoryFile));
     let expected = files([("x", bytes(1)), ("x~try/y", bytes(2)), ("x~try/z/w", bytes(3))]);
     assert_eq!(found, with_directories(&expected));
     assert_eq!(
-        merged(&Files::new(), &ours, &theirs, OnConflict::Ours).await.0,
+        merged(&TestFiles::new(), &ours, &theirs, OnConflict::Ours).await.0,
         ours.files
     );
-    let (found, _) = merged(&Files::new(), &ours, &theirs, OnConflict::Theirs).await;
+    let (found, _) = merged(&TestFiles::new(), &ours, &theirs, OnConflict::Theirs).await;
     assert_eq!(found, with_directories(&theirs.files));
 }
 
 #[tokio::test]
 async fn a_file_that_one_changed_and_the_other_made_a_link_is_a_conflict_of_types() {
     let base = files([("a", bytes(1))]);
-    let (ours, theirs) = (did([("a", bytes(2))]), did([("a", Thing::Link("b".into()))]));
+    let (ours, theirs) = (did([("a", bytes(2))]), did([("a", TestEntry::Link("b".into()))]));
     let (found, conflicts) = merged(&base, &ours, &theirs, OnConflict::Markers).await;
     assert_eq!(conflicts, clash("a", ConflictKind::Type));
-    assert_eq!(found, files([("a", bytes(2)), ("a~try", Thing::Link("b".into()))]));
+    assert_eq!(found, files([("a", bytes(2)), ("a~try", TestEntry::Link("b".into()))]));
     assert_eq!(merged(&base, &ours, &theirs, OnConflict::Theirs).await.0, theirs.files);
     let untouched = Did::of(&base);
     assert_eq!(agreed(&base, &untouched, &theirs).await, theirs.files);
@@ -389,7 +391,7 @@ async fn the_moves_of_swapped_names_go_by_way_of_names_that_can_be() {
         .puts
         .moves
         .iter()
-        .map(|(from, to)| (from.shown(), to.shown()))
+        .map(|(from, to)| (from.display_path(), to.display_path()))
         .collect();
     let find = |from: &str| shown.iter().find(|(one, _)| one == from).expect("it moves").1.clone();
     for (from, to) in [("a", ".garret-merging-1"), ("b", "a"), (".garret-merging-1", "b")] {
@@ -439,7 +441,7 @@ async fn a_merge_makes_no_path_that_no_tool_can_open() {
     let theirs = did([(short.as_str(), bytes(1)), (added.as_str(), bytes(2))]);
     let merging = merging(&base, &ours, &theirs).await;
     for on_conflict in [OnConflict::Report, OnConflict::Markers, OnConflict::Theirs] {
-        let error = plan(&merging, on_conflict, &|_| true).await.unwrap_err();
+        let error = plan_merge(&merging, on_conflict, &|_| true).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.path().is_some_and(|path| path.starts_with(top)), "{error}");
     }
@@ -495,11 +497,11 @@ fn variants() -> impl Strategy<Value = [u8; 8]> {
 const NAMES: [&str; 8] = ["a", "b", "c/d", "c/e", "c/f/g", "h/i", "j", "k"];
 
 /// Returns the files of a tree whose contents name their path and variant; variant 3 is no file.
-fn tree(base: [u8; 8], side: [u8; 8]) -> Files {
+fn tree(base: [u8; 8], side: [u8; 8]) -> TestFiles {
     let thing = |index: usize| match (base[index], side[index]) {
         (_, 3) | (3, 0) => None,
-        (began, 0) => Some(Thing::File(vec![0, index as u8, began], 0o644)),
-        (_, changed) => Some(Thing::File(vec![0, index as u8, 10 + changed], 0o644)),
+        (began, 0) => Some(TestEntry::File(vec![0, index as u8, began], 0o644)),
+        (_, changed) => Some(TestEntry::File(vec![0, index as u8, 10 + changed], 0o644)),
     };
     let all = NAMES
         .iter()
@@ -512,10 +514,10 @@ fn tree(base: [u8; 8], side: [u8; 8]) -> Files {
 fn wild_tree() -> impl Strategy<Value = Did> {
     let names = prop::sample::select(vec!["a", "b", "a/x", "a/y", "b/x", "c", "c/d/e", "c/d"]);
     let thing = prop_oneof![
-        4 => (0..4_u8, prop::sample::select(vec![0o644_u32, 0o755])).prop_map(|(byte, mode)| Thing::File(format!("1\n{byte}\n3\n").into_bytes(), mode)),
+        4 => (0..4_u8, prop::sample::select(vec![0o644_u32, 0o755])).prop_map(|(byte, mode)| TestEntry::File(format!("1\n{byte}\n3\n").into_bytes(), mode)),
         2 => (0..3_u8).prop_map(bytes),
-        1 => prop::sample::select(vec!["a", "b"]).prop_map(|target| Thing::Link(target.to_owned())),
-        1 => Just(Thing::Directory),
+        1 => prop::sample::select(vec!["a", "b"]).prop_map(|target| TestEntry::Link(target.to_owned())),
+        1 => Just(TestEntry::Directory),
     ];
     let moves = prop::collection::vec((names.clone(), names.clone()), 0..3);
     (
@@ -532,25 +534,25 @@ fn wild_tree() -> impl Strategy<Value = Did> {
 }
 
 /// Removes entries that would be inside a file or link.
-fn fitting(files: Files) -> Files {
+fn fitting(files: TestFiles) -> TestFiles {
     let is_inside = |name: &String| {
         let mut above = name.match_indices('/').map(|(slash, _)| &name[..slash]);
-        above.any(|above| files.get(above).is_some_and(|thing| *thing != Thing::Directory))
+        above.any(|above| files.get(above).is_some_and(|thing| *thing != TestEntry::Directory))
     };
     let inside: BTreeSet<String> = files.keys().filter(|name| is_inside(name)).cloned().collect();
     with_directories(&files.into_iter().filter(|(name, _)| !inside.contains(name)).collect())
 }
 
 /// Returns the parts of an entry that must not be lost: the lines of a text, any other entry as a whole.
-fn pieces(thing: &Thing) -> Vec<Vec<u8>> {
+fn pieces(thing: &TestEntry) -> Vec<Vec<u8>> {
     match thing {
-        Thing::File(content, _) if content.first() == Some(&0) => vec![content.clone()],
-        Thing::File(content, _) => content
+        TestEntry::File(content, _) if content.first() == Some(&0) => vec![content.clone()],
+        TestEntry::File(content, _) => content
             .split_inclusive(|byte| *byte == b'\n')
             .map(<[u8]>::to_vec)
             .collect(),
-        Thing::Link(target) => vec![target.clone().into_bytes()],
-        Thing::Directory => Vec::new(),
+        TestEntry::Link(target) => vec![target.clone().into_bytes()],
+        TestEntry::Directory => Vec::new(),
     }
 }
 
@@ -570,7 +572,7 @@ proptest! {
         let base: Vec<String> = (0..20).map(|line| format!("line {line}\n")).collect();
         let (ours, theirs, base) = (edited(&base, &ours), edited(&base, &theirs), base.concat());
         let labels = Labels { ours: "a", base: "b", theirs: "c" };
-        let found = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), Favour::Markers(labels));
+        let found = merge_texts(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), ConflictFavour::Markers(labels));
         let by_git = git_merged(&base, &ours, &theirs);
         prop_assert_eq!(Some(found.text).filter(|_| found.conflicts == 0), by_git);
     }
@@ -580,7 +582,7 @@ proptest! {
         let runtime = runtime();
         let began = tree(base, [0; 8]);
         let (one, other) = (tree(base, ours), tree(base, theirs));
-        let mut expected = Files::new();
+        let mut expected = TestFiles::new();
         let mut conflicts = BTreeSet::new();
         for name in NAMES {
             let (old, one, other) = (began.get(name), one.get(name), other.get(name));
@@ -591,7 +593,7 @@ proptest! {
             expected.extend(picked.map(|thing| (name.to_owned(), thing.clone())));
         }
         let (found, clashes) = runtime.block_on(merged(&began, &Did::of(&one), &Did::of(&other), OnConflict::Ours));
-        let files = |files: &Files| files.iter().filter(|(_, thing)| **thing != Thing::Directory).map(|(name, thing)| (name.clone(), thing.clone())).collect::<Files>();
+        let files = |files: &TestFiles| files.iter().filter(|(_, thing)| **thing != TestEntry::Directory).map(|(name, thing)| (name.clone(), thing.clone())).collect::<TestFiles>();
         prop_assert_eq!(files(&found), expected);
         let clashing: BTreeSet<String> = clashes.into_iter().map(|(path, _)| path).collect();
         prop_assert_eq!(clashing, conflicts);
@@ -623,7 +625,7 @@ proptest! {
     #[test]
     fn with_markers_nothing_that_a_side_wrote_is_lost(base in wild_tree(), ours in wild_tree(), theirs in wild_tree()) {
         let (found, _) = runtime().block_on(merged(&base.files, &ours, &theirs, OnConflict::Markers));
-        let pieces = |files: &Files| files.values().flat_map(pieces).collect::<BTreeSet<_>>();
+        let pieces = |files: &TestFiles| files.values().flat_map(pieces).collect::<BTreeSet<_>>();
         let written: BTreeSet<_> = pieces(&ours.files).union(&pieces(&theirs.files)).cloned().collect();
         let kept: BTreeSet<_> = pieces(&base.files).union(&pieces(&found)).cloned().collect();
         prop_assert!(written.is_subset(&kept), "{:?} is lost", written.difference(&kept).collect::<Vec<_>>());

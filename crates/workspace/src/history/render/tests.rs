@@ -9,32 +9,32 @@ use garret_core::{Storage, WsPath};
 use proptest::prelude::*;
 
 use super::*;
-use crate::history::testing::{Files, Thing, changes, file, files, storage};
+use crate::history::testing::{TestEntry, TestFiles, changes, file, files, storage};
 use crate::{PatchOptions, Workspace};
 
-async fn rendered_with(before: &Files, after: &Files, options: RenderOptions) -> Rendered {
+async fn rendered_with(before: &TestFiles, after: &TestFiles, options: RenderOptions) -> RenderedDiff {
     let (old, new) = (storage(before).await, storage(after).await);
-    let sides = Sides {
+    let sides = DiffSides {
         before: old.as_ref(),
         after: new.as_ref(),
         shown: &EntryPath::clone,
     };
-    render(&changes(before, after), &sides, options).await.unwrap()
+    render_diff(&changes(before, after), &sides, options).await.unwrap()
 }
 
-async fn rendered(before: &Files, after: &Files) -> Rendered {
+async fn rendered(before: &TestFiles, after: &TestFiles) -> RenderedDiff {
     rendered_with(before, after, RenderOptions::default()).await
 }
 
 /// Applies the diff to `before` with our own patch engine.
-async fn patched(before: &Files, diff: &str) -> Files {
+async fn patched(before: &TestFiles, diff: &str) -> TestFiles {
     let storage = storage(before).await;
     let workspace = Workspace::builder(storage.clone()).open().unwrap();
     workspace
         .apply_patch(diff, PatchOptions::default())
         .await
         .unwrap_or_else(|error| panic!("{error:?}\n{diff}"));
-    let mut found = Files::new();
+    let mut found = TestFiles::new();
     let options = garret_core::ListOptions {
         is_deep: true,
         ..Default::default()
@@ -43,14 +43,17 @@ async fn patched(before: &Files, diff: &str) -> Files {
         let path = entry.path.as_path().unwrap();
         if entry.kind == EntryKind::File {
             let read = storage.read(path, ReadOptions::default()).await.unwrap();
-            found.insert(path.to_string(), Thing::File(read.bytes.to_vec(), read.mode.unwrap()));
+            found.insert(
+                path.to_string(),
+                TestEntry::File(read.bytes.to_vec(), read.mode.unwrap()),
+            );
         }
     }
     found
 }
 
 /// Applies the diff to `before` with GNU patch.
-fn gnu_patched(before: &Files, diff: &str) -> Files {
+fn gnu_patched(before: &TestFiles, diff: &str) -> TestFiles {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("tree");
     fs::create_dir(&root).unwrap();
@@ -58,12 +61,12 @@ fn gnu_patched(before: &Files, diff: &str) -> Files {
         let place = root.join(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         match thing {
-            Thing::File(content, mode) => {
+            TestEntry::File(content, mode) => {
                 fs::write(&place, content).unwrap();
                 fs::set_permissions(&place, fs::Permissions::from_mode(*mode)).unwrap();
             }
-            Thing::Link(target) => std::os::unix::fs::symlink(target, &place).unwrap(),
-            Thing::Directory => fs::create_dir_all(&place).unwrap(),
+            TestEntry::Link(target) => std::os::unix::fs::symlink(target, &place).unwrap(),
+            TestEntry::Directory => fs::create_dir_all(&place).unwrap(),
         }
     }
     let patch = directory.path().join("change.diff");
@@ -87,12 +90,12 @@ fn gnu_patched(before: &Files, diff: &str) -> Files {
         "{}\n{diff}",
         String::from_utf8_lossy(&output.stdout)
     );
-    let mut found = Files::new();
+    let mut found = TestFiles::new();
     gather(&root, &root, &mut found);
     found
 }
 
-fn gather(root: &Path, directory: &Path, found: &mut Files) {
+fn gather(root: &Path, directory: &Path, found: &mut TestFiles) {
     for entry in fs::read_dir(directory).unwrap() {
         let place = entry.unwrap().path();
         let name = place.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
@@ -102,11 +105,11 @@ fn gather(root: &Path, directory: &Path, found: &mut Files) {
         } else if data.is_symlink() {
             found.insert(
                 name,
-                Thing::Link(fs::read_link(&place).unwrap().to_str().unwrap().to_owned()),
+                TestEntry::Link(fs::read_link(&place).unwrap().to_str().unwrap().to_owned()),
             );
         } else {
             let mode = data.permissions().mode() & 0o7777;
-            found.insert(name, Thing::File(fs::read(&place).unwrap(), mode));
+            found.insert(name, TestEntry::File(fs::read(&place).unwrap(), mode));
         }
     }
 }
@@ -136,7 +139,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn tree() -> impl Strategy<Value = Files> {
+fn tree() -> impl Strategy<Value = TestFiles> {
     let names = prop::sample::select(vec![
         "a",
         "b c",
@@ -148,15 +151,15 @@ fn tree() -> impl Strategy<Value = Files> {
         "z",
     ]);
     let thing = (content(), prop::sample::select(vec![0o644_u32, 0o755]))
-        .prop_map(|(content, mode)| Thing::File(content, mode));
+        .prop_map(|(content, mode)| TestEntry::File(content, mode));
     prop::collection::btree_map(names.prop_map(str::to_owned), thing, 0..7)
 }
 
 /// Generates a tree, and the tree after some edits.
-fn pair() -> impl Strategy<Value = (Files, Files)> {
+fn pair() -> impl Strategy<Value = (TestFiles, TestFiles)> {
     let edited = (tree(), tree(), any::<u8>()).prop_map(|(before, other, keep)| {
         let kept = before.iter().enumerate().filter(|(index, _)| keep & (1 << index) != 0);
-        let mut after: Files = kept.map(|(_, (name, thing))| (name.clone(), thing.clone())).collect();
+        let mut after: TestFiles = kept.map(|(_, (name, thing))| (name.clone(), thing.clone())).collect();
         after.extend(other);
         (before, after)
     });
@@ -181,7 +184,7 @@ proptest! {
     #[test]
     fn the_counts_are_those_of_the_text((before, after) in pair()) {
         let diff = runtime().block_on(rendered(&before, &after));
-        let patch = crate::text::patch::parse(diff.text.as_bytes()).expect("we made it");
+        let patch = crate::text::patch::parse_patch(diff.text.as_bytes()).expect("we made it");
         let lines = patch.files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
         let count = |kind| lines.clone().filter(|line| line.kind == kind).count();
         prop_assert_eq!(diff.paths.iter().map(|path| path.insertions).sum::<usize>(), count(crate::text::patch::LineKind::Add));
@@ -199,10 +202,10 @@ async fn a_diff_looks_as_git_prints_it() {
     ]);
     let after = files([
         ("come", file("hi")),
-        ("empty", Thing::Directory),
+        ("empty", TestEntry::Directory),
         ("kept", file("1\ntwo\n3\n")),
         ("new name", file("the same\n")),
-        ("script", Thing::File(b"#!/bin/sh\n".to_vec(), 0o755)),
+        ("script", TestEntry::File(b"#!/bin/sh\n".to_vec(), 0o755)),
     ]);
     insta::assert_snapshot!(rendered(&before, &after).await.text, @r#"
     new directory empty
@@ -244,13 +247,13 @@ async fn a_diff_looks_as_git_prints_it() {
 async fn links_are_shown_by_their_targets_and_patch_makes_them() {
     let before = files([
         ("a", file("x\n")),
-        ("link", Thing::Link("a".into())),
-        ("other", Thing::Link("a".into())),
+        ("link", TestEntry::Link("a".into())),
+        ("other", TestEntry::Link("a".into())),
     ]);
     let after = files([
         ("a", file("x\n")),
-        ("link", Thing::Link("b".into())),
-        ("third", Thing::Link("c d".into())),
+        ("link", TestEntry::Link("b".into())),
+        ("third", TestEntry::Link("c d".into())),
     ]);
     let diff = rendered(&before, &after).await.text;
     assert!(diff.contains("new file mode 120000"), "{diff}");
@@ -259,11 +262,11 @@ async fn links_are_shown_by_their_targets_and_patch_makes_them() {
 
 #[tokio::test]
 async fn what_cannot_be_shown_is_summarised() {
-    let before = files([("image", Thing::File(vec![0, 1, 2], 0o644)), ("latin", file("x\n"))]);
+    let before = files([("image", TestEntry::File(vec![0, 1, 2], 0o644)), ("latin", file("x\n"))]);
     let after = files([
-        ("image", Thing::File(vec![0, 1, 2, 3], 0o644)),
+        ("image", TestEntry::File(vec![0, 1, 2, 3], 0o644)),
         ("large", file("too large\n")),
-        ("latin", Thing::File(b"\xe9\n".to_vec(), 0o644)),
+        ("latin", TestEntry::File(b"\xe9\n".to_vec(), 0o644)),
     ]);
     let options = RenderOptions {
         max_file_bytes: 5,
@@ -288,8 +291,8 @@ async fn what_cannot_be_shown_is_summarised() {
 
 #[tokio::test]
 async fn a_type_that_changes_is_one_path_that_goes_and_comes() {
-    let before = files([("a", file("x\n")), ("b", Thing::Directory)]);
-    let after = files([("a", Thing::Link("b".into())), ("b", file("y\n"))]);
+    let before = files([("a", file("x\n")), ("b", TestEntry::Directory)]);
+    let after = files([("a", TestEntry::Link("b".into())), ("b", file("y\n"))]);
     let diff = rendered(&before, &after).await;
     let seen: Vec<_> = diff
         .paths
@@ -307,7 +310,7 @@ async fn a_long_text_ends_after_a_file_and_every_path_is_still_named() {
         max_text_bytes: 120,
         ..RenderOptions::default()
     };
-    let diff = rendered_with(&Files::new(), &after, options).await;
+    let diff = rendered_with(&TestFiles::new(), &after, options).await;
     assert!(
         diff.text.contains("+++ b/b") && !diff.text.contains("+++ b/c"),
         "{}",

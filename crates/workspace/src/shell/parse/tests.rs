@@ -162,7 +162,7 @@ fn programs_that_run_programs_are_seen_through() {
 #[test]
 fn arguments_without_a_shell_are_what_they_are() {
     let arguments = ["env", "-C", "/", "sh", "-c", "a $(b) *"].map(str::to_owned);
-    let line = CommandLine::of(&Program::Arguments(arguments.to_vec()));
+    let line = CommandLine::of(&CommandProgram::Arguments(arguments.to_vec()));
     assert_eq!(
         shown(&line),
         ["env -C / sh -c a $(b) *", "sh -c a $(b) *", "a <$(b)> <*>", "b"]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::text::Class;
+use crate::text::TextErrorClass;
 use crate::text::lines::list_numbers;
-use crate::text::nearest::{Difference, Nearest};
+use crate::text::nearest::{NearMatches, TextDifference};
 
 /// An edit that did not apply. No edit of the same call did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum EditProblem {
     /// `old_text` is not in the file.
     NotFound {
         /// The places that come nearest.
-        nearest: Nearest,
+        nearest: NearMatches,
         /// The line at which the file already has `new_text`.
         new_text_at_line: Option<usize>,
         /// Whether the file had the text until an earlier edit of the same call changed it.
@@ -67,10 +67,10 @@ pub enum EditProblem {
 
 impl EditError {
     /// Returns the kind of failure, which decides the next step of the caller.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> TextErrorClass {
         match self.problem {
-            EditProblem::TooLarge { .. } => Class::TooLarge,
-            _ => Class::Invalid,
+            EditProblem::TooLarge { .. } => TextErrorClass::TooLarge,
+            _ => TextErrorClass::Invalid,
         }
     }
 
@@ -116,12 +116,14 @@ impl EditError {
         }
         match nearest.candidates.first().and_then(|best| best.differences.first()) {
             None => "Read the file again and copy old_text from it.".to_owned(),
-            Some(Difference::Text) => {
+            Some(TextDifference::Text) => {
                 "If that is the place, copy old_text from the lines above; otherwise read the file again.".to_owned()
             }
-            Some(Difference::LineNumbers) => "Leave the line numbers out of old_text and new_text.".to_owned(),
-            Some(Difference::Escapes) => "Write real newlines, tabs and quotes in old_text and new_text.".to_owned(),
-            Some(Difference::NoFinalNewline) => {
+            Some(TextDifference::LineNumbers) => "Leave the line numbers out of old_text and new_text.".to_owned(),
+            Some(TextDifference::Escapes) => {
+                "Write real newlines, tabs and quotes in old_text and new_text.".to_owned()
+            }
+            Some(TextDifference::NoFinalNewline) => {
                 "Leave out the newline at the end of old_text, and of new_text.".to_owned()
             }
             Some(_) => "Copy old_text exactly as the lines above have it, whitespace included.".to_owned(),

@@ -1,7 +1,7 @@
 //! Each promise of `apply_edits`, and the text that a model reads when one cannot be kept.
 
 use super::*;
-use crate::text::Class;
+use crate::text::TextErrorClass;
 
 fn edit(old_text: &str, new_text: &str) -> Edit {
     Edit {
@@ -86,7 +86,7 @@ fn edits_apply_in_order_each_to_the_result_of_the_one_before() {
 #[test]
 fn a_failed_edit_names_its_number_and_leaves_no_other() {
     let error = fail("a\nb\n", &[edit("a", "A"), edit("x", "y"), edit("b", "B")]);
-    assert_eq!((error.number, error.of, error.class()), (2, 3, Class::Invalid));
+    assert_eq!((error.number, error.of, error.class()), (2, 3, TextErrorClass::Invalid));
     assert!(error.to_string().starts_with("edit 2 of 3: old_text was not found."));
     assert!(error.to_string().ends_with("None of the edits was applied."));
 }
@@ -224,7 +224,7 @@ fn the_changed_lines_are_reported() {
 fn a_result_beyond_the_limit_is_refused_before_it_is_built() {
     let bomb = everywhere("a", &"x".repeat(1 << 20));
     let error = apply_edits(&b"a".repeat(1 << 20), &[bomb]).expect_err("it is a terabyte");
-    assert_eq!(error.class(), Class::TooLarge);
+    assert_eq!(error.class(), TextErrorClass::TooLarge);
     assert!(apply_edits_within(b"aaaa", &[everywhere("a", "bb")], 8).is_ok());
     assert!(apply_edits_within(b"aaaa", &[everywhere("a", "bb")], 7).is_err());
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::fold::{Fold, look_alike};
+use super::fold::{FoldOptions, plain_look_alike};
 
 /// A reason for which text was not found although the file has similar text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum TextDifference {
     /// Only blanks differ; the text says which.
     Whitespace(String),
     /// Only upper and lower case differ.
@@ -25,63 +25,63 @@ pub enum Difference {
     Text,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for TextDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Difference::Whitespace(detail) => write!(f, "whitespace ({detail})"),
-            Difference::Case => f.write_str("upper and lower case"),
-            Difference::LookAlikes(detail) => write!(f, "look-alike characters ({detail})"),
-            Difference::NoFinalNewline => {
+            TextDifference::Whitespace(detail) => write!(f, "whitespace ({detail})"),
+            TextDifference::Case => f.write_str("upper and lower case"),
+            TextDifference::LookAlikes(detail) => write!(f, "look-alike characters ({detail})"),
+            TextDifference::NoFinalNewline => {
                 f.write_str("the newline at the end: the file ends here without one")
             }
-            Difference::Escapes => f.write_str(
+            TextDifference::Escapes => f.write_str(
                 "escape sequences: the text asked for holds a backslash and a letter where the file has the real character",
             ),
-            Difference::EscapesInFile => f.write_str(
+            TextDifference::EscapesInFile => f.write_str(
                 "escape sequences: the file holds a backslash and a letter where the text asked for has the real character",
             ),
-            Difference::LineNumbers => {
+            TextDifference::LineNumbers => {
                 f.write_str("line numbers: the text asked for has them, the file does not")
             }
-            Difference::Text => f.write_str("the text itself"),
+            TextDifference::Text => f.write_str("the text itself"),
         }
     }
 }
 
 /// Names the differences between two texts that are equal in folded form.
-pub(super) fn explain(wanted: &str, found: &str, at_end_without_newline: bool) -> Vec<Difference> {
+pub(super) fn explain_differences(wanted: &str, found: &str, at_end_without_newline: bool) -> Vec<TextDifference> {
     // Folding drops the newline as a blank, but this case needs its own hint.
     if at_end_without_newline && wanted.strip_suffix('\n') == Some(found) {
-        return vec![Difference::NoFinalNewline];
+        return vec![TextDifference::NoFinalNewline];
     }
     // A kind of folding explains a part of the difference if the texts are unequal without it.
-    let needed = |without: Fold| without.apply(wanted) != without.apply(found);
+    let needed = |without: FoldOptions| without.fold_text(wanted) != without.fold_text(found);
     let mut differences = Vec::new();
-    if needed(Fold {
+    if needed(FoldOptions {
         whitespace: false,
-        ..Fold::ALL
+        ..FoldOptions::ALL
     }) {
-        differences.push(Difference::Whitespace(explain_whitespace(wanted, found)));
+        differences.push(TextDifference::Whitespace(explain_whitespace(wanted, found)));
     }
-    if needed(Fold {
+    if needed(FoldOptions {
         case: false,
-        ..Fold::ALL
+        ..FoldOptions::ALL
     }) {
-        differences.push(Difference::Case);
+        differences.push(TextDifference::Case);
     }
-    if needed(Fold {
+    if needed(FoldOptions {
         look_alikes: false,
-        ..Fold::ALL
+        ..FoldOptions::ALL
     }) {
-        differences.push(Difference::LookAlikes(explain_look_alikes(wanted, found)));
+        differences.push(TextDifference::LookAlikes(explain_look_alikes(wanted, found)));
     }
     differences
 }
 
 fn explain_whitespace(wanted: &str, found: &str) -> String {
-    let (wanted_lines, found_lines) = (lines_of(wanted), lines_of(found));
+    let (wanted_lines, found_lines) = (split_lines(wanted), split_lines(found));
     if wanted_lines.len() != found_lines.len() {
-        return explain_breaks(wanted_lines.len(), found_lines.len(), found);
+        return explain_line_breaks(wanted_lines.len(), found_lines.len(), found);
     }
     let pairs = wanted_lines.iter().zip(&found_lines);
     pairs
@@ -90,11 +90,11 @@ fn explain_whitespace(wanted: &str, found: &str) -> String {
         .unwrap_or_else(|| "blanks at the end".to_owned())
 }
 
-fn lines_of(text: &str) -> Vec<&str> {
+fn split_lines(text: &str) -> Vec<&str> {
     text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
 }
 
-fn explain_breaks(wanted: usize, found: usize, found_text: &str) -> String {
+fn explain_line_breaks(wanted: usize, found: usize, found_text: &str) -> String {
     if found_text.contains('\r') {
         return "the file breaks lines with a lone carriage return".to_owned();
     }
@@ -116,22 +116,22 @@ fn explain_line(wanted: &str, found: &str) -> Option<String> {
         return Some(format!("trailing blanks: {side} has more"));
     }
     // Case and look-alikes are explained on their own; they must not be taken for blanks inside the line.
-    (Fold {
+    (FoldOptions {
         look_alikes: true,
         case: true,
         whitespace: false,
     }
-    .apply(wanted_body)
-        != Fold {
+    .fold_text(wanted_body)
+        != FoldOptions {
             look_alikes: true,
             case: true,
             whitespace: false,
         }
-        .apply(found_body))
-    .then(|| explain_inside(wanted_body, found_body))
+        .fold_text(found_body))
+    .then(|| explain_inner_blanks(wanted_body, found_body))
 }
 
-fn explain_inside(wanted: &str, found: &str) -> String {
+fn explain_inner_blanks(wanted: &str, found: &str) -> String {
     if wanted.contains('\t') != found.contains('\t') {
         return format!(
             "inside the line: {} in the file, {} asked for",
@@ -163,13 +163,13 @@ fn name_blanks(blanks: &str) -> String {
     let others = blanks.chars().count() - tabs;
     match (tabs, others) {
         (0, 0) => "none".to_owned(),
-        (0, _) => plural(others, "space"),
-        (_, 0) => plural(tabs, "tab"),
-        _ => format!("{} and {}", plural(tabs, "tab"), plural(others, "space")),
+        (0, _) => format_count(others, "space"),
+        (_, 0) => format_count(tabs, "tab"),
+        _ => format!("{} and {}", format_count(tabs, "tab"), format_count(others, "space")),
     }
 }
 
-fn plural(count: usize, word: &str) -> String {
+fn format_count(count: usize, word: &str) -> String {
     if count == 1 {
         format!("1 {word}")
     } else {
@@ -180,7 +180,7 @@ fn plural(count: usize, word: &str) -> String {
 fn explain_look_alikes(wanted: &str, found: &str) -> String {
     let strange = |text: &str, other: &str| {
         text.chars()
-            .find(|character| look_alike(*character).is_some() && !other.contains(*character))
+            .find(|character| plain_look_alike(*character).is_some() && !other.contains(*character))
     };
     if let Some(character) = strange(found, wanted) {
         return format!("the file has {}", name_look_alike(character));
@@ -193,7 +193,7 @@ fn explain_look_alikes(wanted: &str, found: &str) -> String {
 
 fn name_look_alike(character: char) -> String {
     let code = character as u32;
-    match look_alike(character) {
+    match plain_look_alike(character) {
         Some("") => format!("an invisible character, U+{code:04X}"),
         Some(" ") => format!("a special space, U+{code:04X}, for an ordinary one"),
         plain => format!("{character} (U+{code:04X}) for {}", plain.unwrap_or_default()),

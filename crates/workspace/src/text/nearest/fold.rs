@@ -2,31 +2,31 @@
 
 /// The differences that folding removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fold {
+pub(super) struct FoldOptions {
     pub(super) whitespace: bool,
     pub(super) case: bool,
     pub(super) look_alikes: bool,
 }
 
-impl Fold {
-    pub(super) const ALL: Fold = Fold {
+impl FoldOptions {
+    pub(super) const ALL: FoldOptions = FoldOptions {
         whitespace: true,
         case: true,
         look_alikes: true,
     };
 
     /// Folds `text` into a new string.
-    pub(super) fn apply(self, text: &str) -> String {
+    pub(super) fn fold_text(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        text.chars().for_each(|character| self.push(&mut out, character));
+        text.chars().for_each(|character| self.push_folded(&mut out, character));
         out
     }
 
     /// Appends the folded form of one character, which may be empty.
-    pub(super) fn push(self, out: &mut String, character: char) {
+    pub(super) fn push_folded(self, out: &mut String, character: char) {
         if character.is_ascii() {
             self.push_ascii(out, character);
-        } else if let Some(plain) = look_alike(character) {
+        } else if let Some(plain) = plain_look_alike(character) {
             // A special space is treated as a look-alike before it is treated as a blank, so that the explanation names
             // it.
             if self.look_alikes {
@@ -55,7 +55,7 @@ impl Fold {
 }
 
 /// Returns the plain ASCII text that a typographic character stands in for; empty for an invisible one.
-pub(super) fn look_alike(character: char) -> Option<&'static str> {
+pub(super) fn plain_look_alike(character: char) -> Option<&'static str> {
     Some(match character {
         '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' | '\u{FF07}' => "'",
         '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' | '\u{2033}' | '\u{FF02}' => "\"",
@@ -87,13 +87,13 @@ impl FoldedLines {
         for line in lines {
             folded.starts.push(folded.text.len());
             for character in String::from_utf8_lossy(line).chars() {
-                Fold::ALL.push(&mut folded.text, character);
+                FoldOptions::ALL.push_folded(&mut folded.text, character);
             }
         }
         folded
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn line_count(&self) -> usize {
         self.starts.len()
     }
 
@@ -104,16 +104,18 @@ impl FoldedLines {
     }
 
     /// Finds folded text, which may span lines.
-    pub(super) fn find(&self, folded_needle: &str, limit: usize) -> Vec<FoldedMatch> {
+    pub(super) fn find_matches(&self, folded_needle: &str, limit: usize) -> Vec<FoldedMatch> {
         // Empty text, such as blanks alone in folded form, would match everywhere.
         if folded_needle.is_empty() {
             return Vec::new();
         }
         let matches = self.text.match_indices(folded_needle).take(limit);
-        matches.map(|(at, found)| self.locate(at, at + found.len())).collect()
+        matches
+            .map(|(at, found)| self.locate_match(at, at + found.len()))
+            .collect()
     }
 
-    fn locate(&self, start: usize, end: usize) -> FoldedMatch {
+    fn locate_match(&self, start: usize, end: usize) -> FoldedMatch {
         let first_line = self.line_holding(start);
         // By its last byte: `end` itself may be the first byte of the next line.
         let last_line = self.line_holding(end - 1);
@@ -147,7 +149,7 @@ pub(super) fn unfold_offset(line: &str, folded: usize) -> usize {
         if scratch.len() >= folded {
             return at;
         }
-        Fold::ALL.push(&mut scratch, character);
+        FoldOptions::ALL.push_folded(&mut scratch, character);
     }
     line.len()
 }

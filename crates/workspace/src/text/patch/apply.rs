@@ -1,13 +1,13 @@
 //! Applies the part of a patch for one file to the content of that file.
 
-use super::locate::{self, Fit, Place};
-use super::{Action, FilePatch, Hunk, HunkLine, LineKind, Mismatch, PatchError};
-use crate::text::lines::{self, Ending, Line};
-use crate::text::nearest::nearest;
+use super::locate::{self, HunkPlace, LineFit};
+use super::{FilePatch, Hunk, HunkLine, HunkMismatch, LineKind, PatchAction, PatchError};
+use crate::text::lines::{self, LineEnding, TextLine};
+use crate::text::nearest::find_nearest;
 
 /// The result of a patch for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct FilePatchOutcome {
     /// The new content; `None` when the file is deleted.
     pub content: Option<Vec<u8>>,
     /// The place of each hunk.
@@ -33,16 +33,16 @@ pub struct AppliedHunk {
 ///
 /// For a rename or copy, `original` is the content of `old_path`; whether `new_path` is free is the caller's to check.
 /// Fails as [`PatchError`] without a partial result.
-pub fn apply_file(original: Option<&[u8]>, file: &FilePatch) -> Result<Applied, PatchError> {
+pub fn apply_file(original: Option<&[u8]>, file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     match (file.action, original) {
-        (Action::Create, Some(_)) => Err(PatchError::AlreadyExists {
+        (PatchAction::Create, Some(_)) => Err(PatchError::AlreadyExists {
             path: file.path().to_owned(),
         }),
-        (Action::Create, None) => create(file),
-        (Action::Delete, Some(original)) => delete(original, file),
-        (_, Some(original)) => modify(original, file),
+        (PatchAction::Create, None) => apply_creation(file),
+        (PatchAction::Delete, Some(original)) => apply_deletion(original, file),
+        (_, Some(original)) => apply_modification(original, file),
         // A patch that only adds, from line 0 of an empty file, makes the file.
-        (Action::Modify, None) if only_adds_from_nothing(file) => create(file),
+        (PatchAction::Modify, None) if only_adds_from_nothing(file) => apply_creation(file),
         (_, None) => Err(PatchError::Missing {
             path: missing_path(file),
         }),
@@ -50,7 +50,7 @@ pub fn apply_file(original: Option<&[u8]>, file: &FilePatch) -> Result<Applied, 
 }
 
 fn missing_path(file: &FilePatch) -> String {
-    let source = file.old_path.as_deref().filter(|_| file.action != Action::Modify);
+    let source = file.old_path.as_deref().filter(|_| file.action != PatchAction::Modify);
     source.unwrap_or(file.path()).to_owned()
 }
 
@@ -59,17 +59,17 @@ fn only_adds_from_nothing(file: &FilePatch) -> bool {
     !file.hunks.is_empty() && file.hunks.iter().all(adds)
 }
 
-fn create(file: &FilePatch) -> Result<Applied, PatchError> {
+fn apply_creation(file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     let lines = || file.hunks.iter().flat_map(|hunk| &hunk.lines);
     if let Some(line) = lines().find(|line| line.kind != LineKind::Add) {
         return Err(PatchError::NotWhole {
             path: file.path().to_owned(),
             patch_line: line.patch_line,
-            action: Action::Create,
+            action: PatchAction::Create,
         });
     }
-    let mut output = Output::default();
-    lines().for_each(|line| output.push(&line.text, line.ending));
+    let mut output = PatchedContent::default();
+    lines().for_each(|line| output.push_line(&line.text, line.ending));
     check_inner_endings(lines())?;
     let added = lines().count();
     let hunks = file
@@ -81,7 +81,7 @@ fn create(file: &FilePatch) -> Result<Applied, PatchError> {
             offset: 0,
         })
         .collect();
-    Ok(Applied {
+    Ok(FilePatchOutcome {
         content: Some(output.bytes),
         hunks,
         added,
@@ -89,17 +89,17 @@ fn create(file: &FilePatch) -> Result<Applied, PatchError> {
     })
 }
 
-fn delete(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
+fn apply_deletion(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     let lines: Vec<&HunkLine> = file.hunks.iter().flat_map(|hunk| &hunk.lines).collect();
     if let Some(line) = lines.iter().find(|line| line.kind != LineKind::Remove) {
         return Err(PatchError::NotWhole {
             path: file.path().to_owned(),
             patch_line: line.patch_line,
-            action: Action::Delete,
+            action: PatchAction::Delete,
         });
     }
-    let found: Vec<Line<'_>> = lines::split(original).collect();
-    if lines.len() != found.len() || locate::fit(&lines, &found, 0).is_none() {
+    let found: Vec<TextLine<'_>> = lines::split_lines(original).collect();
+    if lines.len() != found.len() || locate::fit_lines(&lines, &found, 0).is_none() {
         return Err(delete_mismatch(original, &found, &lines, file));
     }
     let hunks = file
@@ -111,7 +111,7 @@ fn delete(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
             offset: 0,
         })
         .collect();
-    Ok(Applied {
+    Ok(FilePatchOutcome {
         content: None,
         hunks,
         added: 0,
@@ -119,7 +119,7 @@ fn delete(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
     })
 }
 
-fn delete_mismatch(original: &[u8], found: &[Line<'_>], lines: &[&HunkLine], file: &FilePatch) -> PatchError {
+fn delete_mismatch(original: &[u8], found: &[TextLine<'_>], lines: &[&HunkLine], file: &FilePatch) -> PatchError {
     let agrees = |at: &usize| {
         lines
             .get(*at)
@@ -130,7 +130,14 @@ fn delete_mismatch(original: &[u8], found: &[Line<'_>], lines: &[&HunkLine], fil
         .find(|at| !agrees(at))
         .expect("lines of different content differ somewhere");
     match lines.get(at) {
-        Some(wanted) => PatchError::Mismatch(Box::new(describe(original, found, file, &file.hunks[0], wanted, at))),
+        Some(wanted) => PatchError::Mismatch(Box::new(describe_mismatch(
+            original,
+            found,
+            file,
+            &file.hunks[0],
+            wanted,
+            at,
+        ))),
         None => PatchError::DeletesMore {
             path: file.path().to_owned(),
             shown: lines.len(),
@@ -139,13 +146,13 @@ fn delete_mismatch(original: &[u8], found: &[Line<'_>], lines: &[&HunkLine], fil
     }
 }
 
-fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
-    let found: Vec<Line<'_>> = lines::split(original).collect();
-    let mut run = Run {
+fn apply_modification(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
+    let found: Vec<TextLine<'_>> = lines::split_lines(original).collect();
+    let mut run = FilePatcher {
         original,
         file,
         found,
-        output: Output::default(),
+        output: PatchedContent::default(),
         floor: 0,
         offset: 0,
         stated: 0,
@@ -153,10 +160,10 @@ fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
     };
     let mut hunks = Vec::with_capacity(file.hunks.len());
     for hunk in &file.hunks {
-        hunks.push(run.apply(hunk)?);
+        hunks.push(run.apply_hunk(hunk)?);
     }
-    let content = run.finish();
-    if content == original && !file.hunks.is_empty() && file.action == Action::Modify && file.new_mode.is_none() {
+    let content = run.finish_content();
+    if content == original && !file.hunks.is_empty() && file.action == PatchAction::Modify && file.new_mode.is_none() {
         return Err(PatchError::ChangesNothing {
             path: file.path().to_owned(),
         });
@@ -168,7 +175,7 @@ fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
             .filter(|line| line.kind == kind)
             .count()
     };
-    Ok(Applied {
+    Ok(FilePatchOutcome {
         content: Some(content),
         hunks,
         added: count(LineKind::Add),
@@ -177,11 +184,11 @@ fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
 }
 
 /// A file while hunks are applied to it: the lines `found[..floor]` are in `output`, changed by the hunks so far.
-struct Run<'a> {
+struct FilePatcher<'a> {
     original: &'a [u8],
     file: &'a FilePatch,
-    found: Vec<Line<'a>>,
-    output: Output,
+    found: Vec<TextLine<'a>>,
+    output: PatchedContent,
     floor: usize,
     /// The distance of the last hunk from the line that it names.
     offset: isize,
@@ -191,20 +198,20 @@ struct Run<'a> {
     drops_final_newline: bool,
 }
 
-impl Run<'_> {
-    fn apply(&mut self, hunk: &Hunk) -> Result<AppliedHunk, PatchError> {
+impl FilePatcher<'_> {
+    fn apply_hunk(&mut self, hunk: &Hunk) -> Result<AppliedHunk, PatchError> {
         // Without this check, a hunk out of order might fit a later place by chance.
         if hunk.old_start.is_some_and(|start| start < self.stated) {
-            return Err(self.out_of_order(hunk, hunk.old_start.unwrap_or_default()));
+            return Err(self.out_of_order_error(hunk, hunk.old_start.unwrap_or_default()));
         }
         self.stated = hunk.old_start.unwrap_or(self.stated);
-        let (at, fit, hunk_lines) = self.place(hunk)?;
+        let (at, fit, hunk_lines) = self.place_hunk(hunk)?;
         let guess = expected_index(hunk);
         // The next hunk is expected to have moved as far as this one.
         if let Some(guess) = guess {
             self.offset = at as isize - guess as isize;
         }
-        self.write(hunk_lines, at, fit)?;
+        self.write_hunk(hunk_lines, at, fit)?;
         Ok(AppliedHunk {
             number: hunk.number,
             line: at + 1,
@@ -213,7 +220,7 @@ impl Run<'_> {
     }
 
     /// Finds the place of a hunk, and the lines of the hunk that apply there.
-    fn place<'h>(&self, hunk: &'h Hunk) -> Result<(usize, Fit, &'h [HunkLine]), PatchError> {
+    fn place_hunk<'h>(&self, hunk: &'h Hunk) -> Result<(usize, LineFit, &'h [HunkLine]), PatchError> {
         // Blank lines without a prefix at the end may be context or prose. They are tried as context first.
         let whole = self.place_lines(hunk, &hunk.lines);
         let rest = &hunk.lines[..hunk.lines.len() - hunk.bare_tail];
@@ -227,17 +234,17 @@ impl Run<'_> {
         &self,
         hunk: &'h Hunk,
         lines: &'h [HunkLine],
-    ) -> Result<(usize, Fit, &'h [HunkLine]), PatchError> {
+    ) -> Result<(usize, LineFit, &'h [HunkLine]), PatchError> {
         let old: Vec<&HunkLine> = lines.iter().filter(|line| line.kind != LineKind::Add).collect();
         let guess = expected_index(hunk).map(|at| at.saturating_add_signed(self.offset));
         if old.is_empty() {
-            return Ok((self.place_insertion(hunk, guess)?, Fit::Exact, lines));
+            return Ok((self.place_insertion(hunk, guess)?, LineFit::Exact, lines));
         }
-        match locate::locate(&old, &self.found, self.floor, guess) {
-            Place::At(at, fit) => Ok((at, fit, lines)),
-            Place::Ambiguous(places, count) => Err(self.ambiguous(hunk, places, count)),
-            Place::Passed(at) => Err(self.out_of_order(hunk, at + 1)),
-            Place::Nowhere => Err(self.mismatch(hunk, &old, guess)),
+        match locate::locate_lines(&old, &self.found, self.floor, guess) {
+            HunkPlace::At(at, fit) => Ok((at, fit, lines)),
+            HunkPlace::Ambiguous(places, count) => Err(self.ambiguous_error(hunk, places, count)),
+            HunkPlace::BeforeFloor(at) => Err(self.out_of_order_error(hunk, at + 1)),
+            HunkPlace::Nowhere => Err(self.mismatch_error(hunk, &old, guess)),
         }
     }
 
@@ -251,7 +258,7 @@ impl Run<'_> {
                 hunk: hunk.number,
                 patch_line: hunk.patch_line,
             }),
-            Some(at) if at < self.floor => Err(self.out_of_order(hunk, at)),
+            Some(at) if at < self.floor => Err(self.out_of_order_error(hunk, at)),
             Some(at) if at > self.found.len() => Err(PatchError::PastEnd {
                 path: self.path(),
                 hunk: hunk.number,
@@ -264,29 +271,29 @@ impl Run<'_> {
     }
 
     /// Writes the lines before the hunk as they are, then the hunk.
-    fn write(&mut self, lines: &[HunkLine], at: usize, fit: Fit) -> Result<(), PatchError> {
+    fn write_hunk(&mut self, lines: &[HunkLine], at: usize, fit: LineFit) -> Result<(), PatchError> {
         let old_count = lines.iter().filter(|line| line.kind != LineKind::Add).count();
         let end = at + old_count;
         self.found[self.floor..at]
             .iter()
-            .for_each(|line| self.output.push(line.text, line.ending));
+            .for_each(|line| self.output.push_line(line.text, line.ending));
         // Only a patch with other line endings than the file is adapted; otherwise it is taken to the byte.
-        let adapt = fit == Fit::Loose || self.is_foreign(at, end);
+        let adapt = fit == LineFit::Loose || self.needs_crlf(at, end);
         let mut next = at;
         for line in lines {
             if line.kind == LineKind::Add {
-                let ending = if adapt && line.ending != Ending::None {
+                let ending = if adapt && line.ending != LineEnding::None {
                     self.ending_near(at, next, end)
                 } else {
                     line.ending
                 };
-                self.output.push(&line.text, ending);
+                self.output.push_line(&line.text, ending);
                 continue;
             }
             let found = self.found[next];
             // The line of the file, not of the patch: their endings may differ.
             if line.kind == LineKind::Context {
-                self.output.push(found.text, found.ending);
+                self.output.push_line(found.text, found.ending);
             }
             next += 1;
         }
@@ -302,7 +309,7 @@ impl Run<'_> {
         if end == self.found.len() {
             return check_inner_endings(new());
         }
-        match new().find(|line| line.ending == Ending::None) {
+        match new().find(|line| line.ending == LineEnding::None) {
             Some(line) => Err(PatchError::malformed(
                 line.patch_line + 1,
                 "\"\\ No newline at end of file\" must not come before other lines of the file",
@@ -313,37 +320,37 @@ impl Run<'_> {
 
     /// Notes whether the new file must end without a newline: the old file does, and the patch does not mark that.
     fn note_final_newline(&mut self, lines: &[HunkLine], end: usize) {
-        let lacks = end == self.found.len() && self.found.last().is_some_and(|line| line.ending == Ending::None);
-        let marked = lines.iter().any(|line| line.ending == Ending::None);
+        let lacks = end == self.found.len() && self.found.last().is_some_and(|line| line.ending == LineEnding::None);
+        let marked = lines.iter().any(|line| line.ending == LineEnding::None);
         self.drops_final_newline = lacks && !marked;
     }
 
     /// Returns whether the hunk covers no line of the file that has an ending, while the lines of the file end in
     /// `\r\n`.
-    fn is_foreign(&self, at: usize, end: usize) -> bool {
-        let ended = |line: &&Line<'_>| line.ending != Ending::None;
+    fn needs_crlf(&self, at: usize, end: usize) -> bool {
+        let ended = |line: &&TextLine<'_>| line.ending != LineEnding::None;
         let shows_none = !self.found[at..end].iter().any(|line| ended(&line));
         let mut endings = self.found.iter().filter(ended).peekable();
-        shows_none && endings.peek().is_some() && endings.all(|line| line.ending == Ending::CrLf)
+        shows_none && endings.peek().is_some() && endings.all(|line| line.ending == LineEnding::CrLf)
     }
 
     /// Returns the ending of the nearest line of the hunk that has one: before `next`, else after it, else in the file.
-    fn ending_near(&self, at: usize, next: usize, end: usize) -> Ending {
-        let ended = |line: &&Line<'_>| line.ending != Ending::None;
+    fn ending_near(&self, at: usize, next: usize, end: usize) -> LineEnding {
+        let ended = |line: &&TextLine<'_>| line.ending != LineEnding::None;
         let before = self.found[at..next].iter().rev().find(ended);
         let after = || self.found[next..end].iter().find(ended);
         let any = || self.found.iter().find(ended);
         before
             .or_else(after)
             .or_else(any)
-            .map_or(Ending::Lf, |line| line.ending)
+            .map_or(LineEnding::Lf, |line| line.ending)
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    fn finish_content(mut self) -> Vec<u8> {
         let rest = std::mem::take(&mut self.found);
         rest[self.floor..]
             .iter()
-            .for_each(|line| self.output.push(line.text, line.ending));
+            .for_each(|line| self.output.push_line(line.text, line.ending));
         if self.drops_final_newline {
             self.output.drop_final_newline();
         }
@@ -354,7 +361,7 @@ impl Run<'_> {
         self.file.path().to_owned()
     }
 
-    fn ambiguous(&self, hunk: &Hunk, places: Vec<usize>, count: usize) -> PatchError {
+    fn ambiguous_error(&self, hunk: &Hunk, places: Vec<usize>, count: usize) -> PatchError {
         PatchError::Ambiguous {
             path: self.path(),
             hunk: hunk.number,
@@ -365,7 +372,7 @@ impl Run<'_> {
         }
     }
 
-    fn out_of_order(&self, hunk: &Hunk, line: usize) -> PatchError {
+    fn out_of_order_error(&self, hunk: &Hunk, line: usize) -> PatchError {
         PatchError::OutOfOrder {
             path: self.path(),
             hunk: hunk.number,
@@ -375,75 +382,75 @@ impl Run<'_> {
     }
 
     /// Explains a hunk that has no place by the place that agrees best with it.
-    fn mismatch(&self, hunk: &Hunk, old: &[&HunkLine], guess: Option<usize>) -> PatchError {
+    fn mismatch_error(&self, hunk: &Hunk, old: &[&HunkLine], guess: Option<usize>) -> PatchError {
         let text: Vec<u8> = old
             .iter()
             .flat_map(|line| [line.text.as_slice(), b"\n"].concat())
             .collect();
-        let near = nearest(self.original, &String::from_utf8_lossy(&text));
+        let near = find_nearest(self.original, &String::from_utf8_lossy(&text));
         let starts = near.candidates.iter().map(|candidate| candidate.first_line - 1);
         let agreeing = |at: &usize| {
             (0..old.len())
-                .filter(|index| self.agrees(old[*index], at + index))
+                .filter(|index| self.line_agrees(old[*index], at + index))
                 .count()
         };
         let best = starts.chain(guess).max_by_key(agreeing).unwrap_or(0);
         let index = (0..old.len())
-            .find(|index| !self.agrees(old[*index], best + index))
+            .find(|index| !self.line_agrees(old[*index], best + index))
             .unwrap_or(0);
-        let mut mismatch = describe(self.original, &self.found, self.file, hunk, old[index], best + index);
+        let mut mismatch = describe_mismatch(self.original, &self.found, self.file, hunk, old[index], best + index);
         mismatch.nearest = near;
-        mismatch.applied_at_line = self.find_applied(hunk);
+        mismatch.applied_at_line = self.find_applied_line(hunk);
         PatchError::Mismatch(Box::new(mismatch))
     }
 
-    fn agrees(&self, wanted: &HunkLine, at: usize) -> bool {
+    fn line_agrees(&self, wanted: &HunkLine, at: usize) -> bool {
         self.found
             .get(at)
             .is_some_and(|found| locate::fit_line(wanted, found).is_some())
     }
 
     /// Returns the line at which the file already has the result of the hunk: then it was applied before.
-    fn find_applied(&self, hunk: &Hunk) -> Option<usize> {
+    fn find_applied_line(&self, hunk: &Hunk) -> Option<usize> {
         let new: Vec<&HunkLine> = hunk.new_lines().collect();
         // A hunk that only removes lines leaves nothing but context, which proves nothing.
-        match locate::locate(&new, &self.found, 0, expected_index(hunk)) {
-            Place::At(at, _) if hunk.lines.iter().any(|line| line.kind == LineKind::Add) => Some(at + 1),
+        match locate::locate_lines(&new, &self.found, 0, expected_index(hunk)) {
+            HunkPlace::At(at, _) if hunk.lines.iter().any(|line| line.kind == LineKind::Add) => Some(at + 1),
             _ => None,
         }
     }
 }
 
-fn describe(
+fn describe_mismatch(
     original: &[u8],
-    found: &[Line<'_>],
+    found: &[TextLine<'_>],
     file: &FilePatch,
     hunk: &Hunk,
     wanted: &HunkLine,
     at: usize,
-) -> Mismatch {
+) -> HunkMismatch {
     let text = String::from_utf8_lossy(&wanted.text);
-    Mismatch {
+    HunkMismatch {
         path: file.old_path.as_deref().unwrap_or(file.path()).to_owned(),
         hunk: hunk.number,
         patch_line: wanted.patch_line,
         line: at + 1,
-        wanted: lines::quote(&text, 160),
+        wanted: lines::quote_line(&text, 160),
         found: found
             .get(at)
-            .map(|line| lines::quote(&String::from_utf8_lossy(line.text), 160)),
-        wants_no_newline: wanted.ending == Ending::None,
+            .map(|line| lines::quote_line(&String::from_utf8_lossy(line.text), 160)),
+        wants_no_newline: wanted.ending == LineEnding::None,
         around: lines_around(found, at),
-        nearest: nearest(original, &text),
+        nearest: find_nearest(original, &text),
         applied_at_line: None,
     }
 }
 
-fn lines_around(found: &[Line<'_>], at: usize) -> Vec<(usize, String)> {
+fn lines_around(found: &[TextLine<'_>], at: usize) -> Vec<(usize, String)> {
     let first = at.min(found.len()).saturating_sub(3);
     let shown = found.iter().enumerate().skip(first).take(7);
     shown
-        .map(|(index, line)| (index + 1, lines::show(line.text, 160)))
+        .map(|(index, line)| (index + 1, lines::show_line(line.text, 160)))
         .collect()
 }
 
@@ -456,26 +463,28 @@ fn expected_index(hunk: &Hunk) -> Option<usize> {
 
 /// The new content while it is being written.
 #[derive(Debug, Default)]
-struct Output {
+struct PatchedContent {
     bytes: Vec<u8>,
-    last: Option<Ending>,
+    last: Option<LineEnding>,
     /// The ending of the last line that had one. A line without an ending gets it when another line follows.
-    usual: Option<Ending>,
+    usual: Option<LineEnding>,
 }
 
-impl Output {
-    fn push(&mut self, text: &[u8], ending: Ending) {
+impl PatchedContent {
+    fn push_line(&mut self, text: &[u8], ending: LineEnding) {
         // The line before is no longer the last one, and needs an ending now.
-        if self.last == Some(Ending::None) {
-            let style = self
-                .usual
-                .unwrap_or(if ending == Ending::None { Ending::Lf } else { ending });
+        if self.last == Some(LineEnding::None) {
+            let style = self.usual.unwrap_or(if ending == LineEnding::None {
+                LineEnding::Lf
+            } else {
+                ending
+            });
             self.bytes.extend_from_slice(style.bytes());
         }
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(ending.bytes());
         self.last = Some(ending);
-        if ending != Ending::None {
+        if ending != LineEnding::None {
             self.usual = Some(ending);
         }
     }
@@ -490,7 +499,7 @@ impl Output {
 fn check_inner_endings<'h>(lines: impl Iterator<Item = &'h HunkLine>) -> Result<(), PatchError> {
     let all: Vec<&HunkLine> = lines.collect();
     let inner = all.split_last().map_or(&[][..], |(_, inner)| inner);
-    match inner.iter().find(|line| line.ending == Ending::None) {
+    match inner.iter().find(|line| line.ending == LineEnding::None) {
         Some(line) => Err(PatchError::malformed(
             line.patch_line + 1,
             "\"\\ No newline at end of file\" must not come before other lines",

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::Action;
-use crate::text::Class;
+use super::PatchAction;
+use crate::text::TextErrorClass;
 use crate::text::lines::list_numbers;
-use crate::text::nearest::Nearest;
+use crate::text::nearest::NearMatches;
 
 /// The shape a patch must have, as shown to a model that sent something else.
 const SHAPE: &str = "\
@@ -92,7 +92,7 @@ pub enum PatchError {
         /// The line of the patch.
         patch_line: usize,
         /// The kind of change that the patch makes to the file.
-        action: Action,
+        action: PatchAction,
     },
     /// A file to delete has more lines than the patch shows.
     DeletesMore {
@@ -104,7 +104,7 @@ pub enum PatchError {
         lines: usize,
     },
     /// The file is not as the hunk has it.
-    Mismatch(Box<Mismatch>),
+    Mismatch(Box<HunkMismatch>),
     /// The hunk fits several places equally well.
     Ambiguous {
         /// The file.
@@ -157,7 +157,7 @@ pub enum PatchError {
 
 /// A line of a hunk that is not in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct HunkMismatch {
     /// The file.
     pub path: String,
     /// The number of the hunk within the file.
@@ -175,7 +175,7 @@ pub struct Mismatch {
     /// The lines of the file around that line, each with its number.
     pub around: Vec<(usize, String)>,
     /// The places of the file that come nearest to the hunk.
-    pub nearest: Nearest,
+    pub nearest: NearMatches,
     /// The line at which the file already has the result of the hunk.
     pub applied_at_line: Option<usize>,
 }
@@ -186,12 +186,12 @@ impl PatchError {
     }
 
     /// Returns the kind of failure, which decides the next step of the caller.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> TextErrorClass {
         match self {
-            PatchError::Binary { .. } | PatchError::NotAFile { .. } => Class::Unsupported,
-            PatchError::Missing { .. } => Class::NotFound,
-            PatchError::AlreadyExists { .. } => Class::AlreadyExists,
-            _ => Class::Invalid,
+            PatchError::Binary { .. } | PatchError::NotAFile { .. } => TextErrorClass::Unsupported,
+            PatchError::Missing { .. } => TextErrorClass::NotFound,
+            PatchError::AlreadyExists { .. } => TextErrorClass::AlreadyExists,
+            _ => TextErrorClass::Invalid,
         }
     }
 
@@ -240,7 +240,8 @@ impl PatchError {
                 "Read the file and send a diff against its content, or delete it first.".to_owned()
             }
             PatchError::NotWhole {
-                action: Action::Create, ..
+                action: PatchAction::Create,
+                ..
             } => "Begin every line of a new file with +.".to_owned(),
             PatchError::NotWhole { .. } => {
                 "To delete a file, begin every line with -; to keep some, name the file after +++ instead of /dev/null."
@@ -264,7 +265,7 @@ impl PatchError {
     }
 }
 
-impl Mismatch {
+impl HunkMismatch {
     fn hint(&self) -> String {
         match self.applied_at_line {
             Some(line) => format!(
@@ -363,17 +364,17 @@ impl fmt::Display for PatchError {
     }
 }
 
-fn write_not_whole(f: &mut fmt::Formatter<'_>, path: &str, patch_line: usize, action: Action) -> fmt::Result {
+fn write_not_whole(f: &mut fmt::Formatter<'_>, path: &str, patch_line: usize, action: PatchAction) -> fmt::Result {
     let why = match action {
-        Action::Create => "creates the file, but this is not an added line",
+        PatchAction::Create => "creates the file, but this is not an added line",
         _ => "deletes the file, but this is not a removed line",
     };
     write!(f, "{path}: line {patch_line} of the patch: the patch {why}")
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for HunkMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Mismatch {
+        let HunkMismatch {
             path,
             hunk,
             patch_line,
@@ -396,7 +397,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl Mismatch {
+impl HunkMismatch {
     /// Shows the line of the file, and the lines nearest to the hunk, or else the lines around it.
     fn fmt_context(&self, f: &mut fmt::Formatter<'_>, found: &str) -> fmt::Result {
         write!(f, "  the file:  {found}")?;

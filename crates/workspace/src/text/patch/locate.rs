@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::HunkLine;
-use crate::text::lines::{Ending, Line};
+use crate::text::lines::{LineEnding, TextLine};
 
 /// How well lines agree with the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum LineFit {
     /// They agree to the byte.
     Exact,
     /// They agree except for line endings.
@@ -16,13 +16,13 @@ pub(super) enum Fit {
 
 /// The place of a hunk in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum HunkPlace {
     /// One place, better than all others.
-    At(usize, Fit),
+    At(usize, LineFit),
     /// Several places, equally good: the 0-based lines of the first few, and the number of all.
     Ambiguous(Vec<usize>, usize),
     /// No place at or after the floor, but one before it.
-    Passed(usize),
+    BeforeFloor(usize),
     /// No place at all.
     Nowhere,
 }
@@ -30,54 +30,54 @@ pub(super) enum Place {
 /// Returns how one line of a patch agrees with one of the file.
 ///
 /// A patch that says "no newline" is held to it; one that says nothing matches the last line of a file either way.
-pub(super) fn fit_line(wanted: &HunkLine, found: &Line<'_>) -> Option<Fit> {
+pub(super) fn fit_line(wanted: &HunkLine, found: &TextLine<'_>) -> Option<LineFit> {
     if wanted.text != found.text {
         return None;
     }
     match (wanted.ending, found.ending) {
-        (wanted, found) if wanted == found => Some(Fit::Exact),
-        (Ending::None, _) => None,
-        _ => Some(Fit::Loose),
+        (wanted, found) if wanted == found => Some(LineFit::Exact),
+        (LineEnding::None, _) => None,
+        _ => Some(LineFit::Loose),
     }
 }
 
 /// Returns how a block of lines agrees with the file at a place.
-pub(super) fn fit(old: &[&HunkLine], file: &[Line<'_>], at: usize) -> Option<Fit> {
+pub(super) fn fit_lines(old: &[&HunkLine], file: &[TextLine<'_>], at: usize) -> Option<LineFit> {
     let found = file.get(at..at.checked_add(old.len())?)?;
-    let mut worst = Fit::Exact;
+    let mut worst = LineFit::Exact;
     for (wanted, found) in old.iter().zip(found) {
-        if fit_line(wanted, found)? == Fit::Loose {
-            worst = Fit::Loose;
+        if fit_line(wanted, found)? == LineFit::Loose {
+            worst = LineFit::Loose;
         }
     }
     Some(worst)
 }
 
 /// Finds the place at or after `floor` that is nearest to `guess`; without a guess, there must be only one.
-pub(super) fn locate(old: &[&HunkLine], file: &[Line<'_>], floor: usize, guess: Option<usize>) -> Place {
+pub(super) fn locate_lines(old: &[&HunkLine], file: &[TextLine<'_>], floor: usize, guess: Option<usize>) -> HunkPlace {
     // The usual case needs no search: the hunk fits at the line that it names.
-    if let Some(at) = guess.filter(|at| *at >= floor && fit(old, file, *at) == Some(Fit::Exact)) {
-        return Place::At(at, Fit::Exact);
+    if let Some(at) = guess.filter(|at| *at >= floor && fit_lines(old, file, *at) == Some(LineFit::Exact)) {
+        return HunkPlace::At(at, LineFit::Exact);
     }
-    let fits = |at: usize| fit(old, file, at).map(|fit| (at, fit));
-    let all: Vec<(usize, Fit)> = occurrences(old, file).into_iter().filter_map(fits).collect();
+    let fits = |at: usize| fit_lines(old, file, at).map(|fit| (at, fit));
+    let all: Vec<(usize, LineFit)> = find_line_occurrences(old, file).into_iter().filter_map(fits).collect();
     let ahead = || all.iter().filter(|(at, _)| *at >= floor);
     // A place that agrees to the byte wins over one that is nearer but differs in line endings.
-    let fit = if ahead().any(|(_, fit)| *fit == Fit::Exact) {
-        Fit::Exact
+    let fit = if ahead().any(|(_, fit)| *fit == LineFit::Exact) {
+        LineFit::Exact
     } else {
-        Fit::Loose
+        LineFit::Loose
     };
     let best: Vec<usize> = ahead().filter(|(_, other)| *other == fit).map(|(at, _)| *at).collect();
-    match (nearest(&best, guess).as_slice(), all.last()) {
-        ([], None) => Place::Nowhere,
-        ([], Some((at, _))) => Place::Passed(*at),
-        ([at], _) => Place::At(*at, fit),
-        (several, _) => Place::Ambiguous(several.iter().take(5).copied().collect(), several.len()),
+    match (nearest_places(&best, guess).as_slice(), all.last()) {
+        ([], None) => HunkPlace::Nowhere,
+        ([], Some((at, _))) => HunkPlace::BeforeFloor(*at),
+        ([at], _) => HunkPlace::At(*at, fit),
+        (several, _) => HunkPlace::Ambiguous(several.iter().take(5).copied().collect(), several.len()),
     }
 }
 
-fn nearest(places: &[usize], guess: Option<usize>) -> Vec<usize> {
+fn nearest_places(places: &[usize], guess: Option<usize>) -> Vec<usize> {
     let Some(guess) = guess else {
         return places.to_vec();
     };
@@ -90,7 +90,7 @@ fn nearest(places: &[usize], guess: Option<usize>) -> Vec<usize> {
 }
 
 /// Finds every place where the texts agree, endings aside (Knuth, Morris and Pratt, over lines as numbers).
-fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
+fn find_line_occurrences(old: &[&HunkLine], file: &[TextLine<'_>]) -> Vec<usize> {
     if old.is_empty() || old.len() > file.len() {
         return Vec::new();
     }
@@ -103,7 +103,7 @@ fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
             *ids.entry(&line.text).or_insert(next)
         })
         .collect();
-    let fallback = fallbacks(&pattern);
+    let fallback = border_lengths(&pattern);
     let mut found = Vec::new();
     let mut matched = 0;
     for (index, line) in file.iter().enumerate() {
@@ -124,7 +124,7 @@ fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
 }
 
 /// Returns for each prefix the length of its longest border, the longest shorter prefix that also ends it.
-fn fallbacks(pattern: &[usize]) -> Vec<usize> {
+fn border_lengths(pattern: &[usize]) -> Vec<usize> {
     let mut borders = vec![0; pattern.len()];
     let mut length = 0;
     for index in 1..pattern.len() {

@@ -2,62 +2,62 @@
 
 use std::collections::HashMap;
 
-use super::header::{self, Name};
-use super::section::Section;
-use super::{Action, FilePatch, Hunk, Patch, PatchError, hunk};
-use crate::text::lines::{self, Ending, Line};
+use super::header::{self, PatchFileName};
+use super::section::PatchSection;
+use super::{FilePatch, Hunk, Patch, PatchAction, PatchError, hunk};
+use crate::text::lines::{self, LineEnding, TextLine};
 
 /// Reads a patch.
 ///
 /// Lines that belong to no file (prose, code fences, mail headers) are passed over. Fails as [`PatchError`] if no file
 /// is named, if a line inside a hunk cannot be one, and for patches that Garret does not apply: binary patches,
 /// combined diffs, links, other formats.
-pub fn parse(diff: &[u8]) -> Result<Patch, PatchError> {
-    let mut parser = Parser {
-        lines: split(diff),
+pub fn parse_patch(diff: &[u8]) -> Result<Patch, PatchError> {
+    let mut parser = PatchParser {
+        lines: split_patch(diff),
         at: 0,
         current: None,
         files: Vec::new(),
     };
     while parser.at < parser.lines.len() {
-        parser.step()?;
+        parser.parse_next()?;
     }
-    parser.close()?;
+    parser.close_section()?;
     if parser.files.is_empty() {
         return Err(PatchError::NoFiles);
     }
     Ok(Patch {
-        files: merge(parser.files)?,
+        files: merge_file_patches(parser.files)?,
     })
 }
 
 /// Splits the patch into lines.
-fn split(diff: &[u8]) -> Vec<Line<'_>> {
-    let mut all: Vec<Line<'_>> = lines::split(diff).collect();
+fn split_patch(diff: &[u8]) -> Vec<TextLine<'_>> {
+    let mut all: Vec<TextLine<'_>> = lines::split_lines(diff).collect();
     // If every line ends in `\r\n`, headers too, the endings come from the transport of the patch and not from the
     // file.
-    if all.iter().all(|line| line.ending != Ending::Lf) {
+    if all.iter().all(|line| line.ending != LineEnding::Lf) {
         all.iter_mut()
-            .filter(|line| line.ending == Ending::CrLf)
-            .for_each(|line| line.ending = Ending::Lf);
+            .filter(|line| line.ending == LineEnding::CrLf)
+            .for_each(|line| line.ending = LineEnding::Lf);
     }
     all
 }
 
-struct Parser<'a> {
-    lines: Vec<Line<'a>>,
+struct PatchParser<'a> {
+    lines: Vec<TextLine<'a>>,
     at: usize,
-    current: Option<Section>,
+    current: Option<PatchSection>,
     files: Vec<FilePatch>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> PatchParser<'a> {
     /// Takes one header line, one hunk, or one line that belongs to no file.
-    fn step(&mut self) -> Result<(), PatchError> {
+    fn parse_next(&mut self) -> Result<(), PatchError> {
         let text = self.lines[self.at].text;
         self.refuse_other_formats(text)?;
         if let Some(names) = text.strip_prefix(b"diff --git ") {
-            return self.open_git(names);
+            return self.open_git_section(names);
         }
         if hunk::is_file_header(&self.lines, self.at) {
             return self.take_names();
@@ -104,23 +104,23 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn open(&mut self) -> Result<&mut Section, PatchError> {
-        self.close()?;
-        Ok(self.current.insert(Section {
+    fn open_section(&mut self) -> Result<&mut PatchSection, PatchError> {
+        self.close_section()?;
+        Ok(self.current.insert(PatchSection {
             patch_line: self.at + 1,
-            ..Section::default()
+            ..PatchSection::default()
         }))
     }
 
-    fn close(&mut self) -> Result<(), PatchError> {
+    fn close_section(&mut self) -> Result<(), PatchError> {
         if let Some(section) = self.current.take() {
-            self.files.push(section.finish()?);
+            self.files.push(section.into_file_patch()?);
         }
         Ok(())
     }
 
-    fn open_git(&mut self, names: &[u8]) -> Result<(), PatchError> {
-        let section = self.open()?;
+    fn open_git_section(&mut self, names: &[u8]) -> Result<(), PatchError> {
+        let section = self.open_section()?;
         section.is_git = true;
         section.git_names = header::parse_git_names(names);
         self.at += 1;
@@ -131,11 +131,11 @@ impl<'a> Parser<'a> {
         let old = self.name_at(self.at, b"--- ")?;
         let new = self.name_at(self.at + 1, b"+++ ")?;
         // A `diff --git` line has opened a section already, unless the names belong to another file.
-        let continues = |section: &Section| {
-            section.is_git && section.old.is_none() && section.hunks.is_empty() && section.moves_from(&old)
+        let continues = |section: &PatchSection| {
+            section.is_git && section.old.is_none() && section.hunks.is_empty() && section.accepts_old_name(&old)
         };
         if !self.current.as_ref().is_some_and(continues) {
-            self.open()?;
+            self.open_section()?;
         }
         let section = self.current.as_mut().expect("a section was just opened or goes on");
         (section.old, section.new) = (Some(old), Some(new));
@@ -143,8 +143,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn name_at(&self, at: usize, mark: &[u8]) -> Result<Name, PatchError> {
-        let name = self.lines[at].text.strip_prefix(mark).and_then(Name::parse);
+    fn name_at(&self, at: usize, mark: &[u8]) -> Result<PatchFileName, PatchError> {
+        let name = self.lines[at].text.strip_prefix(mark).and_then(PatchFileName::parse);
         name.ok_or_else(|| PatchError::malformed(at + 1, "the file name is missing or not UTF-8"))
     }
 
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         let section = self.current.as_mut().ok_or(PatchError::NoFileBeforeHunk {
             patch_line: self.at + 1,
         })?;
-        let (hunk, end) = hunk::read(&self.lines, self.at, section.hunks.len() + 1)?;
+        let (hunk, end) = hunk::read_hunk(&self.lines, self.at, section.hunks.len() + 1)?;
         section.hunks.push(hunk);
         self.at = end;
         Ok(())
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         // `diff -r` announces a binary file by this line alone, without a header that names the file.
         if text.starts_with(b"Binary files ") && text.ends_with(b" differ") && self.current.is_none() {
             return Err(PatchError::Binary {
-                path: lines::show(text, 200),
+                path: lines::show_line(text, 200),
             });
         }
         // After a hunk, a line that looks like a header is prose.
@@ -203,17 +203,17 @@ fn parse_mode(text: &[u8], patch_line: usize) -> Result<u32, PatchError> {
 }
 
 /// Joins parts that change the same file in place; any other two parts that share a name contradict each other.
-fn merge(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchError> {
+fn merge_file_patches(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchError> {
     let mut merged: Vec<FilePatch> = Vec::with_capacity(files.len());
     // Old and new names are looked up apart: a renamed file leaves its old name free for another part.
     let mut sources: HashMap<String, usize> = HashMap::new();
     let mut targets: HashMap<String, usize> = HashMap::new();
     for file in files {
         // A copy leaves its source alone, so another part may change it.
-        let source = file.old_path.clone().filter(|_| file.action != Action::Copy);
+        let source = file.old_path.clone().filter(|_| file.action != PatchAction::Copy);
         let taken = |names: &HashMap<String, usize>, name: &Option<String>| names.get(name.as_ref()?).copied();
         if let Some(twin) = taken(&sources, &source).or(taken(&targets, &file.new_path)) {
-            join(&mut merged[twin], file)?;
+            join_file_patches(&mut merged[twin], file)?;
             continue;
         }
         sources.extend(source.map(|name| (name, merged.len())));
@@ -223,8 +223,8 @@ fn merge(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchError> {
     Ok(merged)
 }
 
-fn join(twin: &mut FilePatch, file: FilePatch) -> Result<(), PatchError> {
-    if twin.action != Action::Modify || file.action != Action::Modify {
+fn join_file_patches(twin: &mut FilePatch, file: FilePatch) -> Result<(), PatchError> {
+    if twin.action != PatchAction::Modify || file.action != PatchAction::Modify {
         return Err(PatchError::NamedTwice {
             path: file.path().to_owned(),
         });

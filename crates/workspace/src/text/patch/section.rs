@@ -1,17 +1,17 @@
 //! The part of a patch for one file while it is read: its headers and hunks, and the change that they describe.
 
-use super::header::{Name, strip_git_prefixes};
-use super::{Action, FilePatch, Hunk, PatchError};
+use super::header::{PatchFileName, strip_git_prefixes};
+use super::{FilePatch, Hunk, PatchAction, PatchError};
 
 /// The headers and hunks of one file.
 #[derive(Debug, Default)]
-pub(super) struct Section {
+pub(super) struct PatchSection {
     pub(super) patch_line: usize,
     /// The names of the `diff --git` line, with their prefixes.
     pub(super) git_names: Option<(String, String)>,
     pub(super) is_git: bool,
-    pub(super) old: Option<Name>,
-    pub(super) new: Option<Name>,
+    pub(super) old: Option<PatchFileName>,
+    pub(super) new: Option<PatchFileName>,
     pub(super) rename: (Option<String>, Option<String>),
     pub(super) copy: (Option<String>, Option<String>),
     pub(super) is_new: bool,
@@ -24,29 +24,32 @@ pub(super) struct Section {
 const FILE_TYPE: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 
-impl Section {
+impl PatchSection {
     /// Derives the kind of change and the names from the headers, and refuses headers that contradict each other.
-    pub(super) fn finish(self) -> Result<FilePatch, PatchError> {
-        let action = self.action()?;
-        let (old_path, new_path) = self.paths(action);
+    pub(super) fn into_file_patch(self) -> Result<FilePatch, PatchError> {
+        let action = self.derive_action()?;
+        let (old_path, new_path) = self.derive_paths(action);
         let named = |path: Option<String>| path.filter(|path| !path.is_empty());
         let (old_path, new_path) = (named(old_path), named(new_path));
         let sides = match action {
-            Action::Create => new_path.is_some(),
-            Action::Delete => old_path.is_some(),
+            PatchAction::Create => new_path.is_some(),
+            PatchAction::Delete => old_path.is_some(),
             _ => old_path.is_some() && new_path.is_some(),
         };
         if !sides {
             return Err(PatchError::malformed(self.patch_line, "the file has no name"));
         }
         let file = FilePatch {
-            old_path: old_path.filter(|_| action != Action::Create),
-            new_path: new_path.filter(|_| action != Action::Delete),
+            old_path: old_path.filter(|_| action != PatchAction::Create),
+            new_path: new_path.filter(|_| action != PatchAction::Delete),
             action,
-            new_mode: self.mode.map(|mode| mode & 0o7777).filter(|_| action != Action::Delete),
+            new_mode: self
+                .mode
+                .map(|mode| mode & 0o7777)
+                .filter(|_| action != PatchAction::Delete),
             hunks: Vec::new(),
         };
-        self.check(file.path())?;
+        self.check_content(file.path())?;
         Ok(FilePatch {
             hunks: self.hunks,
             ..file
@@ -54,20 +57,20 @@ impl Section {
     }
 
     /// Returns whether a `---` line of this name belongs to this section.
-    pub(super) fn moves_from(&self, old: &Name) -> bool {
+    pub(super) fn accepts_old_name(&self, old: &PatchFileName) -> bool {
         // A rename or copy is complete without a `---` line, so another name begins another file.
         match (self.rename.0.as_ref().or(self.copy.0.as_ref()), old) {
-            (Some(from), Name::Path { path, .. }) => path == from || path.ends_with(&format!("/{from}")),
-            (Some(_), Name::Nothing) => false,
+            (Some(from), PatchFileName::Path { path, .. }) => path == from || path.ends_with(&format!("/{from}")),
+            (Some(_), PatchFileName::DevNull) => false,
             (None, _) => true,
         }
     }
 
-    fn action(&self) -> Result<Action, PatchError> {
-        let is_nothing = |name: &Option<Name>| matches!(name, Some(Name::Nothing));
+    fn derive_action(&self) -> Result<PatchAction, PatchError> {
+        let is_nothing = |name: &Option<PatchFileName>| matches!(name, Some(PatchFileName::DevNull));
         match (&self.rename, &self.copy) {
-            ((Some(_), Some(_)), _) => return Ok(Action::Rename),
-            (_, (Some(_), Some(_))) => return Ok(Action::Copy),
+            ((Some(_), Some(_)), _) => return Ok(PatchAction::Rename),
+            (_, (Some(_), Some(_))) => return Ok(PatchAction::Copy),
             ((None, None), (None, None)) => {}
             _ => {
                 return Err(PatchError::malformed(
@@ -83,16 +86,16 @@ impl Section {
                 self.patch_line,
                 "the file is both created and deleted",
             )),
-            (true, false) => Ok(Action::Create),
-            (false, true) => Ok(Action::Delete),
-            (false, false) => Ok(Action::Modify),
+            (true, false) => Ok(PatchAction::Create),
+            (false, true) => Ok(PatchAction::Delete),
+            (false, false) => Ok(PatchAction::Modify),
         }
     }
 
     /// Returns whether the file did not exist before: `diff -N` writes the epoch as the time of an absent file.
     fn is_absent_before(&self) -> bool {
         // A file that exists may have that time, too, so the hunks must agree.
-        let is_epoch = self.old.as_ref().is_some_and(Name::is_epoch);
+        let is_epoch = self.old.as_ref().is_some_and(PatchFileName::is_epoch);
         is_epoch
             && self
                 .hunks
@@ -101,7 +104,7 @@ impl Section {
     }
 
     fn is_absent_after(&self) -> bool {
-        let is_epoch = self.new.as_ref().is_some_and(Name::is_epoch);
+        let is_epoch = self.new.as_ref().is_some_and(PatchFileName::is_epoch);
         is_epoch
             && self
                 .hunks
@@ -109,16 +112,16 @@ impl Section {
                 .all(|hunk| hunk.new_start == Some(0) && hunk.new_lines().next().is_none())
     }
 
-    fn paths(&self, action: Action) -> (Option<String>, Option<String>) {
+    fn derive_paths(&self, action: PatchAction) -> (Option<String>, Option<String>) {
         match action {
-            Action::Rename => self.rename.clone(),
-            Action::Copy => self.copy.clone(),
+            PatchAction::Rename => self.rename.clone(),
+            PatchAction::Copy => self.copy.clone(),
             _ => self.header_paths(),
         }
     }
 
     fn header_paths(&self) -> (Option<String>, Option<String>) {
-        let name = |name: &Option<Name>| name.as_ref().and_then(Name::path).map(str::to_owned);
+        let name = |name: &Option<PatchFileName>| name.as_ref().and_then(PatchFileName::path).map(str::to_owned);
         let (old, new) = (name(&self.old), name(&self.new));
         match &self.git_names {
             Some((git_old, git_new)) => {
@@ -138,7 +141,7 @@ impl Section {
         }
     }
 
-    fn check(&self, path: &str) -> Result<(), PatchError> {
+    fn check_content(&self, path: &str) -> Result<(), PatchError> {
         if self.is_binary {
             return Err(PatchError::Binary { path: path.to_owned() });
         }
@@ -154,7 +157,7 @@ impl Section {
                 patch_line: self.patch_line,
             });
         }
-        let changes = self.hunks.is_empty() || self.hunks.iter().any(Hunk::changes);
+        let changes = self.hunks.is_empty() || self.hunks.iter().any(Hunk::has_changes);
         if changes {
             Ok(())
         } else {

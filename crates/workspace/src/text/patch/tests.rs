@@ -1,11 +1,11 @@
 //! Each promise of the patch reader and patcher, and the text that a model reads when one cannot be kept.
 
 use super::*;
-use crate::text::Class;
+use crate::text::TextErrorClass;
 
 /// Applies a patch of one file.
 fn apply(original: &str, diff: &str) -> String {
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     assert_eq!(patch.files.len(), 1);
     let applied = apply_file(Some(original.as_bytes()), &patch.files[0]).expect("the patch fits the file");
     let content = applied.content.expect("the file stays");
@@ -13,7 +13,7 @@ fn apply(original: &str, diff: &str) -> String {
 }
 
 fn refuse(original: Option<&str>, diff: &str) -> PatchError {
-    match parse(diff.as_bytes()) {
+    match parse_patch(diff.as_bytes()) {
         Err(error) => error,
         Ok(patch) => apply_file(original.map(str::as_bytes), &patch.files[0]).expect_err("the patch does not fit"),
     }
@@ -64,7 +64,7 @@ fn wrong_counts_are_recovered_from_the_body() {
 #[test]
 fn wrong_counts_do_not_swallow_the_next_file() {
     let diff = "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n-a\n+b\n\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-c\n+d\n-- \n2.39.0\n";
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     let sizes: Vec<_> = patch
         .files
         .iter()
@@ -112,7 +112,7 @@ fn blank_context_lines_without_their_space_are_context() {
 fn a_moved_hunk_is_found_nearest_to_its_line() {
     let hunks = "@@ -1,2 +1,2 @@\n x\n-y\n+z\n";
     assert_eq!(apply("0\n0\nx\ny\n0\nx\ny\n", &of_file(hunks)), "0\n0\nx\nz\n0\nx\ny\n");
-    let patch = parse(of_file(hunks).as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(of_file(hunks).as_bytes()).expect("the patch can be read");
     let applied = apply_file(Some(b"0\n0\nx\ny\n"), &patch.files[0]).expect("it fits");
     assert_eq!(
         applied.hunks,
@@ -261,7 +261,7 @@ fn a_marker_before_other_lines_is_refused() {
 #[test]
 fn bytes_that_are_not_utf8_stay_as_they_are() {
     let diff = b"--- f\n+++ f\n@@ -1,2 +1,2 @@\n \xFF\xFE\n-b\xC3\n+\xC3\xA9\n";
-    let patch = parse(diff).expect("the patch can be read");
+    let patch = parse_patch(diff).expect("the patch can be read");
     let applied = apply_file(Some(b"\xFF\xFE\nb\xC3\n"), &patch.files[0]).expect("it fits");
     assert_eq!(applied.content.as_deref(), Some(&b"\xFF\xFE\n\xC3\xA9\n"[..]));
 }
@@ -269,11 +269,11 @@ fn bytes_that_are_not_utf8_stay_as_they_are() {
 #[test]
 fn a_file_is_created_only_where_there_is_none() {
     let diff = "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     let file = &patch.files[0];
     assert_eq!(
         (file.action, file.old_path.as_deref(), file.new_path.as_deref()),
-        (Action::Create, None, Some("new.txt"))
+        (PatchAction::Create, None, Some("new.txt"))
     );
     assert_eq!(
         apply_file(None, file).expect("there is no file").content.as_deref(),
@@ -283,14 +283,14 @@ fn a_file_is_created_only_where_there_is_none() {
     new.txt: the patch creates the file, but it exists already
     => Read the file and send a diff against its content, or delete it first.
     "#);
-    assert_eq!(refuse(Some(""), diff).class(), Class::AlreadyExists);
+    assert_eq!(refuse(Some(""), diff).class(), TextErrorClass::AlreadyExists);
     insta::assert_snapshot!(refuse(None, &diff.replace("+a", " a")), @"new.txt: line 4 of the patch: the patch creates the file, but this is not an added line");
 }
 
 #[test]
 fn a_patch_from_nothing_makes_a_missing_file_and_fills_an_empty_one() {
     let diff = of_file("@@ -0,0 +1 @@\n+a\n");
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     assert_eq!(
         apply_file(None, &patch.files[0])
             .expect("it makes the file")
@@ -304,14 +304,17 @@ fn a_patch_from_nothing_makes_a_missing_file_and_fills_an_empty_one() {
 #[test]
 fn a_missing_file_is_not_found() {
     insta::assert_snapshot!(refuse(None, &of_file("@@ -1 +1 @@\n-a\n+b\n")), @"f: the file to patch does not exist");
-    assert_eq!(refuse(None, &of_file("@@ -1 +1 @@\n-a\n+b\n")).class(), Class::NotFound);
+    assert_eq!(
+        refuse(None, &of_file("@@ -1 +1 @@\n-a\n+b\n")).class(),
+        TextErrorClass::NotFound
+    );
 }
 
 #[test]
 fn a_file_is_deleted_only_when_its_whole_content_is_shown() {
     let diff = "--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n";
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
-    assert_eq!(patch.files[0].action, Action::Delete);
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
+    assert_eq!(patch.files[0].action, PatchAction::Delete);
     for whole in ["a\nb\n", "a\r\nb\r\n", "a\nb"] {
         assert_eq!(
             apply_file(Some(whole.as_bytes()), &patch.files[0])
@@ -347,7 +350,7 @@ fn a_file_is_deleted_only_when_its_whole_content_is_shown() {
 #[test]
 fn renames_copies_and_modes_are_read() {
     let diff = "diff --git a/old.txt b/new.txt\nsimilarity index 90%\nrename from old.txt\nrename to new.txt\nindex 1..2 100644\n--- a/old.txt\n+++ b/new.txt\n@@ -1 +1 @@\n-a\n+b\ndiff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\ndiff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n";
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     let seen: Vec<_> = patch
         .files
         .iter()
@@ -363,9 +366,9 @@ fn renames_copies_and_modes_are_read() {
     assert_eq!(
         seen,
         [
-            (Some("old.txt"), Some("new.txt"), Action::Rename, None),
-            (Some("x"), Some("y"), Action::Copy, None),
-            (Some("run.sh"), Some("run.sh"), Action::Modify, Some(0o755)),
+            (Some("old.txt"), Some("new.txt"), PatchAction::Rename, None),
+            (Some("x"), Some("y"), PatchAction::Copy, None),
+            (Some("run.sh"), Some("run.sh"), PatchAction::Modify, Some(0o755)),
         ]
     );
     let content = |index: usize| apply_file(Some(b"a\n"), &patch.files[index]).expect("it fits").content;
@@ -380,7 +383,7 @@ fn renames_copies_and_modes_are_read() {
 fn prefixes_come_off_only_as_a_pair() {
     let names = |old: &str, new: &str| {
         let diff = format!("--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n");
-        let patch = parse(diff.as_bytes()).expect("the patch can be read");
+        let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
         (
             patch.files[0].path().to_owned(),
             patch.files[0].alternate_path().map(str::to_owned),
@@ -392,12 +395,12 @@ fn prefixes_come_off_only_as_a_pair() {
     assert_eq!(names("f.orig", "f"), ("f".to_owned(), Some("f.orig".to_owned())));
     let unprefixed = "diff --git b/f b/f\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n";
     assert_eq!(
-        parse(unprefixed.as_bytes()).expect("the patch can be read").files[0].path(),
+        parse_patch(unprefixed.as_bytes()).expect("the patch can be read").files[0].path(),
         "b/f"
     );
     let mnemonic = "diff --git i/f w/f\n--- i/f\n+++ w/f\n@@ -1 +1 @@\n-a\n+b\n";
     assert_eq!(
-        parse(mnemonic.as_bytes()).expect("the patch can be read").files[0].path(),
+        parse_patch(mnemonic.as_bytes()).expect("the patch can be read").files[0].path(),
         "f"
     );
 }
@@ -428,9 +431,9 @@ fn a_renamed_file_leaves_its_name_free() {
         "--- /dev/null",
         "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null",
     );
-    let patch = parse(diff.as_bytes()).expect("the patch can be read");
+    let patch = parse_patch(diff.as_bytes()).expect("the patch can be read");
     let seen: Vec<_> = patch.files.iter().map(|file| (file.path(), file.action)).collect();
-    assert_eq!(seen, [("y", Action::Rename), ("x", Action::Create)]);
+    assert_eq!(seen, [("y", PatchAction::Rename), ("x", PatchAction::Create)]);
 }
 
 #[test]
@@ -486,7 +489,7 @@ fn binary_patches_and_links_are_not_supported() {
     let differ = "diff --git a/i.png b/i.png\nindex 1..2 100644\nBinary files a/i.png and b/i.png differ\n";
     let link = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n\\ No newline at end of file\n";
     for diff in [binary, differ, link, "Binary files a/i.png and b/i.png differ\n"] {
-        assert_eq!(refuse(None, diff).class(), Class::Unsupported, "{diff}");
+        assert_eq!(refuse(None, diff).class(), TextErrorClass::Unsupported, "{diff}");
     }
 }
 
@@ -508,6 +511,6 @@ fn hostile_repetition_is_searched_in_linear_time() {
 
 #[test]
 fn a_name_that_is_only_a_prefix_is_no_name() {
-    let error = parse(b"--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b\n").unwrap_err();
+    let error = parse_patch(b"--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b\n").unwrap_err();
     assert!(error.to_string().contains("the file has no name"), "{error}");
 }

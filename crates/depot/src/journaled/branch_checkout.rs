@@ -1,0 +1,100 @@
+//! Checks a branch out into a directory, as a workspace whose files live there and that can be merged back.
+
+use std::sync::Arc;
+
+use garret_core::{Batch, Durability, EntryPath, Error, ErrorKind, Follow, ListOptions, OpenedStorage, Result, WsPath};
+
+use super::materialize::PathGoal;
+use super::{Journaled, LazyDepot};
+use crate::history::image_of;
+use crate::metadata::MetadataSession;
+use crate::tree::DepotTree;
+use crate::workspace::DepotWorkspace;
+use crate::workspace_places::{check_unclaimed, move_to_site};
+
+impl Journaled {
+    /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is. From then on the
+    /// files live in that directory, with the same name, history and lineage, and `config` opens them. A directory that
+    /// is not empty is `not_empty`. Until every file is in place, the workspace is unchanged: an interruption leaves
+    /// some files in a directory that belongs to no workspace.
+    pub async fn move_out(
+        workspace: &DepotWorkspace,
+        opened: OpenedStorage,
+        depot: Arc<LazyDepot>,
+        durability: Durability,
+        config: &serde_json::Value,
+    ) -> Result<Arc<Self>> {
+        check_empty(&opened).await?;
+        // A branch inherits entries from other levels; the journal reads only the rows of its own workspace.
+        workspace.flatten().await?;
+        let journaled = Self::open(opened, depot, durability).await?;
+        let database = &workspace.shared().database;
+        database.read(|session| check_unclaimed(session, &journaled.site))?;
+        let room = journaled
+            .room
+            .get_or_init(|| workspace.clone().with_durability(durability));
+        journaled
+            .begin_write_session()
+            .await?
+            .write_workspace_files(room, config.to_string())
+            .await?;
+        Ok(journaled)
+    }
+}
+
+/// Refuses a directory that is not empty, and a storage that does not outlive the program.
+async fn check_empty(opened: &OpenedStorage) -> Result<()> {
+    let list = ListOptions {
+        limit: 1,
+        ..ListOptions::default()
+    };
+    if !opened.storage.list(&WsPath::root(), list).await?.entries.is_empty() {
+        return Err(Error::not_empty(&WsPath::root()).hint("check the branch out to an empty directory"));
+    }
+    match opened.location_id {
+        Some(_) => Ok(()),
+        None => Err(Error::new(
+            ErrorKind::Unsupported,
+            "these files do not outlive the program",
+        )),
+    }
+}
+
+impl super::write_session::WriteSession<'_> {
+    /// Writes every file of the workspace into the storage, and records that the files live there.
+    async fn write_workspace_files(&mut self, room: &DepotWorkspace, config: String) -> Result<()> {
+        let all = room.shared().database.read(|session| {
+            let tree = DepotTree::at_point(session, room.head_level())?;
+            tree.scan_below(b"").collect()
+        })?;
+        let goals: Vec<_> = all
+            .iter()
+            .map(|(path, node)| PathGoal {
+                path: EntryPath::from_bytes(path.clone()),
+                from: None,
+                to: Some(image_of(node)),
+            })
+            .collect();
+        // Written in slices, so that a large branch is not one batch in memory.
+        let mut made = Vec::new();
+        for slice in goals.chunks(500) {
+            let batch = Batch {
+                follow: Follow::Never,
+                ..self.build_goal_batch(slice).await?
+            };
+            self.apply_with_owner_bits(batch).await?;
+            self.materialize_raw(slice).await?;
+            made.extend(slice.iter().map(|goal| goal.path.clone()));
+        }
+        let seen = self.observe_entries(made).await?;
+        self.state.knowledge.set_observed(&seen);
+        let (number, site) = (room.number, self.journaled.site.clone());
+        let note = move |session: MetadataSession<'_>| {
+            move_to_site(session, number, &site, &config)?;
+            super::ingest::record_observed_versions(session, number, &seen)?;
+            // All files were just written from the journal, so no file is unknown to it.
+            session.set_complete_since(number, 0)
+        };
+        room.shared().writer.write(self.journaled.durability, note).await
+    }
+}

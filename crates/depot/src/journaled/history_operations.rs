@@ -1,0 +1,392 @@
+//! Undo, redo, restore and put on files that live outside the depot: the depot plans, the storage is changed to match
+//! the plan, and the depot records the change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use garret_core::path::quote;
+use garret_core::{
+    Actor, Change, ChangeRequest, EntryPath, Error, ErrorKind, Mutation, Origin, PathChange, PathClash,
+    PathExpectation, PathPut, PutBatch, RestoreTarget, Result, ReversalOutcome, WsPath, find_hard_links,
+};
+
+use super::ingest::{is_trial_run, record_observed_versions, trial_run_error};
+use super::materialize::PathGoal;
+use super::record::{ChangeAuthorship, ChangeIntent, HistoryOperation, IntentWork, ObservedEntry};
+use super::write_session::WriteSession;
+use crate::metadata::MetadataSession;
+use crate::workspace::DepotWorkspace;
+
+/// Number of times that an operation is planned again because the comparison of its paths found a difference.
+const ROUNDS: usize = 5;
+
+/// The plan of an operation.
+#[derive(Debug)]
+pub(super) enum OperationPlan {
+    /// The operation changes these paths.
+    Paths(Vec<PathChange>),
+    /// The operation changes nothing.
+    Nothing,
+    /// The operation cannot be done.
+    Clashed(Vec<PathClash>),
+}
+
+/// The outcome of an operation.
+#[derive(Debug)]
+pub(super) enum OperationOutcome {
+    Done(Option<Box<Change>>),
+    Clashed(Vec<PathClash>),
+}
+
+impl WriteSession<'_> {
+    /// Carries out the operation as one change.
+    pub(super) async fn run_operation(
+        mut self,
+        operation: HistoryOperation,
+        making: ChangeRequest,
+    ) -> Result<OperationOutcome> {
+        self.synchronize_journal().await?;
+        if let HistoryOperation::Put(puts) = &operation
+            && !self.is_conditional(&operation)
+        {
+            self.compare_put_paths(puts).await?;
+        }
+        // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
+        let mut looked = None;
+        for _ in 0..ROUNDS {
+            let planned = match self.plan_operation(&operation).await? {
+                OperationPlan::Nothing if looked.is_some() => return Ok(OperationOutcome::Done(None)),
+                OperationPlan::Nothing => Vec::new(),
+                OperationPlan::Paths(paths) => paths,
+                OperationPlan::Clashed(clashes) if looked.is_some() => return Ok(OperationOutcome::Clashed(clashes)),
+                OperationPlan::Clashed(clashes) => {
+                    self.compare_clashes(&clashes).await?;
+                    looked = Some(Vec::new());
+                    continue;
+                }
+            };
+            if looked.as_ref() == Some(&planned) {
+                return self.carry_out(operation, making, planned).await;
+            }
+            self.compare_planned_paths(&operation, &planned).await?;
+            looked = Some(planned);
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "other programs keep changing the same files",
+        ))
+    }
+
+    async fn compare_clashes(&mut self, clashes: &[PathClash]) -> Result<()> {
+        let entries: Vec<_> = clashes.iter().map(|clash| (clash.path.clone(), false)).collect();
+        self.compare_entries(&entries).await?;
+        self.synchronize_journal().await
+    }
+
+    /// Compares everything that the plan touches. A directory that is removed is compared with all entries in it.
+    async fn compare_planned_paths(&mut self, operation: &HistoryOperation, planned: &[PathChange]) -> Result<()> {
+        let is_directory = |image: &Option<garret_core::PathImage>| {
+            image
+                .as_ref()
+                .is_some_and(|image| image.kind == garret_core::EntryKind::Directory)
+        };
+        let goes = |change: &PathChange| is_directory(&change.before) && !is_directory(&change.after);
+        let mut entries: Vec<_> = planned
+            .iter()
+            .map(|change| (change.path.clone(), goes(change)))
+            .collect();
+        if let HistoryOperation::Restore(RestoreTarget::Point { path, .. } | RestoreTarget::Version { path, .. }) =
+            operation
+        {
+            let is_deep = matches!(operation, HistoryOperation::Restore(RestoreTarget::Point { .. }));
+            entries.push((path.clone().into(), is_deep));
+        }
+        clear_nested_deep_flags(&mut entries);
+        if self.is_conditional(operation) {
+            entries.retain(|(_, is_deep)| *is_deep);
+        }
+        self.compare_entries(&entries).await?;
+        self.synchronize_journal().await
+    }
+
+    /// Returns whether the operation needs no comparison, because each file is written or removed on the condition that
+    /// it has its recorded version. Then no change by others can be overwritten: the storage refuses instead. A
+    /// directory that is removed with its entries is compared all the same.
+    fn is_conditional(&self, operation: &HistoryOperation) -> bool {
+        let is_unmet = |put: &PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
+        let is_command = matches!(operation, HistoryOperation::Put(puts) if puts.puts.iter().all(is_unmet));
+        self.journaled.reach.is_remote && is_command
+    }
+
+    /// Compares the paths of puts that were computed from files which the journal may never have recorded.
+    async fn compare_put_paths(&mut self, puts: &PutBatch) -> Result<()> {
+        let is_unmet = |put: &&PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
+        let unmet = puts.puts.iter().filter(is_unmet);
+        let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
+        self.compare_entries(&entries).await?;
+        self.synchronize_journal().await?;
+        self.check_untouched(puts).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        operation: HistoryOperation,
+        mut making: ChangeRequest,
+        planned: Vec<PathChange>,
+    ) -> Result<OperationOutcome> {
+        if let HistoryOperation::Restore(RestoreTarget::Point { path, .. }) = &operation
+            && let Some(unmet) = describe_uncaptured(&self.new)
+            && making.origin.summary.is_empty()
+        {
+            making.origin.summary = format!("restore {}; {unmet}", path.to_quoted());
+        }
+        if let Some(review) = &making.review {
+            review(&planned)?;
+        }
+        let goals: Vec<_> = planned.iter().map(PathGoal::forward).collect();
+        // Raw names are not in the batch, so the storage cannot check their versions.
+        self.check_raw(&goals)?;
+        let named = self.find_new_hard_links(&goals);
+        let mut batch = self.build_goal_batch(&goals).await?;
+        batch
+            .mutations
+            .iter_mut()
+            .for_each(|mutation| mark_hard_link(mutation, &named));
+        let id = self.next_id();
+        let by = ChangeAuthorship::new(String::new(), self.stored_now(), making.origin.clone());
+        self.open_intent(ChangeIntent {
+            id,
+            by,
+            work: IntentWork::Operation(operation.clone()),
+        })?;
+        self.lock.begin_change()?;
+        let mut applied = Vec::new();
+        if !batch.mutations.is_empty() {
+            applied = match self.apply_with_owner_bits(batch.clone()).await {
+                Ok(applied) => applied,
+                Err(error) => {
+                    self.abort_intent()?;
+                    self.lock.end_change()?;
+                    return Err(error);
+                }
+            };
+        }
+        if let Err(error) = self.materialize_raw(&goals).await {
+            // If this fails too, the next write session finds the intent open and recovers it.
+            self.revert_operation(&operation, &planned).await?;
+            return Err(error);
+        }
+        let (raw, touched): (Vec<_>, Vec<_>) = goals
+            .iter()
+            .map(|goal| goal.path.clone())
+            .partition(EntryPath::is_escaped);
+        let mut touched: BTreeSet<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
+        // A new hard link changes the version of the file that it links to.
+        touched.extend(named.into_values());
+        let mut left = self.observe_batch(&batch, &applied, touched).await?;
+        let mut misfits = self.find_uncertain_files(&batch, &applied, &mut left.looked).await?;
+        let mut seen = left.into_all();
+        seen.extend(self.observe_entries(raw).await?);
+        misfits.extend(take_mismatched_paths(&goals, &mut seen));
+        let done = run_in_depot(
+            &self.workspace_with_epilogue(id, seen.clone()),
+            operation,
+            making.origin.into(),
+        )
+        .await;
+        // Every path has its target state, so readers may see them. If the depot failed, the next write session finds
+        // the intent open and everything done, and records the change.
+        self.lock.end_change()?;
+        let done = done?;
+        self.state.knowledge.set_observed(&seen);
+        // The transaction has recorded that the intent is done. This record saves the next write session from finding
+        // that out.
+        self.abort_intent()?;
+        if !misfits.is_empty() {
+            self.add_mismatches(misfits);
+            // The change is made, whatever other programs did to it. If this fails, the next write session compares the
+            // paths.
+            let _ = self.synchronize_journal().await;
+        }
+        Ok(done)
+    }
+
+    /// Returns the goals that become another name (hard link) of a file that is there by then, by path.
+    fn find_new_hard_links(&mut self, goals: &[PathGoal]) -> BTreeMap<WsPath, WsPath> {
+        let names = std::mem::take(&mut self.names);
+        let is_written = |goal: &&PathGoal| goal.to.as_ref().is_some_and(|image| !goal.has_same_content(image));
+        let written: BTreeSet<_> = goals
+            .iter()
+            .filter(is_written)
+            .filter_map(|goal| goal.path.as_path())
+            .collect();
+        find_hard_links(&names, |path| written.contains(path))
+    }
+
+    /// Returns the workspace with an epilogue that records, in the same transaction, that the intent `id` is in the
+    /// journal.
+    fn workspace_with_epilogue(&self, id: u64, seen: Vec<ObservedEntry>) -> DepotWorkspace {
+        let number = self.room.number;
+        self.room.clone().with_epilogue(move |session: MetadataSession<'_>| {
+            session.set_ingested(number, id as i64)?;
+            record_observed_versions(session, number, &seen)
+        })
+    }
+
+    /// Records an operation that a crash interrupted, after recovery has finished it in the storage.
+    pub(super) async fn record_operation(
+        &mut self,
+        id: u64,
+        operation: HistoryOperation,
+        by: ChangeAuthorship,
+        seen: Vec<ObservedEntry>,
+    ) -> Result<()> {
+        let making = ChangeRequest::from(origin_of(by));
+        run_in_depot(&self.workspace_with_epilogue(id, seen), operation, making)
+            .await
+            .map(|_| ())
+    }
+
+    /// Returns the plan of the operation, computed from the journal alone.
+    pub(super) async fn plan_operation(&self, operation: &HistoryOperation) -> Result<OperationPlan> {
+        let seen: Arc<Mutex<Option<Vec<PathChange>>>> = Arc::default();
+        let told = seen.clone();
+        let making = ChangeRequest {
+            review: Some(Arc::new(move |paths: &[PathChange]| {
+                *told.lock().expect("no holder panics") = Some(paths.to_vec());
+                // The error rolls the transaction back, so that planning changes nothing.
+                Err(trial_run_error())
+            })),
+            ..ChangeRequest::default()
+        };
+        match run_in_depot(self.room, operation.clone(), making).await {
+            Err(error) if is_trial_run(&error) => {
+                let paths = seen.lock().expect("no holder panics").take();
+                Ok(OperationPlan::Paths(paths.unwrap_or_default()))
+            }
+            Ok(OperationOutcome::Clashed(clashes)) => Ok(OperationPlan::Clashed(clashes)),
+            Ok(OperationOutcome::Done(_)) => Ok(OperationPlan::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Clears the deep flag of directories that lie in another deep directory, so that a deep tree is scanned once and not
+/// once for each level. Sorts the entries.
+fn clear_nested_deep_flags(entries: &mut [(EntryPath, bool)]) {
+    fn names(path: &EntryPath) -> impl Iterator<Item = &[u8]> {
+        path.as_bytes().split(|byte| *byte == b'/')
+    }
+    entries.sort_by(|(one, _), (other, _)| names(one).cmp(names(other)));
+    let mut above: Option<&EntryPath> = None;
+    for (path, is_deep) in entries.iter_mut().filter(|(_, is_deep)| *is_deep) {
+        let is_in = |above: &EntryPath| match path.as_bytes().strip_prefix(above.as_bytes()) {
+            Some([] | [b'/', ..]) => true,
+            rest => above.as_bytes().is_empty() && rest.is_some(),
+        };
+        if above.is_some_and(is_in) {
+            *is_deep = false;
+        } else {
+            above = Some(path);
+        }
+    }
+}
+
+/// Marks the content of a write as another name of the file that `named` has for its path.
+fn mark_hard_link(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
+    if let Mutation::Write { path, content, .. } = mutation
+        && let Some(there) = named.get(path)
+    {
+        *content = std::mem::take(content).with_other_name(there.clone());
+    }
+}
+
+/// Returns the paths that do not have their target state, because other programs changed them too, and drops their
+/// recorded state from `seen`.
+fn take_mismatched_paths(goals: &[PathGoal], seen: &mut [ObservedEntry]) -> Vec<Vec<u8>> {
+    let mut misfits = Vec::new();
+    let goals: HashMap<&[u8], &PathGoal> = goals.iter().map(|goal| (goal.path.as_bytes(), goal)).collect();
+    for one in seen {
+        let goal = goals.get(one.path.as_slice());
+        if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
+            one.known = None;
+            misfits.push(one.path.clone());
+        }
+    }
+    misfits
+}
+
+/// Names the paths that were never captured, for a summary that says that their earlier state is not known.
+fn describe_uncaptured(new: &[Vec<u8>]) -> Option<String> {
+    const NAMED: usize = 20;
+    let shown = |path: &Vec<u8>| quote(&EntryPath::from_bytes(path.clone()).display_path());
+    let names: Vec<_> = new.iter().take(NAMED).map(shown).collect();
+    let more = match new.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!new.is_empty()).then(|| {
+        format!(
+            "never captured by the history, and left unchanged: {}{more}",
+            names.join(", ")
+        )
+    })
+}
+
+async fn run_in_depot(
+    room: &DepotWorkspace,
+    operation: HistoryOperation,
+    making: ChangeRequest,
+) -> Result<OperationOutcome> {
+    let reversed = |reversed| match reversed {
+        ReversalOutcome::Done(change) => OperationOutcome::Done(Some(change)),
+        ReversalOutcome::Clashed(clashes) => OperationOutcome::Clashed(clashes),
+    };
+    let done = |change: Option<Change>| OperationOutcome::Done(change.map(Box::new));
+    match operation {
+        HistoryOperation::Undo(selection) => room.undo(selection, making).await.map(reversed),
+        HistoryOperation::Redo => room.redo(making).await.map(reversed),
+        HistoryOperation::Restore(RestoreTarget::Point { point, path }) => {
+            room.restore(point, &path, making).await.map(done)
+        }
+        HistoryOperation::Restore(RestoreTarget::Version { path, version }) => {
+            room.restore_version(&path, &version, making).await.map(done)
+        }
+        HistoryOperation::Put(puts) => room.put(puts, making).await.map(done),
+    }
+}
+
+/// Returns the origin that a record tells.
+fn origin_of(by: ChangeAuthorship) -> Origin {
+    Origin {
+        operation: by.operation.into(),
+        summary: by.summary,
+        actor: Actor {
+            agent: by.actor.agent,
+            session: by.actor.session,
+            tool_call: by.actor.tool_call,
+            door: by.actor.door.into(),
+        },
+        command: by.actor.command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_highest_of_directories_in_each_other_is_looked_into() {
+        let entry = |path: &str, is_deep| (EntryPath::from_bytes(path.as_bytes().to_vec()), is_deep);
+        let paths = ["d/d", "d", "d-x", "d/d/d", "e", "d-x/y"];
+        let mut entries: Vec<_> = paths.map(|path| entry(path, true)).into();
+        entries.push(entry("d/f", false));
+        clear_nested_deep_flags(&mut entries);
+        let deep = entries.iter().filter(|(_, is_deep)| *is_deep);
+        assert_eq!(
+            deep.map(|(path, _)| path.display_path()).collect::<Vec<_>>(),
+            ["d", "d-x", "e"]
+        );
+        assert_eq!(entries.len(), 7, "each is looked at all the same");
+    }
+}

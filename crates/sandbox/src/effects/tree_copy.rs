@@ -1,0 +1,236 @@
+//! Copies a bench, with modes, times, links and holes, and shares blocks if the file system can.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use garret_core::{Clock, EffectsMark, Result, SystemClock};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod,
+    fchown, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, seek, symlinkat, utimensat,
+};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::CopyOutcome;
+use super::copy_comparison::{COMPARED_BITS, is_special, meaning_of, open_as_path};
+use super::entry_status::{EntryStatus, fingerprint};
+use super::handle_tree::{HandleTree, MAX_PATH_BYTES, join_path, list_names, set_mode, stat_entry};
+use super::path_error::ErrnoAtPath;
+
+const CHUNK_BYTES: usize = 256 * 1024;
+const MOST_AT_ONCE: u64 = 1 << 30;
+
+/// A directory that was made, and the status that it gets when all of its entries are made.
+struct MadeDirectory {
+    path: Vec<u8>,
+    stat: Stat,
+}
+
+struct TreeCopy<'a> {
+    from: HandleTree<'a>,
+    to: BorrowedFd<'a>,
+    made: Vec<MadeDirectory>,
+    copied: CopyOutcome,
+}
+
+pub(super) fn copy_directory_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<CopyOutcome> {
+    let mut copying = TreeCopy {
+        from: HandleTree::new(from),
+        to,
+        made: Vec::new(),
+        copied: CopyOutcome::default(),
+    };
+    let top = fstat(from).at_path(b"")?;
+    copying.made.push(MadeDirectory {
+        path: Vec::new(),
+        stat: top,
+    });
+    let mut next = 0;
+    while let Some(directory) = copying.made.get(next) {
+        let path = directory.path.clone();
+        copying.copy_directory(&path)?;
+        next += 1;
+    }
+    copying.finish_directories()
+}
+
+impl TreeCopy<'_> {
+    fn copy_directory(&mut self, path: &[u8]) -> Result<()> {
+        let from = self.from.open_directory(path).at_path(path)?;
+        let to = open_as_path(self.to, path).at_path(path)?;
+        for name in list_names(&from).at_path(path)? {
+            let child = join_path(path, &name);
+            // An entry whose path is too long for the kernel cannot be opened by its path by any other program either.
+            let Some(stat) = stat_entry(&from, &name)
+                .at_path(&child)?
+                .filter(|_| child.len() <= MAX_PATH_BYTES)
+            else {
+                continue;
+            };
+            self.copy_entry(from.as_fd(), to.as_fd(), &name, child, stat)?;
+        }
+        Ok(())
+    }
+
+    fn copy_entry(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &[u8],
+        path: Vec<u8>,
+        stat: Stat,
+    ) -> Result<()> {
+        let seen = EntryStatus::from_stat(&stat);
+        match seen.kind() {
+            FileType::Directory => {
+                mkdirat(to, name, Mode::RWXU).at_path(&path)?;
+                self.made.push(MadeDirectory { path, stat });
+                return Ok(());
+            }
+            FileType::RegularFile => self.copy_file(to, name, &path)?,
+            FileType::Symlink => copy_link(from, to, name, &stat).at_path(&path)?,
+            _ => {
+                debug_assert!(is_special(&seen), "every other kind is special");
+                self.copied.left_out += 1;
+                return Ok(());
+            }
+        }
+        self.record_fingerprint(to, name, path)
+    }
+
+    fn copy_file(&mut self, to: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<()> {
+        let source = self.from.open_file(path).at_path(path)?;
+        let stat = fstat(&source).at_path(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let target = openat(to, name, flags, Mode::RUSR | Mode::WUSR).at_path(path)?;
+        copy_content(&source, &target, &stat).at_path(path)?;
+        // Only root can give files away; the copy of any other user belongs to that user.
+        let _ = fchown(
+            &target,
+            Some(Uid::from_raw(stat.st_uid)),
+            Some(Gid::from_raw(stat.st_gid)),
+        );
+        fchmod(&target, Mode::from_raw_mode(stat.st_mode & COMPARED_BITS)).at_path(path)?;
+        futimens(&target, &times_of(&stat)).at_path(path)
+    }
+
+    fn record_fingerprint(&mut self, to: BorrowedFd<'_>, name: &[u8], path: Vec<u8>) -> Result<()> {
+        let stat = stat_entry(to, name)
+            .at_path(&path)?
+            .ok_or(Errno::NOENT)
+            .at_path(&path)?;
+        let seen = EntryStatus::from_stat(&stat);
+        let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
+        self.copied.mark.0.insert(&path, print);
+        Ok(())
+    }
+
+    /// Gives the directories their owners, modes and times.
+    fn finish_directories(mut self) -> Result<CopyOutcome> {
+        // At the end and from the bottom up: a directory without the write bit takes no entries, and each new entry
+        // changes its times.
+        for MadeDirectory { path, stat } in std::mem::take(&mut self.made).into_iter().rev() {
+            let held = open_as_path(self.to, &path).at_path(&path)?;
+            let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+            let _ = chownat(&held, c"", Some(owner.0), Some(owner.1), AtFlags::EMPTY_PATH);
+            utimensat(&held, c".", &times_of(&stat), AtFlags::empty()).at_path(&path)?;
+            set_mode(&held, stat.st_mode).at_path(&path)?;
+            let seen = EntryStatus::from_stat(&fstat(&held).at_path(&path)?);
+            let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
+            self.copied.mark.0.insert(&path, print);
+        }
+        Ok(self.copied)
+    }
+}
+
+fn copy_link(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<(), Errno> {
+    let target = readlinkat(from, name, Vec::new())?;
+    symlinkat(&target, to, name)?;
+    utimensat(to, name, &times_of(stat), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+pub(crate) fn times_of(stat: &Stat) -> Timestamps {
+    let modified = Timespec {
+        tv_sec: stat.st_mtime as _,
+        tv_nsec: stat.st_mtime_nsec as _,
+    };
+    Timestamps {
+        last_access: modified,
+        last_modification: modified,
+    }
+}
+
+/// Copies all of `from`, described by `stat`, into the empty file `to`; holes stay holes.
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+pub(crate) fn copy_content(from: &OwnedFd, to: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+    let size = stat.st_size as u64;
+    if size == 0 || ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
+    if stat.st_blocks as u64 * 512 >= size {
+        return copy_range(from, to, 0, size);
+    }
+    let mut end = 0;
+    while let Some((start, next)) = next_data(from, end, size)? {
+        copy_range(from, to, start, next)?;
+        end = next;
+    }
+    ftruncate(to, size)
+}
+
+/// Returns the start and end of the next extent of data at or after `after`; `None` if only a hole is left.
+pub(super) fn next_data(file: &OwnedFd, after: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
+    if after >= size {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Data(after)) {
+        Err(Errno::NXIO) => return Ok(None),
+        // The file system has no holes.
+        Err(Errno::INVAL) => return Ok(Some((after, size))),
+        start => start?,
+    };
+    let end = seek(file, SeekFrom::Hole(start))?;
+    Ok((start < size).then_some((start, end.min(size))))
+}
+
+fn copy_range(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+    let mut place = start;
+    while place < end {
+        let wanted = (end - place).min(MOST_AT_ONCE) as usize;
+        let (mut read, mut written) = (place, place);
+        match copy_file_range(from, Some(&mut read), to, Some(&mut written), wanted) {
+            // The file is shorter than its status said: another process cut it meanwhile.
+            Ok(0) => return Err(Errno::STALE),
+            Ok(count) => place += count as u64,
+            Err(Errno::INTR) => {}
+            // The kernel cannot copy on this file system, or not between these two.
+            Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
+                place += copy_chunk(from, to, place, wanted)?;
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn copy_chunk(from: &OwnedFd, to: &OwnedFd, place: u64, wanted: usize) -> Result<u64, Errno> {
+    let mut buffer = vec![0; wanted.min(CHUNK_BYTES)];
+    let count = pread(from, &mut buffer[..], place)?;
+    let mut written = 0;
+    while written < count {
+        written += pwrite(to, &buffer[written..count], place + written as u64)?;
+    }
+    match count {
+        0 => Err(Errno::STALE),
+        count => Ok(count as u64),
+    }
+}
+
+/// Returns the result of an empty copy, with an empty mark.
+impl Default for CopyOutcome {
+    fn default() -> Self {
+        Self {
+            mark: EffectsMark::default(),
+            left_out: 0,
+        }
+    }
+}

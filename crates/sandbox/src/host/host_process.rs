@@ -1,0 +1,434 @@
+//! A command on the host, with its streams and its end.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command as Spawning, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::path::quote;
+use garret_core::{
+    Chunk, CommandExit, CommandProgram, CommandStdin, Error, ErrorKind, ExitCause, InputStream, Limits, OutputStream,
+    Process, ResourceLimit, ResourceUsage, Result, SandboxCommand, Signal,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::mpsc;
+
+use super::minder::{self, MindedCommand, MinderReport, ProcessLimits};
+use super::open_host::run_blocking;
+use super::process_tree::ProcessTree;
+
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The number of chunks that wait for a reader before the command is blocked.
+const CHUNKS: usize = 4;
+/// The most bytes that a pipe holds, and so the most output that is unread at the end of a command.
+const MOST_IN_A_PIPE: usize = 1024 * 1024;
+
+/// A command to start, its directory, and the limits of the sandbox.
+pub(super) struct HostCommand {
+    pub(super) command: SandboxCommand,
+    pub(super) directory: PathBuf,
+    pub(super) most: Limits,
+}
+
+/// A command that was started.
+pub(super) struct StartedHostCommand {
+    minded: MindedCommand,
+    pid: i32,
+    stdin: Option<ChildStdin>,
+    at: Instant,
+    starting: HostCommand,
+}
+
+/// Starts a command; blocks until its minder has forked it.
+pub(super) fn spawn_command(starting: HostCommand, lock: &OwnedFd) -> Result<StartedHostCommand> {
+    let command = &starting.command;
+    let arguments = match &command.program {
+        CommandProgram::Arguments(arguments) => arguments.clone(),
+        CommandProgram::Shell(text) => vec![find_shell().to_owned(), "-c".to_owned(), text.clone()],
+    };
+    let [program, rest @ ..] = arguments.as_slice() else {
+        return Err(Error::invalid("no program is given").hint("give a program, or a shell command line"));
+    };
+    let stdin = || match command.stdin {
+        CommandStdin::Closed => Stdio::null(),
+        CommandStdin::Bytes(_) | CommandStdin::Piped | CommandStdin::Stream(_) => Stdio::piped(),
+    };
+    let mut spawning = Spawning::new(program);
+    spawning
+        .args(rest)
+        .env_clear()
+        .envs(&command.env)
+        .current_dir(&starting.directory);
+    spawning.stdin(stdin()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let limits = process_limits(&command.limits, &starting.most);
+    let mut minded =
+        minder::spawn_minded(spawning, limits, lock).map_err(|error| not_started_error(program, &error))?;
+    let mut pid = [0; 4];
+    let mut status = File::from(minded.status);
+    status
+        .read_exact(&mut pid)
+        .map_err(|error| not_started_error(program, &error))?;
+    minded.status = status.into();
+    Ok(StartedHostCommand {
+        stdin: minded.child.stdin.take(),
+        pid: i32::from_ne_bytes(pid),
+        minded,
+        at: Instant::now(),
+        starting,
+    })
+}
+
+fn find_shell() -> &'static str {
+    let shells = ["/bin/bash", "/usr/bin/bash"];
+    let found = shells.into_iter().find(|shell| std::fs::metadata(shell).is_ok());
+    found.unwrap_or("/bin/sh")
+}
+
+fn process_limits(own: &Limits, most: &Limits) -> ProcessLimits {
+    ProcessLimits {
+        // The kernel counts whole seconds, and a limit of 0 would end the command at once.
+        cpu_seconds: lower_of(own.cpu, most.cpu).map(|cpu| cpu.as_secs().max(1)),
+        data: lower_of(own.memory, most.memory),
+        file_size: lower_of(own.file_size, most.file_size),
+        open_files: lower_of(own.open_files, most.open_files),
+    }
+}
+
+fn lower_of<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn not_started_error(program: &str, error: &io::Error) -> Error {
+    let (kind, why) = match error.kind() {
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, "program not found"),
+        io::ErrorKind::PermissionDenied => (ErrorKind::Denied, "permission denied"),
+        io::ErrorKind::InvalidInput => (ErrorKind::Invalid, "an argument has a NUL byte"),
+        io::ErrorKind::ArgumentListTooLong => (ErrorKind::TooLarge, "its arguments are too long"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
+            (ErrorKind::Unavailable, "the machine has no memory or processes left")
+        }
+        _ => (ErrorKind::Internal, "the system refused"),
+    };
+    let error = Error::new(kind, format!("{} could not be started: {why}", quote(program)));
+    match kind {
+        ErrorKind::NotFound => error.hint("check its name, and the PATH of its environment"),
+        ErrorKind::Denied => error.hint("set its executable bit, or run it with its interpreter"),
+        _ => error,
+    }
+}
+
+/// A process on the host.
+#[derive(Debug)]
+pub(super) struct HostProcess {
+    tree: Arc<ProcessTree>,
+    chunks: mpsc::Receiver<Chunk>,
+    exit: Arc<Mutex<Option<CommandExit>>>,
+    stdin: Option<Arc<Mutex<Option<ChildStdin>>>>,
+}
+
+impl HostProcess {
+    /// Begins to read the output of a started command; also returns its process tree, for the layer.
+    pub(super) fn follow_started(mut started: StartedHostCommand) -> (Self, Arc<ProcessTree>) {
+        let (stdout, stderr) = (started.minded.child.stdout.take(), started.minded.child.stderr.take());
+        let MindedCommand {
+            child,
+            lifeline,
+            status,
+        } = started.minded;
+        let tree = Arc::new(ProcessTree::new(child, started.pid, lifeline));
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let exit = Arc::new(Mutex::new(None));
+        let pump = OutputPump {
+            streams: BTreeMap::from_iter(
+                [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)]
+                    .into_iter()
+                    .enumerate()
+                    .filter_map(|(number, stream)| stream.map(|stream| (number, File::from(stream)))),
+            ),
+            status: File::from(status),
+            report: Vec::new(),
+            sender,
+        };
+        let (of_tree, of_exit) = (tree.clone(), exit.clone());
+        std::thread::spawn(move || pump.pump_to_end(&of_tree, &of_exit, started.at));
+        let HostCommand { command, most, .. } = started.starting;
+        if let Some(wall) = lower_of(command.limits.wall, most.wall) {
+            tokio::spawn(end_after(wall, Arc::downgrade(&tree)));
+        }
+        let stdin = feed_input(command.stdin, started.stdin);
+        let process = Self {
+            tree: tree.clone(),
+            chunks,
+            exit,
+            stdin,
+        };
+        (process, tree)
+    }
+
+    fn recorded_exit(&self) -> Option<CommandExit> {
+        self.exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn end_after(wall: Duration, tree: std::sync::Weak<ProcessTree>) {
+    tokio::time::sleep(wall).await;
+    if let Some(tree) = tree.upgrade() {
+        tree.end_by_limit(ResourceLimit::Wall);
+    }
+}
+
+/// Writes input that is known from the start, in a thread of its own; returns the pipe if input is written later.
+fn feed_input(stdin: CommandStdin, pipe: Option<ChildStdin>) -> Option<Arc<Mutex<Option<ChildStdin>>>> {
+    match (stdin, pipe) {
+        (CommandStdin::Bytes(bytes), Some(mut pipe)) => {
+            // A command that ends without reading all of its input is no error here.
+            std::thread::spawn(move || drop(pipe.write_all(&bytes)));
+            None
+        }
+        (CommandStdin::Stream(stream), Some(pipe)) => {
+            tokio::spawn(feed_stream(stream, pipe));
+            None
+        }
+        (CommandStdin::Piped, pipe) => Some(Arc::new(Mutex::new(pipe))),
+        _ => None,
+    }
+}
+
+/// Writes the pieces of `stream` until either side ends.
+async fn feed_stream(stream: InputStream, mut pipe: ChildStdin) {
+    while let Some(piece) = stream.next_piece().await {
+        let written = run_blocking(move || {
+            let written = pipe.write_all(&piece);
+            // A command that ends without reading all of its input is no error here.
+            Ok(written.ok().map(|()| pipe))
+        });
+        match written.await {
+            Ok(Some(same)) => pipe = same,
+            _ => return,
+        }
+    }
+}
+
+#[async_trait]
+impl Process for HostProcess {
+    async fn next_output(&mut self) -> Option<Chunk> {
+        self.chunks.recv().await
+    }
+
+    async fn wait(&mut self) -> Result<CommandExit> {
+        while self.chunks.recv().await.is_some() {}
+        self.recorded_exit()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the exit status of a command is missing"))
+    }
+
+    async fn write_stdin(&mut self, bytes: Bytes) -> Result<()> {
+        let Some(stdin) = self.stdin.clone() else {
+            return Err(Error::invalid("the command was started without piped standard input")
+                .hint("start it with piped input"));
+        };
+        run_blocking(move || {
+            let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
+            let closed = || {
+                Error::new(ErrorKind::Unavailable, "the command has closed its standard input")
+                    .hint("check its output and its exit code")
+            };
+            let pipe = stdin.as_mut().ok_or_else(closed)?;
+            pipe.write_all(&bytes).and_then(|()| pipe.flush()).map_err(|_| closed())
+        })
+        .await
+    }
+
+    async fn close_stdin(&mut self) -> Result<()> {
+        if let Some(stdin) = self.stdin.clone() {
+            run_blocking(move || {
+                drop(stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn send_signal(&mut self, signal: Signal) -> Result<()> {
+        match signal {
+            Signal::Interrupt => self.tree.signal_command(rustix::process::Signal::INT),
+            Signal::Terminate => self.tree.signal_command(rustix::process::Signal::TERM),
+            Signal::Kill => {
+                self.tree.end_processes();
+                let tree = self.tree.clone();
+                run_blocking(move || {
+                    tree.wait_until_gone();
+                    Ok(())
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends the whole process tree.
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        self.tree.end_processes();
+    }
+}
+
+/// The reader of a command's output, which runs in a thread of its own and reads no faster than chunks are taken.
+struct OutputPump {
+    streams: BTreeMap<usize, File>,
+    status: File,
+    report: Vec<u8>,
+    sender: mpsc::Sender<Chunk>,
+}
+
+impl OutputPump {
+    fn pump_to_end(mut self, tree: &ProcessTree, exit: &Mutex<Option<CommandExit>>, begun: Instant) {
+        while !self.pump_once() {}
+        let limit = tree.mark_ended();
+        let duration = begun.elapsed();
+        self.drain_streams();
+        let report = <[u8; MinderReport::BYTES]>::try_from(self.report.as_slice()).ok();
+        let told = exit_of(report.map(|bytes| MinderReport::from_bytes(&bytes)), limit, duration);
+        *exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        // Closes the streams: the reader sees their end, and a process that was left behind can write no more.
+        drop(self);
+        tree.wait_until_gone();
+    }
+
+    /// Waits for output or the status, and reads it; returns `true` once the command has ended.
+    fn pump_once(&mut self) -> bool {
+        let ready = self.poll_ready(None);
+        for number in ready.iter().filter(|number| **number < 2) {
+            self.read_stream(*number);
+        }
+        ready.contains(&2) && self.read_status()
+    }
+
+    /// Reads the output that was written before the end.
+    fn drain_streams(&mut self) {
+        // Bounded, because a process that was left behind may continue to write.
+        let mut left = BTreeMap::from([(0, MOST_IN_A_PIPE), (1, MOST_IN_A_PIPE)]);
+        loop {
+            let ready = self.poll_ready(Some(0));
+            let ready: Vec<_> = ready
+                .into_iter()
+                .filter(|number| left.get(number).is_some_and(|left| *left > 0))
+                .collect();
+            if ready.is_empty() {
+                return;
+            }
+            for number in ready {
+                let read = self.read_stream(number).max(1);
+                left.entry(number).and_modify(|left| *left = left.saturating_sub(read));
+            }
+        }
+    }
+
+    /// Returns the streams (0, 1) and the status (2) that can be read or have ended. `most` is the longest wait in
+    /// seconds, for the streams only.
+    fn poll_ready(&self, most: Option<i64>) -> Vec<usize> {
+        let mut numbers: Vec<usize> = self.streams.keys().copied().collect();
+        let mut fds: Vec<_> = self
+            .streams
+            .values()
+            .map(|stream| PollFd::new(stream, PollFlags::IN))
+            .collect();
+        if most.is_none() {
+            numbers.push(2);
+            fds.push(PollFd::from_borrowed_fd(self.status.as_fd(), PollFlags::IN));
+        }
+        let timeout = most.map(|seconds| rustix::event::Timespec {
+            tv_sec: seconds,
+            tv_nsec: 0,
+        });
+        // The result is not needed: the answers show the streams that are ready, also after an interrupted call.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let ready = numbers.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ready.map(|(number, _)| number).collect()
+    }
+
+    fn read_stream(&mut self, number: usize) -> usize {
+        let mut bytes = vec![0; CHUNK_BYTES];
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return 0;
+        };
+        match stream.read(&mut bytes) {
+            Ok(0) => {
+                self.streams.remove(&number);
+                0
+            }
+            Ok(count) => {
+                bytes.truncate(count);
+                let stream = if number == 0 {
+                    OutputStream::Stdout
+                } else {
+                    OutputStream::Stderr
+                };
+                // If the receiver is dropped, the process tree is about to end; until then its output is discarded, so
+                // that it does not block.
+                let _ = self.sender.blocking_send(Chunk {
+                    stream,
+                    bytes: bytes.into(),
+                });
+                count
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(_) => {
+                self.streams.remove(&number);
+                0
+            }
+        }
+    }
+
+    /// Reads the report of the minder; returns `true` once it is complete, or the minder has ended without one.
+    fn read_status(&mut self) -> bool {
+        let mut bytes = [0; MinderReport::BYTES];
+        match self.status.read(&mut bytes) {
+            Ok(0) => true,
+            Ok(count) => {
+                self.report.extend_from_slice(&bytes[..count]);
+                self.report.len() >= MinderReport::BYTES
+            }
+            Err(error) => error.kind() != io::ErrorKind::Interrupted,
+        }
+    }
+}
+
+fn exit_of(report: Option<MinderReport>, limit: Option<ResourceLimit>, duration: Duration) -> CommandExit {
+    let status = ExitStatus::from_raw(report.map_or(libc::SIGKILL, |report| report.status));
+    let ended = match (status.signal(), status.code()) {
+        (Some(number), _) => ExitCause::Signalled(number),
+        (None, code) => ExitCause::Exited(code.unwrap_or_default()),
+    };
+    let by_signal = match ended {
+        ExitCause::Signalled(number) if number == rustix::process::Signal::XCPU.as_raw() => Some(ResourceLimit::Cpu),
+        ExitCause::Signalled(number) if number == rustix::process::Signal::XFSZ.as_raw() => {
+            Some(ResourceLimit::FileSize)
+        }
+        _ => None,
+    };
+    let usage = report.map_or_else(ResourceUsage::default, |report| ResourceUsage {
+        user_ms: report.user_us / 1_000,
+        system_ms: report.system_us / 1_000,
+        max_memory: report.max_memory,
+    });
+    CommandExit {
+        ended,
+        limit: limit.or(by_signal),
+        duration,
+        usage,
+    }
+}

@@ -1,0 +1,138 @@
+//! The sandbox `host`, opened on a bench.
+
+#![cfg(target_os = "linux")]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use garret_core::time::Ids;
+use garret_core::{Error, ErrorKind, GuardStatus, Layer, OpenSandbox, Result, SandboxRequest};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::HostOptions;
+use super::host_layer::HostLayer;
+
+/// The directory of the layers, below the scratch directory.
+const LAYERS: &str = "host";
+
+/// The directories and the request that all layers of a sandbox share.
+#[derive(Debug)]
+pub(super) struct HostDirectories {
+    pub(super) layers: OwnedFd,
+    pub(super) bench: OwnedFd,
+    pub(super) request: SandboxRequest,
+    pub(super) still_within: Duration,
+}
+
+/// The sandbox `host`, opened on a bench.
+#[derive(Debug)]
+pub(super) struct OpenHost {
+    room: Arc<HostDirectories>,
+    ids: Arc<dyn Ids>,
+    enforced: Vec<GuardStatus>,
+    living: Mutex<Vec<Weak<HostLayer>>>,
+    is_closed: AtomicBool,
+}
+
+impl OpenHost {
+    pub(super) fn new(request: SandboxRequest, enforced: Vec<GuardStatus>, options: &HostOptions) -> Result<Self> {
+        let bench = open_directory(rustix::fs::CWD, &request.bench)?;
+        let scratch = open_directory(rustix::fs::CWD, &request.scratch)?;
+        make_directory(&scratch, LAYERS)?;
+        let room = HostDirectories {
+            layers: open_directory(&scratch, LAYERS)?,
+            bench,
+            request,
+            still_within: options.still_within,
+        };
+        Ok(Self {
+            room: Arc::new(room),
+            ids: options.ids.clone(),
+            enforced,
+            living: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+}
+
+#[async_trait]
+impl OpenSandbox for OpenHost {
+    fn guard_statuses(&self) -> &[GuardStatus] {
+        &self.enforced
+    }
+
+    async fn create_layer(&self) -> Result<Arc<dyn Layer>> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Unavailable, "the sandbox is closed").hint("open it again"));
+        }
+        let (room, id) = (self.room.clone(), self.ids.next_id());
+        let layer = run_blocking(move || HostLayer::lay(&room, id)).await?;
+        let layer = Arc::new(layer);
+        let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.retain(|layer| layer.strong_count() > 0);
+        living.push(Arc::downgrade(&layer));
+        Ok(layer)
+    }
+
+    async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>> {
+        let room = self.room.clone();
+        let found = run_blocking(move || find_leftovers(&room)).await?;
+        Ok(found
+            .into_iter()
+            .map(|layer| Arc::new(layer) as Arc<dyn Layer>)
+            .collect())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.is_closed.store(true, Ordering::Release);
+        let living: Vec<_> = {
+            let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+            living.iter().filter_map(Weak::upgrade).collect()
+        };
+        for layer in living {
+            layer.lift().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the layers that no process holds.
+fn find_leftovers(room: &Arc<HostDirectories>) -> Result<Vec<HostLayer>> {
+    let mut names = crate::effects::handle_tree::list_names(&room.layers).map_err(|_| unusable_directories_error())?;
+    names.sort();
+    let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
+    let free = names.filter_map(|name| {
+        let directory = open_directory(&room.layers, name.as_str()).ok()?;
+        rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+        // A layer that was removed between the listing and the lock is no leftover.
+        let layer = HostLayer::open_leftover(room, name, directory);
+        layer.has_copy().then_some(layer)
+    });
+    Ok(free.collect())
+}
+
+/// Runs blocking work on a thread that may block.
+pub(super) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.map_err(|_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed"))?
+}
+
+pub(super) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(at, path, flags, Mode::empty()).map_err(|_| unusable_directories_error())
+}
+
+pub(super) fn make_directory(at: impl AsFd, name: &str) -> Result<()> {
+    match rustix::fs::mkdirat(at, name, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(_) => Err(unusable_directories_error()),
+    }
+}
+
+pub(super) fn unusable_directories_error() -> Error {
+    Error::new(ErrorKind::Unavailable, "the directories of the sandbox cannot be used")
+        .hint("check that Garret may write its home, and that the disk is not full")
+}

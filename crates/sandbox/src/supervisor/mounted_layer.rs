@@ -1,0 +1,247 @@
+//! Mounts layers over the bench, and unmounts them.
+
+#![cfg(target_os = "linux")]
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+
+use super::protocol::{LayerLower, StepFailure};
+use super::sandbox_root::{BENCH, LAYERS, MASKS, MOUNTED};
+use crate::effects::handle_tree::{join_path, split_path};
+use crate::namespace::plan::OverlayUse;
+use crate::visible_bench::HiddenRecord;
+
+/// A layer that is mounted over the bench.
+#[derive(Debug)]
+pub(super) struct MountedLayer {
+    number: u64,
+    has_mask: bool,
+    /// The state of the upper directory right after the mount, when nothing was written yet.
+    untouched: Option<UpperDirectoryState>,
+}
+
+/// The state of a directory, compared to find out whether something was written to it. The entries reveal a write that
+/// a kernel with coarse times misses; the other fields reveal a change of the directory itself.
+#[derive(Debug, PartialEq, Eq)]
+struct UpperDirectoryState {
+    owner: (u32, u32, u32),
+    changed: (i64, u64),
+    attributes: usize,
+    is_empty: bool,
+}
+
+impl MountedLayer {
+    /// Mounts the layer in the directory `name`.
+    pub(super) fn mount_layer(number: u64, name: &str, ground: LayerLower) -> Result<Self, StepFailure> {
+        if ground == LayerLower::Copy {
+            return Self::mount_copy(number, name);
+        }
+        let failed = |error: Errno| StepFailure::new("mounting a layer", error);
+        let mut laid = Self {
+            number,
+            has_mask: false,
+            untouched: None,
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        if ground == LayerLower::BenchWithoutHidden {
+            let not_hidden = |error| StepFailure::new("hiding paths", error);
+            let hidden = read_hidden(name).map_err(not_hidden)?;
+            laid.has_mask = !hidden.0.is_empty();
+            if laid.has_mask {
+                make_mask(&laid.mask_path(), &hidden.0).map_err(not_hidden)?;
+            }
+        }
+        let options = laid.overlay_options(name, ground);
+        mount(
+            "garret",
+            laid.path(),
+            "overlay",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            options.as_c_str(),
+        )
+        .map_err(failed)?;
+        laid.untouched = read_upper_state(name).ok();
+        Ok(laid)
+    }
+
+    /// Returns whether nothing was written to the layer in the directory `name` since it was mounted.
+    pub(super) fn is_untouched(&self, name: &str) -> bool {
+        let now = read_upper_state(name).ok();
+        now == self.untouched && now.is_some_and(|look| look.is_empty)
+    }
+
+    /// Mounts the upper directory of the layer in `name` as it is: it holds a copy of the bench, which needs no
+    /// overlay.
+    fn mount_copy(number: u64, name: &str) -> Result<Self, StepFailure> {
+        let failed = |error: Errno| StepFailure::new("mounting a layer", error);
+        let laid = Self {
+            number,
+            has_mask: false,
+            untouched: None,
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
+        Ok(laid)
+    }
+
+    /// Returns the mount point of the layer.
+    pub(super) fn path(&self) -> PathBuf {
+        Path::new(MOUNTED).join(self.number.to_string())
+    }
+
+    fn mask_path(&self) -> PathBuf {
+        Path::new(MASKS).join(self.number.to_string())
+    }
+
+    /// Returns the mount options of the overlay.
+    fn overlay_options(&self, name: &str, ground: LayerLower) -> CString {
+        let lower = match ground {
+            LayerLower::OwnLower => format!("{LAYERS}/{name}/lower"),
+            _ if self.has_mask => format!("{}:{BENCH}", self.mask_path().display()),
+            _ => BENCH.to_owned(),
+        };
+        // `volatile`: without it, an unmount would sync the whole file system below. Nothing is lost by it: effects
+        // that become a change are made durable when they are committed, and a layer is never mounted a second time.
+        let options = format!(
+            "lowerdir={lower},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
+        );
+        CString::new(options).expect("names of layers hold no NUL")
+    }
+
+    /// Drops the kernel's cached view of the bench, so that the next access finds changes that others made there.
+    pub(super) fn refresh(&self) -> Result<(), StepFailure> {
+        // A remount with the same flags drops the cached entries that nobody has open, and changes nothing else.
+        mount_remount(self.path(), MountFlags::NOSUID | MountFlags::NODEV, c"")
+            .map_err(|error| StepFailure::new("refreshing a layer", error))
+    }
+
+    /// Unmounts the layer. No process may run on it any more.
+    pub(super) fn unmount_layer(self) -> Result<(), StepFailure> {
+        unmount(self.path(), UnmountFlags::DETACH).map_err(|error| StepFailure::new("unmounting a layer", error))?;
+        let _ = rustix::fs::rmdir(self.path());
+        if self.has_mask {
+            let _ = remove_mask(&self.mask_path());
+        }
+        Ok(())
+    }
+}
+
+fn read_upper_state(name: &str) -> rustix::io::Result<UpperDirectoryState> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let upper = rustix::fs::open(format!("{LAYERS}/{name}/upper"), flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&upper)?;
+    let mut entries = rustix::fs::Dir::read_from(&upper)?.flatten();
+    Ok(UpperDirectoryState {
+        owner: (stat.st_mode, stat.st_uid, stat.st_gid),
+        changed: (stat.st_ctime, stat.st_ctime_nsec as _),
+        attributes: rustix::fs::flistxattr(&upper, &mut [0; 0])?,
+        is_empty: entries.all(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")),
+    })
+}
+
+/// Mounts an overlay and unmounts it again; returns the reason if that fails, and `None` if overlays work.
+pub(super) fn try_overlay(overlays: &OverlayUse) -> Option<String> {
+    let trial = match overlays {
+        OverlayUse::Unwanted => return Some("asked for".to_owned()),
+        OverlayUse::Known => return None,
+        OverlayUse::Tried(trial) => trial,
+    };
+    let tried = MountedLayer::mount_layer(0, trial, LayerLower::Bench).and_then(MountedLayer::unmount_layer);
+    let reason = |failure: StepFailure| {
+        std::io::Error::from_raw_os_error(failure.errno)
+            .to_string()
+            .to_lowercase()
+    };
+    tried.err().map(reason)
+}
+
+/// Opens the directory or file at `path` below `base`; fails on a symbolic link.
+pub(super) fn open_below(base: impl AsFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let path = if path.is_empty() { b"." } else { path };
+    rustix::fs::openat2(base, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Reads the hidden paths of the layer in the directory `name`.
+fn read_hidden(name: &str) -> rustix::io::Result<HiddenRecord> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let layer = rustix::fs::open(format!("{LAYERS}/{name}"), flags, Mode::empty())?;
+    HiddenRecord::read(layer.as_fd())
+}
+
+/// Makes a directory of whiteouts that lies between the bench and the upper directory: each whiteout hides the entry of
+/// the bench at its path. The overlay shows the directories above a whiteout as they are in the mask, so they get the
+/// modes and times of those on the bench.
+fn make_mask(mask: &Path, hidden: &[Vec<u8>]) -> rustix::io::Result<()> {
+    let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::fs::mkdir(mask, Mode::RWXU)?;
+    let mask = rustix::fs::open(
+        mask,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    copy_mode_and_times(&mask, &bench)?;
+    for path in hidden {
+        hide_path(&mask, &bench, path)?;
+    }
+    Ok(())
+}
+
+fn hide_path(mask: &OwnedFd, bench: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
+    let (above, name) = split_path(path);
+    let mut directory = mask.try_clone().map_err(|_| Errno::MFILE)?;
+    let mut walked = Vec::new();
+    for part in above.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        walked = join_path(&walked, part);
+        let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
+        match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        copy_mode_and_times(&directory, &original)?;
+    }
+    rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
+}
+
+/// Gives `directory` the mode and times of `original`.
+fn copy_mode_and_times(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()> {
+    let stat = rustix::fs::fstat(original)?;
+    rustix::fs::fchmod(directory, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+    let time = |seconds, nanos| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanos,
+    };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec as _),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
+    };
+    rustix::fs::futimens(directory, &times)
+}
+
+/// Removes a mask, with its directories and whiteouts. The recursion is as deep as the longest hidden path.
+fn remove_mask(path: &Path) -> rustix::io::Result<()> {
+    let directory = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let names: Vec<CString> = rustix::fs::Dir::read_from(&directory)?
+        .flatten()
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+        .collect();
+    for name in names {
+        let child = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+        if rustix::fs::unlinkat(&directory, &name, AtFlags::empty()).is_err() {
+            remove_mask(&child)?;
+        }
+    }
+    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
+}

@@ -1,0 +1,57 @@
+//! Making directories.
+
+use garret_core::{Access, Error, ErrorKind, Mutation, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+use crate::admission::PathSubject;
+
+/// A directory that was made, or was there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MakeDirResult {
+    /// The directory.
+    pub path: String,
+    /// Whether it is new.
+    pub created: bool,
+}
+
+impl Workspace {
+    /// Makes a directory. With `parents`, missing directories above are made too, and an existing directory is no
+    /// error.
+    pub async fn make_dir(&self, path: &str, parents: bool) -> Result<MakeDirResult> {
+        let work = async {
+            let target = self
+                .admit_creation(path, PathSubject::Content, &[Access::Write])
+                .await?;
+            let applied = self
+                .commit_mutations(
+                    "mkdir",
+                    vec![Mutation::MakeDir {
+                        path: target.real,
+                        parents,
+                    }],
+                    target.follow,
+                )
+                .await
+                .map_err(|error| with_hint(error, parents))?;
+            Ok(MakeDirResult {
+                path: target.shown.to_string(),
+                created: applied[0].created,
+            })
+        };
+        self.run_operation("mkdir", &[path], |_| 0, work).await
+    }
+}
+
+/// Adds a hint to an error of the storage.
+fn with_hint(error: Error, parents: bool) -> Error {
+    // Without `parents`, only a directory above can be missing.
+    if error.kind() == ErrorKind::NotFound && !parents {
+        return error.hint("set `parents` to make the directories above, too");
+    }
+    match error.kind() {
+        ErrorKind::AlreadyExists => error.hint("choose another name"),
+        _ => error,
+    }
+}

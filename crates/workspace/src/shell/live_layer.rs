@@ -1,0 +1,922 @@
+//! The live layer: one layer for all background processes, and the exchange of changes between it and the files.
+//!
+//! File operations, undo and merges always go to the files under the layer. While a layer is live, the effects of its
+//! processes are committed before an operation reads the files; this is called settling. The changes of an operation
+//! are placed on the layer afterwards, so that the processes see them. Both happen while the processes are paused, so
+//! that neither side sees half of a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use garret_core::path::quote;
+use garret_core::{
+    BenchState, ChangeKind, DroppedEntry, Effect, EffectsMark, EffectsMode, EntryPath, Error, ErrorKind, Layer,
+    LayerOutcome, OpenSandbox, Origin, PathChange, PlacedEntry, Point, Result, Timestamp, TurnGuard, WsPath,
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::command_label;
+use super::command_turn::CommandTurn;
+use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit};
+use super::file_effects;
+use super::layer_index::LayerIndex;
+use super::live_wrappers::ForeseenChange;
+use super::result::CommandChanges;
+use super::run::PreparedCommand;
+use super::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
+use super::side_layer::mark_layer;
+use crate::Workspace;
+use crate::workspace::WorkspaceView;
+
+/// The place of the live layer, which may be empty.
+#[derive(Debug, Default)]
+pub(super) struct LiveSlot {
+    /// Whether there is a live layer. Read without a lock, so that operations cost nothing more while there is none.
+    is_live: AtomicBool,
+    /// The view that the layer was laid for. The turns with its quotas are taken before the lock on the layer.
+    view: std::sync::Mutex<Option<Workspace>>,
+    live: Arc<Mutex<Option<LiveLayer>>>,
+    /// Notices on commands that a pause ended, each with the view that started them. The next answer to a tool call
+    /// returns them.
+    pause_notices: std::sync::Mutex<Vec<(Arc<WorkspaceView>, String)>>,
+    /// Notices on effects that could not be kept, each with the view of the processes.
+    notices: std::sync::Mutex<Vec<(Arc<WorkspaceView>, String)>>,
+}
+
+/// A layer with background processes.
+#[derive(Debug)]
+struct LiveLayer {
+    laid: SandboxLayer,
+    state: BenchState,
+    held: Option<BenchLease>,
+    /// The turn between processes, if the bench must not change as long as the layer lives.
+    _turn: Option<Arc<TurnGuard>>,
+    basis: EffectBasis,
+    mark: Option<EffectsMark>,
+    /// The index of the entries on the layer.
+    shadow: LayerIndex,
+    /// Paths at which the layer still differs from the files; the entries of the files are to be placed there.
+    owed: BTreeSet<EntryPath>,
+    /// The view that it was laid for. Its processes do not see paths that this view may not see.
+    view: Workspace,
+    /// The seats that are taken, each with the label of its command; `None` for a holder that only needs the layer to
+    /// stay.
+    seats: BTreeMap<u64, Option<String>>,
+    next_seat: u64,
+    /// The labels of all commands that had a seat since the last change: any of them may have written.
+    writers: Vec<String>,
+}
+
+/// A seat on the live layer. The layer stays as long as somebody has one.
+#[derive(Debug)]
+pub(crate) struct LiveLayerSeat {
+    shop: Arc<ShellRuntime>,
+    number: u64,
+    laid: SandboxLayer,
+    state: BenchState,
+    /// The view that the layer was laid for.
+    view: Arc<WorkspaceView>,
+    is_taken: bool,
+}
+
+/// The layer that a foreground command runs on.
+#[derive(Debug)]
+pub(super) enum CommandPlacement {
+    /// A layer of its own: there is no live layer.
+    OwnLayer,
+    /// The live layer, together with the background processes.
+    LiveLayer(LiveLayerSeat),
+    /// A layer of its own that begins with the entries of the live layer; the seat keeps the live layer.
+    SideLayer(LiveLayerSeat),
+}
+
+/// The report on effects that were committed from the live layer.
+#[derive(Debug)]
+pub(super) struct SettleReport {
+    pub(super) keeping: EffectCommitReport,
+    pub(super) excluded: Vec<Effect>,
+    pub(super) dropped: Vec<DroppedEntry>,
+}
+
+/// A request to commit the effects of the processes on the live layer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SettleRequest {
+    /// The operation, its summary and its actor; `None` for those of the processes themselves.
+    pub(super) origin: Option<Origin>,
+    /// Who gets the report.
+    pub(super) told: SettleAudience,
+}
+
+/// Who gets the report on effects of background processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum SettleAudience {
+    /// Nobody at once: effects that could not be kept are noted for the next listing of the processes.
+    #[default]
+    Nobody,
+    /// The caller gets it in the answer, so that no notice is needed.
+    Caller,
+}
+
+impl LiveSlot {
+    pub(super) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    /// Returns the sandbox of the live layer.
+    pub(super) async fn layer_sandbox(&self) -> Option<Arc<dyn OpenSandbox>> {
+        let live = self.live.lock().await;
+        live.as_ref().map(|live| live.laid.sandbox.clone())
+    }
+
+    /// Returns the bench under the live layer.
+    pub(super) async fn bench_state(&self) -> Option<BenchState> {
+        let live = self.live.lock().await;
+        live.as_ref().map(|live| live.state.clone())
+    }
+
+    /// Takes the notices on effects that could not be kept, as far as `layer_view` may know of them. Each notice is returned
+    /// once.
+    pub(super) fn take_notices(&self, view: &Workspace) -> Vec<String> {
+        let mut notices = self.notices.lock().expect("no holder panics");
+        let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
+        told.map(|(_, text)| text).collect()
+    }
+
+    /// Adds a notice for the next listing of the processes of `layer_view`.
+    pub(super) fn add_notice(&self, view: &Arc<WorkspaceView>, text: String) {
+        // Nobody may ever ask for them, and a process that is refused again and again makes the same one each time.
+        const MOST: usize = 20;
+        let mut notices = self.notices.lock().expect("no holder panics");
+        if notices.len() < MOST && !notices.iter().any(|(_, known)| *known == text) {
+            notices.push((view.clone(), text));
+        }
+    }
+
+    /// Takes the notices on commands that a pause ended, as far as `layer_view` may know of them.
+    pub(super) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
+        let mut notices = self.pause_notices.lock().expect("no holder panics");
+        let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
+        told.map(|(_, text)| text).collect()
+    }
+
+    /// Pauses the processes of a layer. The next answer to a tool call names the commands that were ended because they
+    /// did not stop.
+    async fn pause_layer(&self, live: &LiveLayer) -> Result<PausedLayer> {
+        // Made before the call: if the caller stops waiting in the middle of it, the drop of this guard lets the
+        // processes go on.
+        let mut paused = PausedLayer {
+            layer: live.laid.layer.clone(),
+            slot: self.live.clone(),
+            is_paused: true,
+        };
+        let ended = paused.layer.pause().await;
+        paused.is_paused = ended.is_ok();
+        match ended? {
+            0 => {}
+            count => {
+                let mut notices = self.pause_notices.lock().expect("no holder panics");
+                notices.push((live.view.view.clone(), pause_notice(count)));
+            }
+        }
+        Ok(paused)
+    }
+
+    /// Returns the view that the live layer was laid for.
+    fn layer_view(&self) -> Option<Workspace> {
+        if self.is_live() {
+            self.view.lock().expect("no holder panics").clone()
+        } else {
+            None
+        }
+    }
+
+    fn set_layer(&self, slot: &mut Option<LiveLayer>, live: Option<LiveLayer>) {
+        *self.view.lock().expect("no holder panics") = live.as_ref().map(|live| live.view.clone());
+        self.is_live.store(live.is_some(), Ordering::Release);
+        *slot = live;
+    }
+}
+
+impl ShellRuntime {
+    /// Chooses the layer for a command: the live one, if the command has the same rules as the processes there and its
+    /// effects are to be committed.
+    pub(super) async fn choose_layer(
+        self: &Arc<Self>,
+        view: &Workspace,
+        prepared: &PreparedCommand,
+    ) -> CommandPlacement {
+        match self.live.live.lock().await.as_mut() {
+            None => CommandPlacement::OwnLayer,
+            Some(live) if prepared.effects == EffectsMode::Commit && live.view.has_same_rules(view) => {
+                CommandPlacement::LiveLayer(self.take_seat(live, Some(&prepared.label)))
+            }
+            Some(live) => CommandPlacement::SideLayer(self.take_seat(live, None)),
+        }
+    }
+
+    /// Takes a seat on the live layer. If there is none, lays one, in the turn `turn`.
+    pub(super) async fn join_or_lay_live_layer(
+        self: &Arc<Self>,
+        view: &Workspace,
+        name: &str,
+        turn: &CommandTurn,
+    ) -> Result<LiveLayerSeat> {
+        if let Some(live) = self.live.live.lock().await.as_mut() {
+            live.check_view(view)?;
+            return Ok(self.take_seat(live, Some(name)));
+        }
+        let under = self.view_under_layer(view);
+        let fence = under.cached_restrictions(self).await?;
+        let (state, held) = self.prepare_bench().await?;
+        let at = self.file_time().await?;
+        let laid = self.lay_layer(&fence, &state).await?;
+        for path in under.visible_corrupt_paths(&state) {
+            let words = format!(
+                "{} is damaged, and the background processes cannot see it",
+                quote(&path)
+            );
+            self.live.add_notice(&under.view, words);
+        }
+        let basis = EffectBasis { head: state.head, at };
+        super::layer_note::write_note(&state, laid.layer.id(), &basis, name)?;
+        // A copy of the bench has all files from the beginning. The mark tells the effects of the processes from them.
+        let mark = if laid.is_copy() {
+            Some(mark_layer(&*laid.layer).await?)
+        } else {
+            None
+        };
+        let mut live = LiveLayer {
+            laid,
+            state,
+            held: Some(held),
+            _turn: turn.share_between_processes(),
+            basis,
+            mark,
+            shadow: LayerIndex::default(),
+            owed: BTreeSet::new(),
+            view: under,
+            seats: BTreeMap::new(),
+            next_seat: 0,
+            writers: Vec::new(),
+        };
+        let seat = self.take_seat(&mut live, Some(name));
+        let mut slot = self.live.live.lock().await;
+        self.live.set_layer(&mut slot, Some(live));
+        Ok(seat)
+    }
+
+    fn take_seat(self: &Arc<Self>, live: &mut LiveLayer, name: Option<&str>) -> LiveLayerSeat {
+        let number = live.next_seat;
+        live.next_seat += 1;
+        live.seats.insert(number, name.map(str::to_owned));
+        live.writers.extend(name.map(str::to_owned));
+        LiveLayerSeat {
+            shop: self.clone(),
+            number,
+            laid: live.laid.clone(),
+            state: live.state.clone(),
+            view: live.view.view.clone(),
+            is_taken: true,
+        }
+    }
+
+    /// Brings the live layer and the files to the same state, with the changes that others made to the files so far.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        if !self.live.is_live() {
+            return Ok(());
+        }
+        // First the journal learns of changes by other programs, then settling places them on the layer.
+        self.bench.record_outside_changes().await?;
+        self.settle_live_layer(SettleRequest::default()).await.map(drop)
+    }
+
+    /// Commits the effects of the background processes; `None` if there is no live layer.
+    pub(super) async fn settle_live_layer(&self, taking: SettleRequest) -> Result<Option<SettleReport>> {
+        let Some(view) = self.live.layer_view() else {
+            return Ok(None);
+        };
+        // Quotas before the layer, in the order of every other change of the files: the other order could deadlock.
+        let _turns = view.take_quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return Ok(None) };
+        let told = taking.told;
+        match self.pause_and_settle(live, taking).await {
+            Err(error) => self.handle_layer_failure(&mut slot, error, told).await,
+            Ok(settled) => Ok(Some(settled)),
+        }
+    }
+
+    async fn pause_and_settle(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
+        let paused = self.live.pause_layer(live).await?;
+        let settled = self.settle_paused(live, taking).await;
+        // The processes go on even if their effects could not be committed.
+        let resumed = paused.resume().await;
+        settled.and_then(|settled| resumed.map(|()| settled))
+    }
+
+    /// Whether the paths of a change must be known before it is made.
+    pub(super) fn must_foresee(&self) -> bool {
+        // If the files lie directly under the layer, the kernel does not notice that an entry below it is removed. So
+        // the entry must be removed on the layer first.
+        self.is_direct && self.live.is_live()
+    }
+
+    /// Runs `work`, which changes the files, while the processes are paused, and places its changes on the layer.
+    pub(super) async fn change_files<T>(
+        &self,
+        foreseen: &ForeseenChange,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        if !self.live.is_live() {
+            return work.await;
+        }
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return work.await };
+        let before = async {
+            let paused = self.live.pause_layer(live).await?;
+            match self.prepare_for_change(live, foreseen).await {
+                Ok(()) => Ok(paused),
+                Err(error) => paused.resume().await.and(Err(error)),
+            }
+        };
+        let paused = match before.await {
+            Ok(paused) => paused,
+            Err(error) => {
+                self.handle_layer_failure(&mut slot, error, SettleAudience::Nobody)
+                    .await?;
+                return work.await;
+            }
+        };
+        let done = work.await;
+        let followed = self.show_file_changes(live, foreseen, done.is_err()).await;
+        let resumed = paused.resume().await;
+        if let Err(error) = followed.and(resumed) {
+            let view = live.view.view.clone();
+            if let Err(error) = self
+                .handle_layer_failure(&mut slot, error, SettleAudience::Nobody)
+                .await
+            {
+                // The change itself is made, so it must not fail for the caller.
+                let words = format!(
+                    "the background processes do not see the last change yet: {}",
+                    error.message()
+                );
+                self.live.add_notice(&view, words);
+            }
+        }
+        done
+    }
+
+    /// Commits the effects of the processes before the change `foreseen` is made, and prepares the layer for it.
+    async fn prepare_for_change(&self, live: &mut LiveLayer, foreseen: &ForeseenChange) -> Result<()> {
+        self.settle_paused(live, SettleRequest::default()).await?;
+        if self.is_direct {
+            live.prepare_for_change(foreseen).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Handles an error of the live layer, so that a layer that cannot go on does not block later operations. A layer
+    /// whose effects are over the limits is ended, and its effects since the last commit are discarded. A layer whose
+    /// sandbox died is given up; its effects are a leftover. Any other error is returned, and the processes go on.
+    async fn handle_layer_failure(
+        &self,
+        slot: &mut MutexGuard<'_, Option<LiveLayer>>,
+        error: Error,
+        told: SettleAudience,
+    ) -> Result<Option<SettleReport>> {
+        if is_over_limit(&error) {
+            let Some(mut live) = slot.take() else { return Err(error) };
+            self.live.set_layer(slot, None);
+            return self.discard_live_layer(&mut live, error, told).await.map(Some);
+        }
+        let Some(live) = slot.as_ref() else { return Err(error) };
+        // The storage may be unavailable for a moment, while the processes run on. So the sandbox itself is
+        // asked if it is alive.
+        if error.kind() != ErrorKind::Unavailable || live.laid.layer.resume().await.is_ok() {
+            return Err(error);
+        }
+        let words = format!(
+            "the sandbox of the background processes ended unexpectedly ({}); their last changes are kept as a leftover",
+            error.message()
+        );
+        self.live.add_notice(&live.view.view, words);
+        self.live.set_layer(slot, None);
+        Ok(None)
+    }
+
+    /// Ends the processes on a layer whose effects are over the limits, and discards their effects since the last
+    /// commit.
+    async fn discard_live_layer(
+        &self,
+        live: &mut LiveLayer,
+        refusal: Error,
+        told: SettleAudience,
+    ) -> Result<SettleReport> {
+        let layer = live.laid.layer.clone();
+        layer.lift().await?;
+        if told == SettleAudience::Nobody {
+            let words = format!(
+                "the background processes were ended, and their last changes were rolled back: {}",
+                refusal.message()
+            );
+            self.live.add_notice(&live.view.view, words);
+        }
+        if let Some(held) = live.held.take() {
+            held.release_unchanged().await?;
+        }
+        super::layer_note::remove_note(&live.state, layer.id());
+        layer.remove().await?;
+        Ok(SettleReport {
+            keeping: EffectCommitReport {
+                kept: EffectCommitOutcome::Refused(refusal),
+                ..EffectCommitReport::default()
+            },
+            excluded: Vec::new(),
+            dropped: Vec::new(),
+        })
+    }
+
+    async fn settle_paused(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
+        // Taken first: a file that others change while this runs must count as changed the next time.
+        let at = self.file_time().await?;
+        let unseen = if self.is_direct {
+            live.laid.layer.refresh_bench().await?
+        } else {
+            Vec::new()
+        };
+        let layer = live.laid.layer.clone();
+        let effects = self.read_effects(&*layer, &live.state, live.mark.as_ref()).await?;
+        let fresh = live.shadow.filter_new_effects(effects.effects)?;
+        let split = live.view.split_effects(self, fresh).await?;
+        let told = taking.told;
+        let keeping = live
+            .view
+            .commit_effects(&split, &live.basis, live.commit_request(taking))
+            .await?;
+        let EffectSplit { kept, excluded } = split;
+        live.mark = Some(effects.mark);
+        live.shadow.add_effects(&kept)?;
+        self.note_outcome(live, &keeping, &excluded, told);
+        // Effects that were refused, or went on a branch, are not in the files. The layer must not show them any
+        // longer.
+        if !keeping.is_in_files() {
+            live.owed.extend(kept.into_iter().map(|effect| effect.path));
+        }
+        live.note_new_changes(&keeping, self.is_direct).await?;
+        live.place_owed().await?;
+        if self.is_direct {
+            let mut strays = live.shadow.find_outside_changes(&live.view, &self.exclusions).await?;
+            let unseen = live.view.read_entries_as_effects(unseen.iter()).await?;
+            strays.extend(live.shadow.filter_new_effects(unseen)?);
+            live.place_effects(strays).await?;
+            // All changes by others until this time are on the layer now.
+            live.basis.at = at;
+        }
+        Ok(SettleReport {
+            keeping,
+            excluded,
+            dropped: effects.dropped,
+        })
+    }
+
+    /// Notes the outcome of a commit of effects. A caller that gets the report needs no notice.
+    fn note_outcome(
+        &self,
+        live: &mut LiveLayer,
+        keeping: &EffectCommitReport,
+        excluded: &[Effect],
+        told: SettleAudience,
+    ) {
+        match &keeping.kept {
+            EffectCommitOutcome::Change(change) => self.note_excluded_effects(change.number, excluded),
+            EffectCommitOutcome::Refused(_) | EffectCommitOutcome::Branch(_) if told == SettleAudience::Caller => {}
+            EffectCommitOutcome::Refused(error) => {
+                let words = format!(
+                    "changes of the background processes were rolled back: {}",
+                    error.message()
+                );
+                self.live.add_notice(&live.view.view, words);
+            }
+            EffectCommitOutcome::Branch(name) => {
+                let words = format!(
+                    "not applied: the files changed while the processes ran; their effects are on branch `{name}`; merge it"
+                );
+                self.live.add_notice(&live.view.view, words);
+            }
+            _ => {}
+        }
+        if !matches!(keeping.kept, EffectCommitOutcome::Nothing) {
+            live.writers = live.seats.values().flatten().cloned().collect();
+        }
+    }
+
+    /// Places the changes that others made to the files on the layer.
+    async fn show_file_changes(&self, live: &mut LiveLayer, foreseen: &ForeseenChange, has_failed: bool) -> Result<()> {
+        live.note_new_changes(&EffectCommitReport::default(), self.is_direct)
+            .await?;
+        live.place_owed().await?;
+        let mut places = Vec::new();
+        let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
+        // The layer was prepared for a change that was not made: the removed entries come back. Without a history,
+        // nothing but the foreseen paths tells which entries changed.
+        if has_failed && self.is_direct {
+            places.extend(live.view.read_trees_as_effects(&foreseen.gone).await?);
+        } else if live.view.shared.history.is_none() {
+            places.extend(live.view.read_trees_as_effects(&touched).await?);
+        }
+        live.place_effects(places).await
+    }
+
+    /// Gives up a seat: the effects on the layer are committed, and with the last seat the layer is removed.
+    async fn leave_seat(&self, number: u64, taking: SettleRequest) -> Result<Option<SettleReport>> {
+        let Some(view) = self.live.layer_view() else {
+            return Ok(None);
+        };
+        let _turns = view.take_quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return Ok(None) };
+        if live.seats.keys().any(|seat| *seat != number) {
+            let told = taking.told;
+            let settled = self.pause_and_settle(live, taking).await;
+            live.seats.remove(&number);
+            return match settled {
+                Ok(settled) => Ok(Some(settled)),
+                Err(error) => self.handle_layer_failure(&mut slot, error, told).await,
+            };
+        }
+        // From here on the layer belongs to nobody: effects that cannot be committed now are a leftover.
+        let Some(mut live) = slot.take() else { return Ok(None) };
+        self.live.set_layer(&mut slot, None);
+        self.finish_live_layer(&mut live, taking).await.map(Some)
+    }
+
+    async fn leave_seat_unreported(&self, number: u64, view: &Arc<WorkspaceView>, origin: Option<Origin>) {
+        let told = SettleAudience::Nobody;
+        if let Err(error) = self.leave_seat(number, SettleRequest { origin, told }).await {
+            self.live.add_notice(
+                view,
+                format!("changes of the background processes were not kept: {}", error.message()),
+            );
+        }
+    }
+
+    /// Lifts the layer off the bench, commits its effects, and removes it.
+    async fn finish_live_layer(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
+        let layer = live.laid.layer.clone();
+        layer.lift().await?;
+        let told = taking.told;
+        let effects = match self.read_effects(&*layer, &live.state, live.mark.as_ref()).await {
+            Err(refusal) if is_over_limit(&refusal) => return self.discard_live_layer(live, refusal, told).await,
+            effects => effects?,
+        };
+        let fresh = live.shadow.filter_new_effects(effects.effects)?;
+        let split = live.view.split_effects(self, fresh).await?;
+        let keeping = live
+            .view
+            .commit_effects(&split, &live.basis, live.commit_request(taking))
+            .await?;
+        self.note_outcome(live, &keeping, &split.excluded, told);
+        // Excluded effects were made all the time that the layer lived, and the bench has none of them yet. So the
+        // whole layer is read.
+        let mut excluded = Vec::new();
+        if !self.exclusions.is_empty() {
+            let whole = layer.read_effects(None).await?;
+            excluded = live.view.split_effects(self, whole.effects).await?.excluded;
+        }
+        excluded.retain(|effect| live.view.review_effects(std::slice::from_ref(effect)).is_ok());
+        let taken = LayerOutcome {
+            committed: &[],
+            excluded: &excluded,
+            head: live.state.head,
+        };
+        if let Some(held) = live.held.take() {
+            held.hand_effects(taken).await?;
+        }
+        super::layer_note::remove_note(&live.state, layer.id());
+        layer.remove().await?;
+        Ok(SettleReport {
+            keeping,
+            excluded,
+            dropped: effects.dropped,
+        })
+    }
+
+    /// Copies the entries of the live layer that `layer_view` may see to `layer`, which lies over the same bench. Returns the
+    /// state of the files that `layer` now begins with; it was laid at the time `at` or later.
+    pub(super) async fn copy_live_layer(
+        &self,
+        view: &Workspace,
+        layer: &dyn Layer,
+        at: Timestamp,
+    ) -> Result<EffectBasis> {
+        let owner = self.live.layer_view().ok_or_else(just_ended_error)?;
+        let _turns = owner.take_quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let live = slot.as_mut().ok_or_else(just_ended_error)?;
+        let paused = self.live.pause_layer(live).await?;
+        self.settle_paused(live, SettleRequest::default()).await?;
+        let whole = live.laid.layer.read_effects(None).await?;
+        view.place_visible_effects(layer, whole.effects).await?;
+        let basis = EffectBasis {
+            head: live.basis.head,
+            at,
+        };
+        paused.resume().await?;
+        Ok(basis)
+    }
+
+    /// Places excluded effects on the live layer, from which the bench takes them over at the end. Returns the effects
+    /// that the processes may not see.
+    pub(super) async fn show_excluded(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut().filter(|_| !effects.is_empty()) else {
+            return Ok(effects);
+        };
+        let (shown, hidden) = effects
+            .into_iter()
+            .partition(|effect| live.view.is_effect_visible(effect));
+        let paused = self.live.pause_layer(live).await?;
+        live.place_effects(shown).await?;
+        paused.resume().await?;
+        Ok(hidden)
+    }
+
+    async fn close_live(&self) -> Result<()> {
+        let Some(view) = self.live.layer_view() else {
+            return Ok(());
+        };
+        let _turns = view.take_quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let Some(mut live) = slot.take() else { return Ok(()) };
+        self.live.set_layer(&mut slot, None);
+        self.finish_live_layer(&mut live, SettleRequest::default())
+            .await
+            .map(|_| ())
+    }
+
+    /// Ends all processes and contexts, removes the live layer, and closes the sandboxes.
+    pub(super) async fn close_shell(&self) -> Result<()> {
+        self.processes.end_all().await;
+        self.contexts.end_all().await;
+        self.close_live().await?;
+        // Waits for the layers of cancelled commands, which are removed in the background and need their sandboxes.
+        drop(self.clearing.write().await);
+        self.close_sandboxes().await
+    }
+}
+
+impl LiveLayer {
+    fn check_view(&self, view: &Workspace) -> Result<()> {
+        if self.view.has_same_rules(view) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "background processes of another view of this workspace are running, and all background processes share one view of the files",
+        )
+        .hint("end them first, start this process from the same view, or run it in the foreground"))
+    }
+
+    /// Returns the settings for a commit of the effects on the layer.
+    fn commit_request(&self, taking: SettleRequest) -> EffectCommitRequest {
+        let command = command_label::join_labels(&self.writers);
+        let shown = command_label::printable_label(&command_label::short_label(&command));
+        let own = || {
+            self.view
+                .change_origin("start", format!("start `{shown}`: in the background"))
+        };
+        let origin = taking.origin.unwrap_or_else(own);
+        EffectCommitRequest {
+            origin: Origin {
+                command: Some(command),
+                ..origin
+            },
+            mode: EffectsMode::Commit,
+            has_quota_turns: true,
+        }
+    }
+
+    /// Marks the paths that others changed since the last commit as owed to the layer, and moves the basis to the
+    /// newest change. The change that `kept` reports is left out: the layer has it already.
+    async fn note_new_changes(&mut self, kept: &EffectCommitReport, is_direct: bool) -> Result<()> {
+        let Some(history) = self.view.shared.history.clone() else {
+            return Ok(());
+        };
+        let own = match &kept.kept {
+            EffectCommitOutcome::Change(change) => Some(change.number),
+            _ => None,
+        };
+        let head = history.head().await?;
+        let mut news = Vec::new();
+        for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
+            let (change, touched) = history.change(&Point::Number(number)).await?;
+            // Changes that other programs made to the bench itself show through the layer.
+            let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
+            if !(is_direct && is_by_others) {
+                news.extend(touched.into_iter().map(|one: PathChange| one.path));
+            }
+        }
+        self.owed.extend(news);
+        if head != self.basis.head {
+            self.basis.head = head;
+            super::layer_note::replace_note(
+                &self.state,
+                self.laid.layer.id(),
+                &self.basis,
+                &command_label::join_labels(&self.writers),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Places the entries of the files on the layer at all owed paths.
+    async fn place_owed(&mut self) -> Result<()> {
+        let places = self.view.read_entries_as_effects(self.owed.iter()).await?;
+        // Cleared before the attempt: an entry that the layer does not take would make every later operation fail, too.
+        self.owed.clear();
+        self.place_effects(places).await
+    }
+
+    /// Prepares the layer for a change of the files under it: removes the entries that are about to be removed, and
+    /// places the directories above those that are about to be made.
+    async fn prepare_for_change(&mut self, foreseen: &ForeseenChange) -> Result<()> {
+        let above: BTreeSet<EntryPath> = foreseen
+            .come
+            .iter()
+            .flat_map(file_effects::path_with_ancestors)
+            .collect();
+        let mut places = self.view.read_entries_as_effects(above.iter()).await?;
+        places.retain(|effect| matches!(effect.placed, PlacedEntry::Directory { .. }));
+        places.extend(foreseen.gone.iter().map(|path| Effect {
+            path: path.clone(),
+            placed: PlacedEntry::Nothing,
+            modified: None,
+            is_lost_below: false,
+        }));
+        self.place_effects(places).await
+    }
+
+    /// Places effects on the layer, and updates the mark and the index, so that they are not taken for effects of the
+    /// processes.
+    async fn place_effects(&mut self, effects: Vec<Effect>) -> Result<()> {
+        let placed = self.view.place_visible_effects(&*self.laid.layer, effects).await?;
+        if !placed.is_empty() {
+            self.mark = Some(self.laid.layer.read_effects(self.mark.as_ref()).await?.mark);
+            self.shadow.add_effects(&placed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Workspace {
+    /// Whether both views have the same directory and the same policies.
+    fn has_same_rules(&self, other: &Self) -> bool {
+        self.has_rules_of(&other.view)
+    }
+
+    /// Whether this workspace has the same directory and the same policies as `layer_view`.
+    pub(crate) fn has_rules_of(&self, view: &WorkspaceView) -> bool {
+        self.view.has_same_rules(view)
+    }
+
+    /// Whether `layer_view` is the view of this workspace, or was made by narrowing it.
+    pub(crate) fn encloses_view(&self, view: &WorkspaceView) -> bool {
+        let own = &self.view.layers;
+        let mut layers = own.iter().zip(&view.layers);
+        own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_same_rules(two))
+    }
+
+    /// Places the effects that the processes of this view may see on a layer, and returns those. Further names of a
+    /// denied file are left out.
+    async fn place_visible_effects(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+        // To find the further names costs a look at the whole tree, so it is done only if it can matter.
+        let has_file = effects
+            .iter()
+            .any(|effect| matches!(effect.placed, PlacedEntry::File { .. }));
+        let denied = if has_file {
+            self.denied_names().await?
+        } else {
+            Arc::default()
+        };
+        let is_shown = |effect: &Effect| self.is_effect_visible(effect) && !denied.contains(&effect.path);
+        let shown = effects.into_iter().filter(is_shown);
+        // Entries inside a directory are removed before it, and created after it.
+        let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == PlacedEntry::Nothing);
+        let ordered: Vec<_> = gone.into_iter().rev().chain(come).collect();
+        if !ordered.is_empty() {
+            layer.place_entries(ordered.clone()).await?;
+        }
+        Ok(ordered)
+    }
+
+    /// Whether a process of this view may see the path of an effect. The directories above the view's own are visible,
+    /// too.
+    fn is_effect_visible(&self, effect: &Effect) -> bool {
+        let is_above = |path: &WsPath| self.view.base.is_within(path);
+        let is_directory = !matches!(effect.placed, PlacedEntry::File { .. } | PlacedEntry::Symlink { .. });
+        self.is_entry_visible(&effect.path, is_directory) || effect.path.as_path().is_some_and(is_above)
+    }
+}
+
+impl SettleReport {
+    /// Returns the result of the commit, with the paths that `layer_view` may see.
+    pub(super) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
+        view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, shop)
+    }
+}
+
+impl Default for EffectCommitReport {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            kept: EffectCommitOutcome::Nothing,
+            left_out: Vec::new(),
+        }
+    }
+}
+
+impl LiveLayerSeat {
+    /// Returns the live layer, and the sandbox that it belongs to.
+    pub(super) fn sandbox_layer(&self) -> &SandboxLayer {
+        &self.laid
+    }
+
+    /// Returns the bench under the live layer.
+    pub(super) fn bench_state(&self) -> &BenchState {
+        &self.state
+    }
+
+    /// Gives up the seat, and commits the effects on the layer.
+    pub(super) async fn leave_and_report(mut self, taking: SettleRequest) -> Result<Option<SettleReport>> {
+        self.is_taken = false;
+        self.shop.leave_seat(self.number, taking).await
+    }
+
+    /// Gives up the seat, and commits the effects on the layer. For a caller that does not wait for the result: effects
+    /// that cannot be kept are noted for the next listing of the processes.
+    pub(super) async fn leave_unreported(mut self, origin: Option<Origin>) {
+        self.is_taken = false;
+        self.shop.leave_seat_unreported(self.number, &self.view, origin).await;
+    }
+}
+
+impl Drop for LiveLayerSeat {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            return;
+        }
+        let (shop, number, view) = (self.shop.clone(), self.number, self.view.clone());
+        spawn_in_background(async move { shop.leave_seat_unreported(number, &view, None).await });
+    }
+}
+
+fn pause_notice(count: u64) -> String {
+    let subject = match count {
+        1 => "1 command that was running during this call was ended: its processes".to_owned(),
+        count => format!("{count} commands that were running during this call were ended: their processes"),
+    };
+    format!("{subject} did not stop within one second while Garret read or changed the files (written files are kept)")
+}
+
+fn just_ended_error() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the background processes ended before the command began",
+    )
+    .hint("run it again")
+}
+
+/// A pause of the processes on a layer. They go on when it is dropped, too.
+struct PausedLayer {
+    layer: Arc<dyn Layer>,
+    slot: Arc<Mutex<Option<LiveLayer>>>,
+    is_paused: bool,
+}
+
+impl PausedLayer {
+    async fn resume(mut self) -> Result<()> {
+        self.layer.resume().await?;
+        self.is_paused = false;
+        Ok(())
+    }
+}
+
+impl Drop for PausedLayer {
+    fn drop(&mut self) {
+        if self.is_paused {
+            let (layer, slot) = (self.layer.clone(), self.slot.clone());
+            spawn_in_background(async move {
+                // The holder of the lock may have paused the layer again, and its pause must not be ended here.
+                let _slot = slot.lock().await;
+                // In a dead sandbox there is nothing to resume.
+                let _ = layer.resume().await;
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
