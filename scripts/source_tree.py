@@ -13,7 +13,7 @@ TYPE = re.compile(r"^(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|trait|type|union)\s
 FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:const\s+)?(?:async\s+)?(?:unsafe\s+)?fn\s+(\w+)", re.MULTILINE)
 METHOD = re.compile(r"    (?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?(?:unsafe )?fn ")
 INHERENT_IMPL = re.compile(r"impl(?:<.*?>)?\s+([A-Z]\w*)(?:<.*>)?\s*(?:\{|where|$)")
-INLINE_TESTS = re.compile(r"#\[cfg\(test\)\]\s*\nmod \w+ \{")
+INLINE_TESTS = re.compile(r"#\[cfg\(test\)\]\s*\n(?:#\[[^\]]*\]\s*\n)*mod \w+ \{")
 COMMENT = re.compile(r"\s*(//[/!]?)\s?(.*)")
 
 
@@ -80,7 +80,8 @@ class Tree:
         """Maps each type name to the files that define a type of that name."""
         found = defaultdict(list)
         for source in self.sources:
-            for name in source.types():
+            # Two definitions in one file are the forms of one type for different targets.
+            for name in dict.fromkeys(source.types()):
                 found[name].append(source.name)
         return found
 

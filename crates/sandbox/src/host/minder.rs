@@ -146,12 +146,12 @@ fn forbid_cores() {
 }
 
 #[cfg(target_env = "gnu")]
-type Resource = libc::__rlimit_resource_t;
+type ResourceNumber = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
-type Resource = libc::c_int;
+type ResourceNumber = libc::c_int;
 
 /// Lowers a limit; a limit that is lower already stays.
-fn set_limit(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
+fn set_limit(resource: ResourceNumber, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
     let (Some(soft), Some(hard)) = (soft, hard) else {
         return Ok(());
     };

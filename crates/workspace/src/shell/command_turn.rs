@@ -346,11 +346,11 @@ mod tests {
     use garret_core::{MemoryStorage, SystemClock};
 
     use super::*;
-    use crate::shell::testing::Stage;
+    use crate::shell::testing::FakeMachine;
 
     fn workspace() -> Workspace {
         let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
-        let builder = Workspace::builder(files).shell(Some(Stage::new().parts()));
+        let builder = Workspace::builder(files).shell(Some(FakeMachine::new().parts()));
         builder.open().unwrap()
     }
 

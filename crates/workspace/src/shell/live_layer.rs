@@ -84,11 +84,11 @@ pub(crate) struct LiveLayerSeat {
 #[derive(Debug)]
 pub(super) enum CommandPlacement {
     /// A layer of its own: there is no live layer.
-    OwnLayer,
+    Own,
     /// The live layer, together with the background processes.
-    LiveLayer(LiveLayerSeat),
+    Live(LiveLayerSeat),
     /// A layer of its own that begins with the entries of the live layer; the seat keeps the live layer.
-    SideLayer(LiveLayerSeat),
+    Side(LiveLayerSeat),
 }
 
 /// The report on effects that were committed from the live layer.
@@ -207,11 +207,11 @@ impl ShellRuntime {
         prepared: &PreparedCommand,
     ) -> CommandPlacement {
         match self.live.live.lock().await.as_mut() {
-            None => CommandPlacement::OwnLayer,
+            None => CommandPlacement::Own,
             Some(live) if prepared.effects == EffectsMode::Commit && live.view.has_same_rules(view) => {
-                CommandPlacement::LiveLayer(self.take_seat(live, Some(&prepared.label)))
+                CommandPlacement::Live(self.take_seat(live, Some(&prepared.label)))
             }
-            Some(live) => CommandPlacement::SideLayer(self.take_seat(live, None)),
+            Some(live) => CommandPlacement::Side(self.take_seat(live, None)),
         }
     }
 

@@ -120,9 +120,9 @@ impl Workspace {
         let secrets = prepared.hidden.clone();
         let lowered_timeout_ms = prepared.lowered_timeout.map(duration_millis);
         let ran = match shop.choose_layer(self, &prepared).await {
-            CommandPlacement::LiveLayer(seat) => self.run_on_live_layer(seat, prepared, sink).await,
-            CommandPlacement::SideLayer(seat) => self.run_on_side_layer(seat, turn, prepared, sink).await,
-            CommandPlacement::OwnLayer => self.run_on_layer(turn, prepared, sink).await,
+            CommandPlacement::Live(seat) => self.run_on_live_layer(seat, prepared, sink).await,
+            CommandPlacement::Side(seat) => self.run_on_side_layer(seat, turn, prepared, sink).await,
+            CommandPlacement::Own => self.run_on_layer(turn, prepared, sink).await,
         };
         let result = ran.map_err(|error| error.map_text(|text| secrets.mask_text(text)))?;
         Ok(RunResult {

@@ -16,7 +16,7 @@ use super::ShellParts;
 
 /// A machine with one bench and one layer.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct FakeMachine {
     directory: tempfile::TempDir,
     enforced: Vec<GuardStatus>,
     /// The effects of the processes.
@@ -30,9 +30,9 @@ pub(crate) struct Stage {
 
 /// Implements every trait of a sandbox.
 #[derive(Debug, Clone)]
-struct Actor(Arc<Stage>);
+struct FakeSandbox(Arc<FakeMachine>);
 
-impl Stage {
+impl FakeMachine {
     pub(crate) fn new() -> Arc<Self> {
         let layers = GuardStatus {
             guard: Guard::Layers,
@@ -52,7 +52,7 @@ impl Stage {
 
     /// Returns the parts that a workspace needs to run commands here.
     pub(crate) fn parts(self: &Arc<Self>) -> ShellParts {
-        let actor = Actor(self.clone());
+        let actor = FakeSandbox(self.clone());
         ShellParts {
             sandbox: Arc::new(actor.clone()),
             bench: Arc::new(actor),
@@ -110,7 +110,7 @@ pub(crate) fn file(path: &str, content: &str) -> Effect {
 }
 
 #[async_trait]
-impl Bench for Actor {
+impl Bench for FakeSandbox {
     async fn bring_up_to_date(&self) -> Result<BenchState> {
         Ok(BenchState {
             root: self.0.directory.path().join("root"),
@@ -131,7 +131,7 @@ impl Bench for Actor {
 }
 
 #[async_trait]
-impl Sandbox for Actor {
+impl Sandbox for FakeSandbox {
     fn kind(&self) -> &'static str {
         "stage"
     }
@@ -146,7 +146,7 @@ impl Sandbox for Actor {
 }
 
 #[async_trait]
-impl OpenSandbox for Actor {
+impl OpenSandbox for FakeSandbox {
     fn guard_statuses(&self) -> &[GuardStatus] {
         &self.0.enforced
     }
@@ -165,7 +165,7 @@ impl OpenSandbox for Actor {
 }
 
 #[async_trait]
-impl Layer for Actor {
+impl Layer for FakeSandbox {
     fn id(&self) -> &str {
         "layer"
     }
@@ -211,7 +211,7 @@ impl Layer for Actor {
 
 /// A process without output that ends when it is dropped.
 #[async_trait]
-impl Process for Actor {
+impl Process for FakeSandbox {
     async fn next_output(&mut self) -> Option<Chunk> {
         std::future::pending().await
     }

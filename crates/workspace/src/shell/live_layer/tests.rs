@@ -9,11 +9,11 @@ use garret_testkit::{Fault, FaultStorage, Moment};
 use super::*;
 use crate::shell::RunRequest;
 use crate::shell::interpreter::{InterpreterProcess, InterpreterProgram};
-use crate::shell::testing::Stage;
+use crate::shell::testing::FakeMachine;
 
 /// A workspace with a background process, on files that can be out of reach.
 struct Scene {
-    stage: Arc<Stage>,
+    stage: Arc<FakeMachine>,
     files: Arc<MemoryStorage>,
     faults: Arc<FaultStorage>,
     workspace: Workspace,
@@ -21,7 +21,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let stage = Stage::new();
+        let stage = FakeMachine::new();
         let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
         let faults = Arc::new(FaultStorage::planned(files.clone(), Vec::new()));
         let workspace = Workspace::builder(faults.clone())
