@@ -16,7 +16,7 @@ use crate::hard_links::HardLinkMemo;
 use crate::host_path::HostRoots;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
-use crate::shell::live_wrappers::LiveLayerWrapper;
+use crate::shell::background::live_wrappers::LiveLayerWrapper;
 use crate::shell::runtime::{ShellRuntime, ShellRuntimeOwner};
 use crate::{Approver, NeighbourWorkspaces, TurnWaiting};
 

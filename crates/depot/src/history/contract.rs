@@ -34,11 +34,11 @@ impl History for DepotWorkspace {
     }
 
     async fn open_view(&self, point: &Point) -> Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Self::view_at(self, point).await?))
+        Ok(Arc::new(Self::open_view_at(self, point).await?))
     }
 
     async fn open_root_directory(&self, point: &Point) -> Result<Box<dyn DirectoryHandle>> {
-        let view = Self::view_at(self, point).await?;
+        let view = Self::open_view_at(self, point).await?;
         Ok(Box::new(DepotDirectory::root(view)))
     }
 

@@ -9,7 +9,7 @@ use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
     /// Returns a read-only view of the files at `point`. Later changes do not affect the view.
-    pub async fn view_at(&self, point: &Point) -> Result<DepotView> {
+    pub async fn open_view_at(&self, point: &Point) -> Result<DepotView> {
         let level = self
             .shared()
             .database

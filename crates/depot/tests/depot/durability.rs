@@ -250,7 +250,7 @@ fn damage_is_named_when_a_file_is_appended_to_or_taken_from_the_past() {
         for blob in blobs(home.path()) {
             std::fs::write(&blob, "").unwrap();
         }
-        let past = desk.room.view_at(&Point::Number(1)).await.unwrap();
+        let past = desk.room.open_view_at(&Point::Number(1)).await.unwrap();
         let error = past.read(&path("large"), ReadOptions::default()).await.unwrap_err();
         assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some("large")));
         // Bringing it back is not stopped by the damage, and does not hide it either.

@@ -153,7 +153,7 @@ impl Home {
                 seen.extend(paths.iter().map(|path| format!("{:?}", path.path)));
                 seen.push(format!(
                     "{:?}",
-                    tree_of(room.view_at(&point).await.expect("it can be read")).await
+                    tree_of(room.open_view_at(&point).await.expect("it can be read")).await
                 ));
             }
             for snapshot in room.snapshots().await.expect("it can be read") {

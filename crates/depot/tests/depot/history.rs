@@ -87,10 +87,10 @@ fn every_point_of_the_past_can_be_read_and_listed_and_not_changed() {
                 "at {number}"
             );
         }
-        let view = desk.room.view_at(&Point::Number(2)).await.unwrap();
+        let view = desk.room.open_view_at(&Point::Number(2)).await.unwrap();
         let refused = view.apply(write("x", "y").into()).await.unwrap_err();
         assert_eq!((refused.kind(), refused.path()), (ErrorKind::Denied, Some("x")));
-        let unknown = desk.room.view_at(&Point::Number(99)).await.unwrap_err();
+        let unknown = desk.room.open_view_at(&Point::Number(99)).await.unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::NotFound);
     });
 }
@@ -105,7 +105,7 @@ fn a_point_has_many_names() {
         let text = |point: Point| {
             let desk = desk.clone();
             async move {
-                let view = desk.room.view_at(&point).await.unwrap();
+                let view = desk.room.open_view_at(&point).await.unwrap();
                 view.read(&path("f"), Default::default()).await.unwrap().bytes
             }
         };
@@ -116,7 +116,7 @@ fn a_point_has_many_names() {
         assert_eq!(text(Point::Time(second.at)).await, "two");
         assert_eq!(text(Point::Now).await, "two");
         assert!(desk.tree_at(&Point::Time(Timestamp::UNIX_EPOCH)).await.is_empty());
-        let error = desk.room.view_at(&Point::Named("never".into())).await.unwrap_err();
+        let error = desk.room.open_view_at(&Point::Named("never".into())).await.unwrap_err();
         assert_eq!(error.message(), "there is no snapshot, change or time `never`");
     });
 }
@@ -267,7 +267,7 @@ fn a_view_stays_what_it_is_while_the_workspace_changes() {
     block_on(async {
         let desk = Desk::in_memory().await;
         desk.write("f", "one").await;
-        let view = desk.room.view_at(&Point::Now).await.unwrap();
+        let view = desk.room.open_view_at(&Point::Now).await.unwrap();
         desk.write("f", "two").await;
         desk.write("g", "new").await;
         assert_eq!(tree_of(view).await.len(), 1);

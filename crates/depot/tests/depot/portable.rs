@@ -63,7 +63,10 @@ async fn assert_same_history(one: &Desk, other: &Desk) {
     assert_eq!(first.head, second.head);
     for number in 0..=first.head {
         let point = Point::Number(number);
-        match (one.room.view_at(&point).await, other.room.view_at(&point).await) {
+        match (
+            one.room.open_view_at(&point).await,
+            other.room.open_view_at(&point).await,
+        ) {
             (Ok(_), Ok(_)) => assert!(one.tree_at(&point).await == other.tree_at(&point).await, "at {number}"),
             (Err(one), Err(other)) => assert_eq!(one.kind(), other.kind()),
             (one, other) => panic!("{one:?} and {other:?}"),

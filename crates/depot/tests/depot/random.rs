@@ -412,7 +412,7 @@ impl Run {
                 match number < room.oldest {
                     false => assert_eq!(desk.tree_at(&point).await, *tree, "at {number}"),
                     true if room.is_dropped(number) => {
-                        let error = desk.room.view_at(&point).await.expect_err("retention dropped it");
+                        let error = desk.room.open_view_at(&point).await.expect_err("retention dropped it");
                         assert_eq!(error.kind(), ErrorKind::NotFound);
                     }
                     true => {}

@@ -179,7 +179,7 @@ fn a_lineage_in_a_circle_is_corrupt_and_a_check_names_it() {
                 "{sql}"
             );
             assert_eq!(depot.workspaces().await.unwrap().len(), 3, "{sql}: the others are seen");
-            let error = branch.room.view_at(&Point::Number(0)).await.unwrap_err();
+            let error = branch.room.open_view_at(&Point::Number(0)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
             let taken = desk
                 .room

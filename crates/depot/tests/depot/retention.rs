@@ -89,7 +89,7 @@ fn the_newest_changes_are_kept_and_older_points_are_not_found() {
             Point::Change(first.id.clone()),
             Point::Named("1".into()),
         ] {
-            gone(desk.room.view_at(&point).await);
+            gone(desk.room.open_view_at(&point).await);
             gone(desk.room.diff(&point, &Point::Now, &WsPath::root()).await);
             gone(
                 desk.room
@@ -99,9 +99,9 @@ fn the_newest_changes_are_kept_and_older_points_are_not_found() {
             gone(desk.room.snapshot("late", point.clone()).await);
             gone(desk.room.branch(NewWorkspace::unnamed(), &point).await);
         }
-        gone(desk.room.view_at(&Point::Time(first.at)).await);
+        gone(desk.room.open_view_at(&Point::Time(first.at)).await);
         gone(desk.room.change(&number(3)).await);
-        let kept = tree_of(desk.room.view_at(&number(3)).await.unwrap()).await;
+        let kept = tree_of(desk.room.open_view_at(&number(3)).await.unwrap()).await;
         assert_eq!(kept.len(), 1, "the state before the oldest kept change is kept");
         let versions = desk.room.versions(&path("f"), 10).await.unwrap();
         assert_eq!(versions.len(), 2);
@@ -136,7 +136,7 @@ fn kept_changes_can_be_undone_and_dropped_ones_cannot() {
 fn a_view_that_was_open_does_not_show_what_is_no_longer_kept() {
     block_on(async {
         let desk = five().await;
-        let view = desk.room.view_at(&number(2)).await.unwrap();
+        let view = desk.room.open_view_at(&number(2)).await.unwrap();
         desk.room.retain(&keep("1"), now()).await.unwrap();
         gone(view.list(&WsPath::root(), ListOptions::default()).await);
         gone(view.read(&path("f"), Default::default()).await);
@@ -154,11 +154,11 @@ fn snapshots_branches_and_what_they_begin_with_are_never_touched() {
             .await
             .unwrap();
         desk.room.forget_history(&Point::Now).await.unwrap();
-        let two = tree_of(desk.room.view_at(&Point::Snapshot("two".into())).await.unwrap()).await;
+        let two = tree_of(desk.room.open_view_at(&Point::Snapshot("two".into())).await.unwrap()).await;
         assert_eq!(text_of(&two, "f"), "2");
         assert_eq!(Desk::over(branch.clone()).probe.text("f").await, "3");
-        gone(desk.room.view_at(&number(1)).await);
-        gone(desk.room.view_at(&number(4)).await);
+        gone(desk.room.open_view_at(&number(1)).await);
+        gone(desk.room.open_view_at(&number(4)).await);
         let differing = desk.room.diff_with(&branch, &WsPath::root()).await.unwrap();
         assert_eq!(differing.len(), 1);
         desk.room.depot().collect(Duration::ZERO).await.unwrap();
@@ -166,7 +166,7 @@ fn snapshots_branches_and_what_they_begin_with_are_never_touched() {
         assert_eq!(desk.room.depot().check().await.unwrap(), []);
         desk.room.delete_snapshot("two").await.unwrap();
         assert_eq!(desk.room.depot().collect(Duration::ZERO).await.unwrap().versions, 1);
-        gone(desk.room.view_at(&number(2)).await);
+        gone(desk.room.open_view_at(&number(2)).await);
     });
 }
 
@@ -225,7 +225,7 @@ fn an_age_drops_what_is_older() {
         let retained = desk.room.retain(&keep("2d"), today).await.unwrap();
         assert_eq!((retained.oldest, retained.changes), (3, 3));
         let on_day = |day: u64| Point::Time(now() + Duration::from_secs(day * 86_400 + 60));
-        gone(desk.room.view_at(&on_day(1)).await);
+        gone(desk.room.open_view_at(&on_day(1)).await);
         assert_eq!(text_of(&desk.tree_at(&on_day(2)).await, "f"), "3");
         assert_eq!(text_of(&desk.tree_at(&on_day(3)).await, "f"), "4");
         desk.room.retain(&keep("1h"), today).await.unwrap();
@@ -482,7 +482,7 @@ impl Run {
         for (index, noted) in self.noted.iter().enumerate() {
             let desk = self.desk(index).await;
             for (at, tree) in &noted.trees {
-                match desk.room.view_at(&number(*at)).await {
+                match desk.room.open_view_at(&number(*at)).await {
                     Ok(view) => {
                         assert!(noted.is_kept(*at), "{at} should be gone: {noted:?}");
                         assert_eq!(tree_of(view).await, *tree, "at {at}");

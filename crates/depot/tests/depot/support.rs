@@ -130,7 +130,7 @@ impl Desk {
     }
 
     pub(crate) async fn tree_at(&self, point: &Point) -> Tree {
-        tree_of(self.room.view_at(point).await.expect("the point is known")).await
+        tree_of(self.room.open_view_at(point).await.expect("the point is known")).await
     }
 }
 

@@ -180,7 +180,7 @@ async fn labels(room: &DepotWorkspace) -> Verdict<BTreeSet<String>> {
 
 async fn shape_at(room: &DepotWorkspace, number: u64) -> Verdict<Shape> {
     let view = room
-        .view_at(&Point::Number(number))
+        .open_view_at(&Point::Number(number))
         .await
         .map_err(|error| error.to_string())?;
     let options = ListOptions {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::shell::conflict_branch::check_branch_name;
+use crate::shell::effects::conflict_branch::check_branch_name;
 
 /// A branch as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use garret_core::{CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Process, Result, Secrets};
 
-use super::live_layer::{SettleAudience, SettleRequest};
-use super::processes::LiveProcess;
-use super::run::{PreparedCommand, format_duration, wall_limit};
-use super::runtime::{ShellRuntime, is_isolated};
-use super::{CommandChanges, CommandLine, OutputSink, RunRequest, RunResult, command_label};
 use crate::Workspace;
+use crate::shell::CommandChanges;
+use crate::shell::CommandLine;
+use crate::shell::OutputSink;
+use crate::shell::RunRequest;
+use crate::shell::RunResult;
+use crate::shell::background::live_layer::{SettleAudience, SettleRequest};
+use crate::shell::background::processes::LiveProcess;
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::run::{PreparedCommand, format_duration, wall_limit};
+use crate::shell::runtime::{ShellRuntime, is_isolated};
 
 /// An interpreter to run, with the code that the policy judges.
 pub(crate) struct InterpreterProgram {
@@ -196,5 +201,5 @@ impl InterpreterProcess {
     }
 }
 
-pub(crate) use super::request::NoSink;
-pub(crate) use super::run::{describe_exit, duration_millis, lowered_limit};
+pub(crate) use crate::shell::foreground::request::NoSink;
+pub(crate) use crate::shell::foreground::run::{describe_exit, duration_millis, lowered_limit};

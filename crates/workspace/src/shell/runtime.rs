@@ -11,13 +11,13 @@ use garret_core::{
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
-use super::ShellRules;
-use super::command_turn::InProcessTurn;
-use super::live_layer::{LiveSlot, SettleRequest};
-use super::processes::BackgroundProcesses;
-use super::view_restrictions::{CachedRestrictions, ViewRestrictions};
 use crate::Workspace;
 use crate::code::CodeContexts;
+use crate::shell::ShellRules;
+use crate::shell::background::live_layer::{LiveSlot, SettleRequest};
+use crate::shell::background::processes::BackgroundProcesses;
+use crate::shell::foreground::command_turn::InProcessTurn;
+use crate::shell::policy::view_restrictions::{CachedRestrictions, ViewRestrictions};
 
 /// The most sandboxes that stay open for views with different rules.
 const OPEN: usize = 4;

@@ -12,7 +12,7 @@ use garret_core::{
     SandboxRequest, ShellPolicy, Signal,
 };
 
-use super::ShellParts;
+use crate::shell::ShellParts;
 
 /// A machine with one bench and one layer.
 #[derive(Debug)]

@@ -10,21 +10,21 @@ use garret_core::{
     Result, StatOptions, Storage, Timestamp,
 };
 
-use super::commit_without_history::{has_effect, have_same_entry};
-use super::conflict_branch::conflict_branch_name;
-use super::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
-use super::runtime::{ShellRuntime, is_over_limit};
 use crate::Workspace;
 use crate::quota::QuotaHold;
+use crate::shell::effects::commit_without_history::{has_effect, have_same_entry};
+use crate::shell::effects::conflict_branch::conflict_branch_name;
+use crate::shell::foreground::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
+use crate::shell::runtime::{ShellRuntime, is_over_limit};
 
 /// The state of the files when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EffectBasis {
+pub(in crate::shell) struct EffectBasis {
     /// The number of the newest change at that time.
-    pub(super) head: u64,
+    pub(in crate::shell) head: u64,
     /// The time by the clock that dates the files. An entry that others changed later is not the one that the command
     /// began with.
-    pub(super) at: Timestamp,
+    pub(in crate::shell) at: Timestamp,
 }
 
 impl EffectBasis {
@@ -37,7 +37,7 @@ impl EffectBasis {
     }
 
     /// Returns the state before the first change: any change of a path since then is a conflict.
-    pub(super) fn before_first_change() -> Self {
+    pub(in crate::shell) fn before_first_change() -> Self {
         Self {
             head: 0,
             at: Timestamp::MIN,
@@ -47,28 +47,28 @@ impl EffectBasis {
 
 /// How effects are to be committed.
 #[derive(Debug, Clone)]
-pub(super) struct EffectCommitRequest {
+pub(in crate::shell) struct EffectCommitRequest {
     /// The operation, the summary and the actor that the change carries.
-    pub(super) origin: Origin,
+    pub(in crate::shell) origin: Origin,
     /// Whether the effects are committed, discarded, or committed after an approval.
-    pub(super) mode: EffectsMode,
+    pub(in crate::shell) mode: EffectsMode,
     /// Whether the caller holds the turns with the quotas already.
-    pub(super) has_quota_turns: bool,
+    pub(in crate::shell) has_quota_turns: bool,
 }
 
 /// The report on effects that were to be committed.
 #[derive(Debug, Clone)]
-pub(super) struct EffectCommitReport {
+pub(in crate::shell) struct EffectCommitReport {
     /// The paths that the effects change.
-    pub(super) paths: Vec<PathChange>,
-    pub(super) kept: EffectCommitOutcome,
+    pub(in crate::shell) paths: Vec<PathChange>,
+    pub(in crate::shell) kept: EffectCommitOutcome,
     /// Effects that the files cannot hold.
-    pub(super) left_out: Vec<DroppedEntry>,
+    pub(in crate::shell) left_out: Vec<DroppedEntry>,
 }
 
 /// The outcome of effects that were to be committed.
 #[derive(Debug, Clone)]
-pub(super) enum EffectCommitOutcome {
+pub(in crate::shell) enum EffectCommitOutcome {
     /// The effects change nothing.
     Nothing,
     /// The effects are recorded as this change.
@@ -102,7 +102,7 @@ impl EffectCommitReport {
     }
 
     /// Whether the files now hold the same entries as the layer.
-    pub(super) fn is_in_files(&self) -> bool {
+    pub(in crate::shell) fn is_in_files(&self) -> bool {
         matches!(
             self.kept,
             EffectCommitOutcome::Nothing | EffectCommitOutcome::Change(_) | EffectCommitOutcome::Applied
@@ -112,9 +112,9 @@ impl EffectCommitReport {
 
 /// Effects, divided into those that history records and those that are excluded from it.
 #[derive(Debug, Default)]
-pub(super) struct EffectSplit {
-    pub(super) kept: Vec<Effect>,
-    pub(super) excluded: Vec<Effect>,
+pub(in crate::shell) struct EffectSplit {
+    pub(in crate::shell) kept: Vec<Effect>,
+    pub(in crate::shell) excluded: Vec<Effect>,
 }
 
 /// Records the paths that a change touches, and the refusal of the inner review, for use after the change was made or
@@ -155,7 +155,11 @@ impl ReviewRecorder {
 
 impl Workspace {
     /// Divides effects into those that history records and those that are excluded from it.
-    pub(super) async fn split_effects(&self, shop: &ShellRuntime, effects: Vec<Effect>) -> Result<EffectSplit> {
+    pub(in crate::shell) async fn split_effects(
+        &self,
+        shop: &ShellRuntime,
+        effects: Vec<Effect>,
+    ) -> Result<EffectSplit> {
         let mut split = EffectSplit::default();
         if shop.exclusions.is_empty() {
             split.kept = effects;
@@ -195,7 +199,7 @@ impl Workspace {
     /// Commits effects as a change of this view, or on a branch if others changed the same paths since `basis`.
     /// Excluded effects are no part of the change, but they are reviewed as well: if the policy forbids one of them,
     /// nothing is kept.
-    pub(super) async fn commit_effects(
+    pub(in crate::shell) async fn commit_effects(
         &self,
         split: &EffectSplit,
         basis: &EffectBasis,
@@ -233,7 +237,7 @@ impl Workspace {
     }
 
     /// Checks that the rules of this view allow each effect.
-    pub(super) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
+    pub(in crate::shell) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
         let changes: Vec<_> = effects.iter().map(change_without_before).collect();
         self.review_changes(&changes)
     }
@@ -451,7 +455,7 @@ impl Workspace {
     }
 
     /// Returns the result of a commit of effects, with the paths that this view may see.
-    pub(super) fn summarize_effects(
+    pub(in crate::shell) fn summarize_effects(
         &self,
         keeping: &EffectCommitReport,
         excluded: &[Effect],
@@ -494,7 +498,7 @@ impl Workspace {
     }
 
     /// Returns the damaged files, which a command does not see, as far as this view may know of them.
-    pub(super) fn visible_corrupt_paths(&self, state: &BenchState) -> Vec<String> {
+    pub(in crate::shell) fn visible_corrupt_paths(&self, state: &BenchState) -> Vec<String> {
         let seen = state.corrupt.iter().filter(|path| self.is_recorded_path_visible(path));
         seen.map(|path| self.entry_relative_to_view(path).display_path())
             .collect()
@@ -596,10 +600,10 @@ async fn add_missing_directories(branch: &dyn History, puts: &mut PutBatch, basi
 
 /// Returns the change of a path by an effect whose entry before it is not known.
 fn change_without_before(effect: &Effect) -> PathChange {
-    let image = super::path_images::image_of_placed(&effect.placed);
+    let image = crate::shell::effects::path_images::image_of_placed(&effect.placed);
     PathChange {
         path: effect.path.clone(),
-        before: image.is_none().then(super::path_images::unknown_image),
+        before: image.is_none().then(crate::shell::effects::path_images::unknown_image),
         after: image,
     }
 }

@@ -19,7 +19,7 @@ const OPERATIONS: [&str; 6] = [
 const DIGITS: usize = 12;
 
 /// Returns the name of a conflict branch for the effects of `operation`; `id` makes it unique.
-pub(super) fn conflict_branch_name(operation: &str, id: &str) -> String {
+pub(in crate::shell) fn conflict_branch_name(operation: &str, id: &str) -> String {
     const BITS: u64 = (1 << (4 * DIGITS)) - 1;
     // Ids have any form that an embedder chooses, so a hash gives the fixed form by which the name is recognised.
     let mut hasher = DefaultHasher::new();

@@ -12,7 +12,7 @@ use garret_core::{
     SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage, StorageInfo, Timestamp, UndoSelection, WsPath,
 };
 
-use super::runtime::ShellRuntime;
+use crate::shell::runtime::ShellRuntime;
 
 /// A storage or a history, with the runtime of the commands that run on its files.
 #[derive(Debug)]
@@ -56,11 +56,11 @@ impl Storage for LiveLayerWrapper<dyn Storage> {
 
 /// The paths that a change is about to touch. The live layer is prepared for them before the change is made.
 #[derive(Debug, Default)]
-pub(super) struct ForeseenChange {
+pub(in crate::shell) struct ForeseenChange {
     /// Paths that the change removes.
-    pub(super) gone: Vec<EntryPath>,
+    pub(in crate::shell) gone: Vec<EntryPath>,
     /// Paths that the change creates or rewrites.
-    pub(super) come: Vec<EntryPath>,
+    pub(in crate::shell) come: Vec<EntryPath>,
 }
 
 impl ForeseenChange {

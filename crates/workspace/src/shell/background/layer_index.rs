@@ -14,9 +14,9 @@ use garret_core::{
     Timestamp, WsPath, list_all,
 };
 
-use super::commit_without_history::{is_absence, skip_unreadable};
-use super::file_effects::path_with_ancestors;
 use crate::Workspace;
+use crate::shell::background::file_effects::path_with_ancestors;
+use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
 
 /// A file that was changed within this time may be changed once more and still have the same `stat`.
 const YOUNG: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ const PIECE: usize = 128 * 1024;
 
 /// The entries on a live layer, by path.
 #[derive(Debug, Default)]
-pub(super) struct LayerIndex {
+pub(in crate::shell) struct LayerIndex {
     entries: BTreeMap<EntryPath, LayerIndexEntry>,
 }
 
@@ -101,7 +101,7 @@ fn hash_content(content: &Content) -> Result<u64> {
 
 impl LayerIndex {
     /// Returns the effects that the index does not have yet.
-    pub(super) fn filter_new_effects(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+    pub(in crate::shell) fn filter_new_effects(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
         let mut fresh = Vec::with_capacity(effects.len());
         for effect in effects {
             if !self.has_effect(&effect)? {
@@ -127,7 +127,7 @@ impl LayerIndex {
     }
 
     /// Adds entries that are on the layer now.
-    pub(super) fn add_effects(&mut self, effects: &[Effect]) -> Result<()> {
+    pub(in crate::shell) fn add_effects(&mut self, effects: &[Effect]) -> Result<()> {
         for effect in effects {
             for above in path_with_ancestors(&effect.path) {
                 self.entries.entry(above).or_default();
@@ -161,7 +161,7 @@ impl LayerIndex {
 
     /// Finds the changes that others made to files that the layer hides. Returns them as effects to be placed on the
     /// layer. Paths that cannot be read are left as they are.
-    pub(super) async fn find_outside_changes(
+    pub(in crate::shell) async fn find_outside_changes(
         &mut self,
         view: &Workspace,
         excluded: &Exclusions,

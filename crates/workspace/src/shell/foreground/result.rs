@@ -7,7 +7,7 @@ use garret_core::{CapturedStream, Error, GuardStatus, ResourceLimit, ResourceUsa
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::command_turn::TurnWaited;
+use crate::shell::foreground::command_turn::TurnWaited;
 
 /// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -156,7 +156,7 @@ impl CommandChanges {
     pub const SHOWN_DROPPED: usize = 100;
 
     /// Masks the values of secrets, which a command may have used as names of files.
-    pub(super) fn mask_secrets(mut self, secrets: &Secrets) -> Self {
+    pub(in crate::shell) fn mask_secrets(mut self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self;
         }
@@ -173,7 +173,7 @@ impl CommandChanges {
     }
 
     /// Returns the result if nothing was kept, because of `refusal`.
-    pub(super) fn from_refusal(refusal: &Error) -> Self {
+    pub(in crate::shell) fn from_refusal(refusal: &Error) -> Self {
         Self {
             refused: Some(EffectsRefusal::from(refusal)),
             ..Self::default()
@@ -181,7 +181,7 @@ impl CommandChanges {
     }
 
     /// Returns the result if nothing could be saved, because of `error`; the leftover `layer` has the effects.
-    pub(super) fn from_leftover(error: &Error, layer: &str) -> Self {
+    pub(in crate::shell) fn from_leftover(error: &Error, layer: &str) -> Self {
         Self {
             leftover: Some(layer.to_owned()),
             ..Self::from_refusal(error)

@@ -14,9 +14,9 @@ use garret_core::{Effect, EntryPath, PlacedEntry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::layer_note::{make_private_directory, write_private};
-use super::runtime::ShellRuntime;
 use crate::Workspace;
+use crate::shell::effects::layer_note::{make_private_directory, write_private};
+use crate::shell::runtime::ShellRuntime;
 
 /// The number of notes that are stored; older ones are deleted.
 const MOST_NOTES: usize = 1_000;
@@ -71,7 +71,7 @@ fn first_paths(paths: BTreeSet<EntryPath>) -> (Vec<String>, u64) {
 impl ShellRuntime {
     /// Stores which excluded paths the change of this number touched. A note that cannot be written is not an error: an
     /// undo of the change then reports less.
-    pub(super) fn note_excluded_effects(&self, number: u64, excluded: &[Effect]) {
+    pub(in crate::shell) fn note_excluded_effects(&self, number: u64, excluded: &[Effect]) {
         if excluded.is_empty() {
             return;
         }

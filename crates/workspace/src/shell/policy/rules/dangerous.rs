@@ -2,7 +2,7 @@
 //!
 //! `rm -rf *` is not among them: in a workspace it is one change, and undo brings everything back.
 
-use crate::shell::parse::{CommandLine, SimpleCommand, Word, WordKind};
+use crate::shell::policy::parse::{CommandLine, SimpleCommand, Word, WordKind};
 
 /// A mistake that a command line would make.
 #[derive(Debug, Clone, PartialEq, Eq)]

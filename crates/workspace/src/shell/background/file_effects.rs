@@ -12,17 +12,20 @@ use garret_core::{
 };
 use tokio::runtime::Handle;
 
-use super::commit_without_history::{is_absence, skip_unreadable};
-use super::path_images::image_of_stat;
 use crate::Workspace;
+use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
+use crate::shell::effects::path_images::image_of_stat;
 
 /// Larger files are read in pieces of this size.
-pub(super) const PIECE_BYTES: u64 = 1024 * 1024;
+pub(in crate::shell) const PIECE_BYTES: u64 = 1024 * 1024;
 
 impl Workspace {
     /// Returns the entry of the files at each path as an effect, in the order of paths. Paths that cannot be read are
     /// left out.
-    pub(super) async fn read_entries_as_effects(&self, paths: impl Iterator<Item = &EntryPath>) -> Result<Vec<Effect>> {
+    pub(in crate::shell) async fn read_entries_as_effects(
+        &self,
+        paths: impl Iterator<Item = &EntryPath>,
+    ) -> Result<Vec<Effect>> {
         let paths: BTreeSet<&EntryPath> = paths.collect();
         let mut root: Option<Arc<dyn DirectoryHandle>> = None;
         let mut effects = Vec::new();
@@ -62,7 +65,7 @@ impl Workspace {
     }
 
     /// Returns the entry of the files at `path`.
-    pub(super) async fn read_placed_at(&self, path: &WsPath) -> Result<PlacedEntry> {
+    pub(in crate::shell) async fn read_placed_at(&self, path: &WsPath) -> Result<PlacedEntry> {
         let Some(image) = self.read_image_at(path).await? else {
             return Ok(PlacedEntry::Nothing);
         };
@@ -81,7 +84,7 @@ impl Workspace {
     }
 
     /// Returns the entries of the files at `paths` and below them, with the directories above them.
-    pub(super) async fn read_trees_as_effects(&self, paths: &[EntryPath]) -> Result<Vec<Effect>> {
+    pub(in crate::shell) async fn read_trees_as_effects(&self, paths: &[EntryPath]) -> Result<Vec<Effect>> {
         let mut all: BTreeSet<EntryPath> = BTreeSet::new();
         for path in paths {
             all.extend(path_with_ancestors(path));
@@ -104,7 +107,7 @@ impl Workspace {
 }
 
 /// Returns a path and the directories above it, without the root.
-pub(super) fn path_with_ancestors(path: &EntryPath) -> Vec<EntryPath> {
+pub(in crate::shell) fn path_with_ancestors(path: &EntryPath) -> Vec<EntryPath> {
     let bytes = path.as_bytes();
     let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let above = slashes.map(|(at, _)| EntryPath::from_bytes(bytes[..at].to_vec()));
@@ -140,7 +143,7 @@ async fn open_file_content(storage: &Arc<dyn Storage>, path: &WsPath) -> Result<
     }))
 }
 
-pub(super) async fn read_piece(
+pub(in crate::shell) async fn read_piece(
     storage: &dyn Storage,
     path: &WsPath,
     at: u64,

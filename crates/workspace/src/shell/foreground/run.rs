@@ -16,47 +16,50 @@ use garret_core::{
 };
 use tokio::sync::RwLock;
 
-use super::command_turn::{CommandTurn, TurnRequest};
-use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit};
-use super::environment::Environment;
-use super::live_layer::{CommandPlacement, LiveLayerSeat, SettleAudience, SettleRequest};
-use super::request::NoSink;
-use super::result::{CommandChanges, RunResult};
-use super::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
-use super::{CommandLine, OutputSink, RunRequest, command_label};
 use crate::Workspace;
+use crate::shell::CommandLine;
+use crate::shell::OutputSink;
+use crate::shell::RunRequest;
+use crate::shell::background::live_layer::{CommandPlacement, LiveLayerSeat, SettleAudience, SettleRequest};
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit};
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
+use crate::shell::foreground::request::NoSink;
+use crate::shell::foreground::result::{CommandChanges, RunResult};
+use crate::shell::policy::environment::Environment;
+use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
 
 /// A command that the policy allows, with everything that is needed to run it.
 #[derive(Debug)]
-pub(super) struct PreparedCommand {
-    pub(super) operation: &'static str,
-    pub(super) command: SandboxCommand,
+pub(in crate::shell) struct PreparedCommand {
+    pub(in crate::shell) operation: &'static str,
+    pub(in crate::shell) command: SandboxCommand,
     /// The secrets to mask in the output; empty if the listener masks the output itself.
-    pub(super) secrets: Secrets,
+    pub(in crate::shell) secrets: Secrets,
     /// The secrets to mask in messages and in the names of files.
-    pub(super) hidden: Secrets,
+    pub(in crate::shell) hidden: Secrets,
     /// The label of the command in the journal.
-    pub(super) label: String,
-    pub(super) effects: EffectsMode,
+    pub(in crate::shell) label: String,
+    pub(in crate::shell) effects: EffectsMode,
     /// The longest wait for its turn.
-    pub(super) turn_wait: Option<Duration>,
+    pub(in crate::shell) turn_wait: Option<Duration>,
     /// Variables that this call added to the environment.
-    pub(super) given: BTreeMap<String, String>,
+    pub(in crate::shell) given: BTreeMap<String, String>,
     /// The time limit that holds, if the request asked for a longer one.
-    pub(super) lowered_timeout: Option<Duration>,
+    pub(in crate::shell) lowered_timeout: Option<Duration>,
 }
 
 /// A command that has ended: its output and its exit.
-pub(super) struct CommandRunOutput {
+pub(in crate::shell) struct CommandRunOutput {
     output: CommandOutput,
-    pub(super) exit: CommandExit,
+    pub(in crate::shell) exit: CommandExit,
 }
 
 /// The layer under a command. Even if the caller stops waiting, the layer is removed before the next command has its
 /// turn.
-pub(super) struct CommandLayerGuard<T: Send + 'static> {
+pub(in crate::shell) struct CommandLayerGuard<T: Send + 'static> {
     layer: Arc<dyn Layer>,
-    pub(super) state: BenchState,
+    pub(in crate::shell) state: BenchState,
     /// The guard that keeps the bench as it is, and the turn. Both are held until the layer is off the bench.
     held: Option<(T, CommandTurn)>,
     clearing: Arc<RwLock<()>>,
@@ -100,7 +103,7 @@ impl Workspace {
     }
 
     /// Waits for the turn of a command, and runs it.
-    pub(super) async fn run_prepared(
+    pub(in crate::shell) async fn run_prepared(
         &self,
         shop: &Arc<ShellRuntime>,
         prepared: PreparedCommand,
@@ -135,7 +138,7 @@ impl Workspace {
     }
 
     /// Checks a request against the policy, and makes a command of it.
-    pub(super) fn prepare_command(
+    pub(in crate::shell) fn prepare_command(
         &self,
         shop: &ShellRuntime,
         operation: &'static str,
@@ -151,7 +154,7 @@ impl Workspace {
     }
 
     /// Makes a command of a request whose command line Garret wrote, so that the policy need not allow it.
-    pub(super) fn prepare_unchecked(
+    pub(in crate::shell) fn prepare_unchecked(
         &self,
         shop: &ShellRuntime,
         operation: &'static str,
@@ -202,7 +205,7 @@ impl Workspace {
         };
         let laid = shop.lay_layer(&fence, &state).await?;
         let mut cover = CommandLayerGuard::new(shop, &laid, state, (held, turn));
-        super::layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
+        crate::shell::effects::layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
         let ran = match follow_output(&mut *process, &prepared, sink).await {
             Ok(ran) => ran,
@@ -287,7 +290,7 @@ impl Workspace {
         Ok(changed)
     }
 
-    pub(super) fn run_origin(&self, prepared: &PreparedCommand, exit: &CommandExit) -> garret_core::Origin {
+    pub(in crate::shell) fn run_origin(&self, prepared: &PreparedCommand, exit: &CommandExit) -> garret_core::Origin {
         let summary = format!(
             "{} `{}`: {} after {}",
             prepared.operation,
@@ -348,7 +351,12 @@ impl CommandLayerGuard<BenchLease> {
 }
 
 impl<T: Send + 'static> CommandLayerGuard<T> {
-    pub(super) fn new(shop: &ShellRuntime, laid: &SandboxLayer, state: BenchState, held: (T, CommandTurn)) -> Self {
+    pub(in crate::shell) fn new(
+        shop: &ShellRuntime,
+        laid: &SandboxLayer,
+        state: BenchState,
+        held: (T, CommandTurn),
+    ) -> Self {
         Self {
             layer: laid.layer.clone(),
             state,
@@ -360,7 +368,7 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
 
     /// Keeps the layer as a leftover: the command has run, and its effects could not be committed. Returns the error
     /// with a hint at it.
-    pub(super) fn keep_as_leftover(mut self, error: &Error) -> Error {
+    pub(in crate::shell) fn keep_as_leftover(mut self, error: &Error) -> Error {
         self.is_off = true;
         let hint = format!(
             "{}; the changes of the command are kept as a leftover, which `garret leftovers` lists",
@@ -370,9 +378,9 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
     }
 
     /// Removes the layer. Returns the guard of the bench and the turn, if they were not given up before.
-    pub(super) async fn remove_layer(mut self) -> Result<Option<(T, CommandTurn)>> {
+    pub(in crate::shell) async fn remove_layer(mut self) -> Result<Option<(T, CommandTurn)>> {
         self.is_off = true;
-        super::layer_note::remove_note(&self.state, self.layer.id());
+        crate::shell::effects::layer_note::remove_note(&self.state, self.layer.id());
         self.layer.remove().await?;
         Ok(self.held.take())
     }
@@ -388,7 +396,7 @@ impl<T: Send + 'static> Drop for CommandLayerGuard<T> {
                 // A layer that cannot be removed now is a leftover when the workspace is opened again, and needs its
                 // note.
                 if layer.remove().await.is_ok() {
-                    super::layer_note::remove_note(&state, layer.id());
+                    crate::shell::effects::layer_note::remove_note(&state, layer.id());
                 }
                 drop((held, clearing));
             });
@@ -397,7 +405,7 @@ impl<T: Send + 'static> Drop for CommandLayerGuard<T> {
 }
 
 /// Hands the output of a process to `sink` until the process ends. Returns the stored output and the exit.
-pub(super) async fn follow_output(
+pub(in crate::shell) async fn follow_output(
     process: &mut dyn Process,
     prepared: &PreparedCommand,
     sink: &mut dyn OutputSink,
@@ -416,7 +424,11 @@ pub(super) async fn follow_output(
     Ok(CommandRunOutput { output, exit })
 }
 
-pub(super) fn build_run_result(ran: CommandRunOutput, changed: CommandChanges, laid: &SandboxLayer) -> RunResult {
+pub(in crate::shell) fn build_run_result(
+    ran: CommandRunOutput,
+    changed: CommandChanges,
+    laid: &SandboxLayer,
+) -> RunResult {
     let CommandRunOutput { output, exit } = ran;
     let enforced = laid.sandbox.guard_statuses().to_vec();
     RunResult {
@@ -457,7 +469,7 @@ pub(crate) fn describe_exit(exit: &CommandExit) -> String {
     }
 }
 
-pub(super) fn format_duration(duration: Duration) -> String {
+pub(in crate::shell) fn format_duration(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ 0..1_000 => format!("{millis} ms"),
         _ => format!("{:.1} s", duration.as_secs_f64()),
@@ -469,7 +481,7 @@ pub(crate) fn duration_millis(duration: Duration) -> u64 {
 }
 
 /// Returns the time limit of a command: the requested one, but never more than the policy allows.
-pub(super) fn wall_limit(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
+pub(in crate::shell) fn wall_limit(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
     policy.into_iter().chain(asked).min()
 }
 

@@ -17,14 +17,14 @@ const BASE: [(&str, &str); 6] = [
 
 /// The variables of a command, and the secrets among their values.
 #[derive(Debug, Clone)]
-pub(super) struct Environment {
-    pub(super) variables: BTreeMap<String, String>,
-    pub(super) secrets: Secrets,
+pub(in crate::shell) struct Environment {
+    pub(in crate::shell) variables: BTreeMap<String, String>,
+    pub(in crate::shell) secrets: Secrets,
 }
 
 impl Environment {
     /// Builds the environment from the fixed variables and from `parts`; a later part overrides the parts before it.
-    pub(super) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
+    pub(in crate::shell) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
         let base = BASE
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -3,7 +3,7 @@
 use garret_core::{EntryKind, PathImage, PlacedEntry, Stat};
 
 /// Returns the image of an entry that is to be placed; `None` for a removal.
-pub(super) fn image_of_placed(placed: &PlacedEntry) -> Option<PathImage> {
+pub(in crate::shell) fn image_of_placed(placed: &PlacedEntry) -> Option<PathImage> {
     let bare = |kind, mode, size| PathImage {
         kind,
         mode,
@@ -25,7 +25,7 @@ pub(super) fn image_of_placed(placed: &PlacedEntry) -> Option<PathImage> {
 }
 
 /// Returns the image of an entry from the `stat` of its storage.
-pub(super) fn image_of_stat(stat: &Stat) -> PathImage {
+pub(in crate::shell) fn image_of_stat(stat: &Stat) -> PathImage {
     // Not every storage has modes; these are the usual ones of new entries.
     let mode = match stat.kind {
         EntryKind::Directory => 0o755,
@@ -43,7 +43,7 @@ pub(super) fn image_of_stat(stat: &Stat) -> PathImage {
 }
 
 /// Returns the image of an entry of which nothing is known.
-pub(super) fn unknown_image() -> PathImage {
+pub(in crate::shell) fn unknown_image() -> PathImage {
     PathImage {
         kind: EntryKind::Other,
         mode: 0,

@@ -3,20 +3,21 @@
 use garret_core::path::quote;
 use garret_core::{CommandProgram, CommandStdin, EffectsMode, Network, Origin, PathChange, Result, Secrets};
 
-use super::interpreter::InterpreterProgram;
-use super::result::CommandChanges;
-use super::run::PreparedCommand;
-use super::runtime::ShellRuntime;
-use super::{CommandLine, command_label};
 use crate::Workspace;
 use crate::approval::ApprovalQuestion;
+use crate::shell::CommandLine;
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::result::CommandChanges;
+use crate::shell::foreground::run::PreparedCommand;
+use crate::shell::interpreter::InterpreterProgram;
+use crate::shell::runtime::ShellRuntime;
 
 /// The most characters of a variable, or of standard input, that an approver is shown.
 const SHOWN: usize = 1_000;
 
 impl Workspace {
     /// Asks for approval of a command if the policy of the shell, or that of the view, demands it.
-    pub(super) async fn approve_command(&self, prepared: &PreparedCommand) -> Result<()> {
+    pub(in crate::shell) async fn approve_command(&self, prepared: &PreparedCommand) -> Result<()> {
         let program = &prepared.command.program;
         let question = |shop: &ShellRuntime| ApprovalQuestion {
             command: Some(command_label::full_command(program, &prepared.hidden)),
@@ -27,7 +28,7 @@ impl Workspace {
     }
 
     /// Asks for approval of the code that an interpreter runs, if a policy demands it. All of the code is shown.
-    pub(super) async fn approve_interpreter(
+    pub(in crate::shell) async fn approve_interpreter(
         &self,
         driven: &InterpreterProgram,
         prepared: &PreparedCommand,
@@ -43,7 +44,7 @@ impl Workspace {
     }
 
     /// Asks for approval of a piece of code for an interpreter that runs already; `text` is all of the code.
-    pub(super) async fn approve_code_piece(
+    pub(in crate::shell) async fn approve_code_piece(
         &self,
         operation: &'static str,
         judged: &CommandProgram,
@@ -79,7 +80,7 @@ impl Workspace {
     }
 
     /// Asks for approval of the effects of a command.
-    pub(super) async fn approve_effects(&self, origin: &Origin, paths: &[PathChange]) -> Result<()> {
+    pub(in crate::shell) async fn approve_effects(&self, origin: &Origin, paths: &[PathChange]) -> Result<()> {
         let shown = self.visible_path_changes(paths.to_vec());
         let lines = shown.iter().take(CommandChanges::SHOWN_PATHS).map(|one| {
             let sign = match (&one.before, &one.after) {

@@ -17,11 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use super::request::NoSink;
-use super::run::duration_millis;
-use super::runtime::ShellRuntime;
-use super::{OutputSink, command_label};
 use crate::Workspace;
+use crate::shell::OutputSink;
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::request::NoSink;
+use crate::shell::foreground::run::duration_millis;
+use crate::shell::runtime::ShellRuntime;
 use crate::workspace::WorkspaceView;
 
 /// The longest wait for a turn if the request names none.
@@ -72,37 +73,37 @@ impl TurnWaited {
 }
 
 /// A request for a turn.
-pub(super) struct TurnRequest<'a> {
+pub(in crate::shell) struct TurnRequest<'a> {
     /// The view that asks.
-    pub(super) view: &'a Workspace,
+    pub(in crate::shell) view: &'a Workspace,
     /// The command, without secrets.
-    pub(super) label: &'a str,
+    pub(in crate::shell) label: &'a str,
     /// The longest wait for other commands.
-    pub(super) wait: Option<Duration>,
+    pub(in crate::shell) wait: Option<Duration>,
     /// Whether commands of other processes are waited for, too.
-    pub(super) is_between_processes: bool,
+    pub(in crate::shell) is_between_processes: bool,
 }
 
 /// The turn of one command. Dropping it lets the next command go on.
 #[derive(Debug)]
-pub(super) struct CommandTurn {
+pub(in crate::shell) struct CommandTurn {
     /// The turn between processes; `None` if none is needed.
     between_processes: Option<Arc<TurnGuard>>,
     _in_process: InProcessGuard,
     /// The wait for the turn, if it was long.
-    pub(super) waited: Option<TurnWaited>,
+    pub(in crate::shell) waited: Option<TurnWaited>,
 }
 
 impl CommandTurn {
     /// Returns the turn between processes, for a live layer that outlives this command.
-    pub(super) fn share_between_processes(&self) -> Option<Arc<TurnGuard>> {
+    pub(in crate::shell) fn share_between_processes(&self) -> Option<Arc<TurnGuard>> {
         self.between_processes.clone()
     }
 }
 
 /// The turn among the commands of this process.
 #[derive(Debug, Default)]
-pub(super) struct InProcessTurn {
+pub(in crate::shell) struct InProcessTurn {
     lock: Arc<Mutex<()>>,
     holder: Arc<std::sync::Mutex<Option<KnownHolder>>>,
 }
@@ -232,7 +233,11 @@ impl Workspace {
 impl ShellRuntime {
     /// Waits for the turn of a foreground command, and tells `sink` at once which command has it. `unavailable` if the
     /// wait is too long.
-    pub(super) async fn take_turn(&self, request: TurnRequest<'_>, sink: &mut dyn OutputSink) -> Result<CommandTurn> {
+    pub(in crate::shell) async fn take_turn(
+        &self,
+        request: TurnRequest<'_>,
+        sink: &mut dyn OutputSink,
+    ) -> Result<CommandTurn> {
         let mut wait = TurnWait::new(&request, sink);
         let in_process = self.take_turn_in_process(&request, &mut wait).await?;
         let between_processes = if request.is_between_processes {
@@ -252,7 +257,7 @@ impl ShellRuntime {
     }
 
     /// Waits for the turn of an operation that is no foreground command, but needs the bench to stay as it is.
-    pub(super) async fn take_bench_turn(&self, view: &Workspace, label: &str) -> Result<CommandTurn> {
+    pub(in crate::shell) async fn take_bench_turn(&self, view: &Workspace, label: &str) -> Result<CommandTurn> {
         let request = TurnRequest {
             view,
             label,

@@ -16,22 +16,24 @@ use garret_core::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::command_label;
-use super::command_turn::CommandTurn;
-use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit};
-use super::file_effects;
-use super::layer_index::LayerIndex;
-use super::live_wrappers::ForeseenChange;
-use super::result::CommandChanges;
-use super::run::PreparedCommand;
-use super::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
-use super::side_layer::mark_layer;
 use crate::Workspace;
+use crate::shell::background::file_effects;
+use crate::shell::background::layer_index::LayerIndex;
+use crate::shell::background::live_wrappers::ForeseenChange;
+use crate::shell::background::side_layer::mark_layer;
+use crate::shell::effects::commit_effects::{
+    EffectBasis, EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit,
+};
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::command_turn::CommandTurn;
+use crate::shell::foreground::result::CommandChanges;
+use crate::shell::foreground::run::PreparedCommand;
+use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
 use crate::workspace::WorkspaceView;
 
 /// The place of the live layer, which may be empty.
 #[derive(Debug, Default)]
-pub(super) struct LiveSlot {
+pub(in crate::shell) struct LiveSlot {
     /// Whether there is a live layer. Read without a lock, so that operations cost nothing more while there is none.
     is_live: AtomicBool,
     /// The view that the layer was laid for. The turns with its quotas are taken before the lock on the layer.
@@ -82,7 +84,7 @@ pub(crate) struct LiveLayerSeat {
 
 /// The layer that a foreground command runs on.
 #[derive(Debug)]
-pub(super) enum CommandPlacement {
+pub(in crate::shell) enum CommandPlacement {
     /// A layer of its own: there is no live layer.
     Own,
     /// The live layer, together with the background processes.
@@ -93,24 +95,24 @@ pub(super) enum CommandPlacement {
 
 /// The report on effects that were committed from the live layer.
 #[derive(Debug)]
-pub(super) struct SettleReport {
-    pub(super) keeping: EffectCommitReport,
-    pub(super) excluded: Vec<Effect>,
-    pub(super) dropped: Vec<DroppedEntry>,
+pub(in crate::shell) struct SettleReport {
+    pub(in crate::shell) keeping: EffectCommitReport,
+    pub(in crate::shell) excluded: Vec<Effect>,
+    pub(in crate::shell) dropped: Vec<DroppedEntry>,
 }
 
 /// A request to commit the effects of the processes on the live layer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SettleRequest {
+pub(in crate::shell) struct SettleRequest {
     /// The operation, its summary and its actor; `None` for those of the processes themselves.
-    pub(super) origin: Option<Origin>,
+    pub(in crate::shell) origin: Option<Origin>,
     /// Who gets the report.
-    pub(super) told: SettleAudience,
+    pub(in crate::shell) told: SettleAudience,
 }
 
 /// Who gets the report on effects of background processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum SettleAudience {
+pub(in crate::shell) enum SettleAudience {
     /// Nobody at once: effects that could not be kept are noted for the next listing of the processes.
     #[default]
     Nobody,
@@ -119,32 +121,32 @@ pub(super) enum SettleAudience {
 }
 
 impl LiveSlot {
-    pub(super) fn is_live(&self) -> bool {
+    pub(in crate::shell) fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Acquire)
     }
 
     /// Returns the sandbox of the live layer.
-    pub(super) async fn layer_sandbox(&self) -> Option<Arc<dyn OpenSandbox>> {
+    pub(in crate::shell) async fn layer_sandbox(&self) -> Option<Arc<dyn OpenSandbox>> {
         let live = self.live.lock().await;
         live.as_ref().map(|live| live.laid.sandbox.clone())
     }
 
     /// Returns the bench under the live layer.
-    pub(super) async fn bench_state(&self) -> Option<BenchState> {
+    pub(in crate::shell) async fn bench_state(&self) -> Option<BenchState> {
         let live = self.live.lock().await;
         live.as_ref().map(|live| live.state.clone())
     }
 
     /// Takes the notices on effects that could not be kept, as far as `layer_view` may know of them. Each notice is returned
     /// once.
-    pub(super) fn take_notices(&self, view: &Workspace) -> Vec<String> {
+    pub(in crate::shell) fn take_notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.notices.lock().expect("no holder panics");
         let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
         told.map(|(_, text)| text).collect()
     }
 
     /// Adds a notice for the next listing of the processes of `layer_view`.
-    pub(super) fn add_notice(&self, view: &Arc<WorkspaceView>, text: String) {
+    pub(in crate::shell) fn add_notice(&self, view: &Arc<WorkspaceView>, text: String) {
         // Nobody may ever ask for them, and a process that is refused again and again makes the same one each time.
         const MOST: usize = 20;
         let mut notices = self.notices.lock().expect("no holder panics");
@@ -154,7 +156,7 @@ impl LiveSlot {
     }
 
     /// Takes the notices on commands that a pause ended, as far as `layer_view` may know of them.
-    pub(super) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
+    pub(in crate::shell) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.pause_notices.lock().expect("no holder panics");
         let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
         told.map(|(_, text)| text).collect()
@@ -201,7 +203,7 @@ impl LiveSlot {
 impl ShellRuntime {
     /// Chooses the layer for a command: the live one, if the command has the same rules as the processes there and its
     /// effects are to be committed.
-    pub(super) async fn choose_layer(
+    pub(in crate::shell) async fn choose_layer(
         self: &Arc<Self>,
         view: &Workspace,
         prepared: &PreparedCommand,
@@ -216,7 +218,7 @@ impl ShellRuntime {
     }
 
     /// Takes a seat on the live layer. If there is none, lays one, in the turn `turn`.
-    pub(super) async fn join_or_lay_live_layer(
+    pub(in crate::shell) async fn join_or_lay_live_layer(
         self: &Arc<Self>,
         view: &Workspace,
         name: &str,
@@ -239,7 +241,7 @@ impl ShellRuntime {
             self.live.add_notice(&under.view, words);
         }
         let basis = EffectBasis { head: state.head, at };
-        super::layer_note::write_note(&state, laid.layer.id(), &basis, name)?;
+        crate::shell::effects::layer_note::write_note(&state, laid.layer.id(), &basis, name)?;
         // A copy of the bench has all files from the beginning. The mark tells the effects of the processes from them.
         let mark = if laid.is_copy() {
             Some(mark_layer(&*laid.layer).await?)
@@ -282,7 +284,7 @@ impl ShellRuntime {
     }
 
     /// Brings the live layer and the files to the same state, with the changes that others made to the files so far.
-    pub(super) async fn catch_up(&self) -> Result<()> {
+    pub(in crate::shell) async fn catch_up(&self) -> Result<()> {
         if !self.live.is_live() {
             return Ok(());
         }
@@ -292,7 +294,7 @@ impl ShellRuntime {
     }
 
     /// Commits the effects of the background processes; `None` if there is no live layer.
-    pub(super) async fn settle_live_layer(&self, taking: SettleRequest) -> Result<Option<SettleReport>> {
+    pub(in crate::shell) async fn settle_live_layer(&self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         let Some(view) = self.live.layer_view() else {
             return Ok(None);
         };
@@ -316,14 +318,14 @@ impl ShellRuntime {
     }
 
     /// Whether the paths of a change must be known before it is made.
-    pub(super) fn must_foresee(&self) -> bool {
+    pub(in crate::shell) fn must_foresee(&self) -> bool {
         // If the files lie directly under the layer, the kernel does not notice that an entry below it is removed. So
         // the entry must be removed on the layer first.
         self.is_direct && self.live.is_live()
     }
 
     /// Runs `work`, which changes the files, while the processes are paused, and places its changes on the layer.
-    pub(super) async fn change_files<T>(
+    pub(in crate::shell) async fn change_files<T>(
         &self,
         foreseen: &ForeseenChange,
         work: impl Future<Output = Result<T>>,
@@ -427,7 +429,7 @@ impl ShellRuntime {
         if let Some(held) = live.held.take() {
             held.release_unchanged().await?;
         }
-        super::layer_note::remove_note(&live.state, layer.id());
+        crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
         layer.remove().await?;
         Ok(SettleReport {
             keeping: EffectCommitReport {
@@ -595,7 +597,7 @@ impl ShellRuntime {
         if let Some(held) = live.held.take() {
             held.hand_effects(taken).await?;
         }
-        super::layer_note::remove_note(&live.state, layer.id());
+        crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
         layer.remove().await?;
         Ok(SettleReport {
             keeping,
@@ -606,7 +608,7 @@ impl ShellRuntime {
 
     /// Copies the entries of the live layer that `layer_view` may see to `layer`, which lies over the same bench. Returns the
     /// state of the files that `layer` now begins with; it was laid at the time `at` or later.
-    pub(super) async fn copy_live_layer(
+    pub(in crate::shell) async fn copy_live_layer(
         &self,
         view: &Workspace,
         layer: &dyn Layer,
@@ -630,7 +632,7 @@ impl ShellRuntime {
 
     /// Places excluded effects on the live layer, from which the bench takes them over at the end. Returns the effects
     /// that the processes may not see.
-    pub(super) async fn show_excluded(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+    pub(in crate::shell) async fn show_excluded(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut().filter(|_| !effects.is_empty()) else {
             return Ok(effects);
@@ -658,7 +660,7 @@ impl ShellRuntime {
     }
 
     /// Ends all processes and contexts, removes the live layer, and closes the sandboxes.
-    pub(super) async fn close_shell(&self) -> Result<()> {
+    pub(in crate::shell) async fn close_shell(&self) -> Result<()> {
         self.processes.end_all().await;
         self.contexts.end_all().await;
         self.close_live().await?;
@@ -722,7 +724,7 @@ impl LiveLayer {
         self.owed.extend(news);
         if head != self.basis.head {
             self.basis.head = head;
-            super::layer_note::replace_note(
+            crate::shell::effects::layer_note::replace_note(
                 &self.state,
                 self.laid.layer.id(),
                 &self.basis,
@@ -823,7 +825,7 @@ impl Workspace {
 
 impl SettleReport {
     /// Returns the result of the commit, with the paths that `layer_view` may see.
-    pub(super) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
+    pub(in crate::shell) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
         view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, shop)
     }
 }
@@ -840,24 +842,24 @@ impl Default for EffectCommitReport {
 
 impl LiveLayerSeat {
     /// Returns the live layer, and the sandbox that it belongs to.
-    pub(super) fn sandbox_layer(&self) -> &SandboxLayer {
+    pub(in crate::shell) fn sandbox_layer(&self) -> &SandboxLayer {
         &self.laid
     }
 
     /// Returns the bench under the live layer.
-    pub(super) fn bench_state(&self) -> &BenchState {
+    pub(in crate::shell) fn bench_state(&self) -> &BenchState {
         &self.state
     }
 
     /// Gives up the seat, and commits the effects on the layer.
-    pub(super) async fn leave_and_report(mut self, taking: SettleRequest) -> Result<Option<SettleReport>> {
+    pub(in crate::shell) async fn leave_and_report(mut self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         self.is_taken = false;
         self.shop.leave_seat(self.number, taking).await
     }
 
     /// Gives up the seat, and commits the effects on the layer. For a caller that does not wait for the result: effects
     /// that cannot be kept are noted for the next listing of the processes.
-    pub(super) async fn leave_unreported(mut self, origin: Option<Origin>) {
+    pub(in crate::shell) async fn leave_unreported(mut self, origin: Option<Origin>) {
         self.is_taken = false;
         self.shop.leave_seat_unreported(self.number, &self.view, origin).await;
     }

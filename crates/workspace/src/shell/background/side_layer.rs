@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use garret_core::{CommandExit, DroppedEntry, Effect, Effects, EffectsMark, EffectsMode, Layer, Result};
 
-use super::command_turn::CommandTurn;
-use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
-use super::live_layer::LiveLayerSeat;
-use super::result::{CommandChanges, RunResult};
-use super::run::{CommandLayerGuard, PreparedCommand, build_run_result, follow_output};
-use super::runtime::{ShellRuntime, is_over_limit};
-use super::{OutputSink, layer_note};
 use crate::Workspace;
+use crate::shell::OutputSink;
+use crate::shell::background::live_layer::LiveLayerSeat;
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
+use crate::shell::effects::layer_note;
+use crate::shell::foreground::command_turn::CommandTurn;
+use crate::shell::foreground::result::{CommandChanges, RunResult};
+use crate::shell::foreground::run::{CommandLayerGuard, PreparedCommand, build_run_result, follow_output};
+use crate::shell::runtime::{ShellRuntime, is_over_limit};
 
 /// Longer than one tick of the clock that dates files. Entries that were placed on a layer this long ago are older than
 /// all effects of the command.
@@ -26,7 +27,7 @@ const MOMENT: Duration = Duration::from_millis(60);
 
 impl Workspace {
     /// Runs a command on a layer of its own while background processes run on the live layer.
-    pub(super) async fn run_on_side_layer(
+    pub(in crate::shell) async fn run_on_side_layer(
         &self,
         seat: LiveLayerSeat,
         turn: CommandTurn,
@@ -114,7 +115,7 @@ impl Workspace {
 }
 
 /// Returns the mark of the present state of a layer on which nothing runs yet.
-pub(super) async fn mark_layer(layer: &dyn Layer) -> Result<EffectsMark> {
+pub(in crate::shell) async fn mark_layer(layer: &dyn Layer) -> Result<EffectsMark> {
     tokio::time::sleep(MOMENT).await;
     layer.pause().await?;
     let effects = layer.read_effects(None).await?;

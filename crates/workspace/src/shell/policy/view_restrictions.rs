@@ -14,16 +14,16 @@ use garret_core::{
     Visibility, WsPath,
 };
 
-use super::runtime::ShellRuntime;
 use crate::Workspace;
+use crate::shell::runtime::ShellRuntime;
 use crate::workspace::WorkspaceView;
 
 /// The restrictions that a sandbox is asked to enforce for the commands of a view.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ViewRestrictions {
+pub(in crate::shell) struct ViewRestrictions {
     /// Decides which paths they see; `None` for all paths.
-    pub(super) filter: Option<Arc<ViewFilter>>,
-    pub(super) read_only: Vec<WsPath>,
+    pub(in crate::shell) filter: Option<Arc<ViewFilter>>,
+    pub(in crate::shell) read_only: Vec<WsPath>,
 }
 
 impl PartialEq for ViewRestrictions {
@@ -39,7 +39,7 @@ impl PartialEq for ViewRestrictions {
 
 /// Shows the paths that a view may read, and the directories above the view's own.
 #[derive(Debug)]
-pub(super) struct ViewFilter {
+pub(in crate::shell) struct ViewFilter {
     view: Arc<WorkspaceView>,
 }
 
@@ -51,7 +51,7 @@ impl ReadFilter for ViewFilter {
 
 /// The read-only paths that were found for a view when the journal was at the change `head`.
 #[derive(Debug, Clone)]
-pub(super) struct CachedRestrictions {
+pub(in crate::shell) struct CachedRestrictions {
     view: Arc<WorkspaceView>,
     head: u64,
     read_only: Vec<WsPath>,
@@ -74,7 +74,7 @@ async fn has_same_entries(history: &dyn History, from: u64, to: u64) -> Result<b
 
 impl Workspace {
     /// Returns the restrictions of this view, with the read-only paths that the tree has now.
-    pub(super) async fn find_restrictions(&self) -> Result<ViewRestrictions> {
+    pub(in crate::shell) async fn find_restrictions(&self) -> Result<ViewRestrictions> {
         Ok(ViewRestrictions {
             filter: self.read_filter(),
             read_only: self.read_only_paths().await?,
@@ -120,7 +120,7 @@ impl Workspace {
 
     /// Returns the restrictions of this view. If all changes of the files go through the journal, the read-only paths
     /// that were found before are used again until the journal shows that a path came, went or changed in kind.
-    pub(super) async fn cached_restrictions(&self, shop: &ShellRuntime) -> Result<ViewRestrictions> {
+    pub(in crate::shell) async fn cached_restrictions(&self, shop: &ShellRuntime) -> Result<ViewRestrictions> {
         let Some(history) = self
             .shared
             .history

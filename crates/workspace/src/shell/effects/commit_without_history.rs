@@ -7,10 +7,10 @@ use garret_core::{
     PlacedEntry, Precondition, Result, StatOptions, Storage, WsPath, find_hard_links,
 };
 
-use super::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectCommitRequest};
-use super::file_effects::{PIECE_BYTES, read_piece};
-use super::path_images::{image_of_placed, image_of_stat};
 use crate::Workspace;
+use crate::shell::background::file_effects::{PIECE_BYTES, read_piece};
+use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectCommitRequest};
+use crate::shell::effects::path_images::{image_of_placed, image_of_stat};
 
 /// An effect that differs from the present entry at its path.
 struct EffectStep {
@@ -22,7 +22,7 @@ struct EffectStep {
 impl Workspace {
     /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
     /// dropped.
-    pub(super) async fn keep_without_history(
+    pub(in crate::shell) async fn keep_without_history(
         &self,
         effects: &[Effect],
         maker: EffectCommitRequest,
@@ -85,19 +85,19 @@ impl Workspace {
         }))
     }
 
-    pub(super) async fn read_image_at(&self, path: &WsPath) -> Result<Option<PathImage>> {
+    pub(in crate::shell) async fn read_image_at(&self, path: &WsPath) -> Result<Option<PathImage>> {
         read_image(self.storage(), path).await
     }
 }
 
 /// Whether a storage has at `path` exactly the entry that an effect makes.
-pub(super) async fn has_effect(storage: &dyn Storage, path: &WsPath, placed: &PlacedEntry) -> Result<bool> {
+pub(in crate::shell) async fn has_effect(storage: &dyn Storage, path: &WsPath, placed: &PlacedEntry) -> Result<bool> {
     let there = read_image(storage, path).await?;
     matches_effect(storage, path, there.as_ref(), placed).await
 }
 
 /// Whether two storages have the same entry at `path`: the same kind, mode and bytes, or none on both sides.
-pub(super) async fn have_same_entry(one: &dyn Storage, other: &dyn Storage, path: &WsPath) -> Result<bool> {
+pub(in crate::shell) async fn have_same_entry(one: &dyn Storage, other: &dyn Storage, path: &WsPath) -> Result<bool> {
     let (first, second) = (read_image(one, path).await?, read_image(other, path).await?);
     let (Some(first), Some(second)) = (&first, &second) else {
         return Ok(first.is_none() && second.is_none());
@@ -187,7 +187,7 @@ async fn has_content(storage: &dyn Storage, path: &WsPath, content: &Content) ->
 }
 
 /// Whether the error of a `stat` or a read means that there is no entry at the path.
-pub(super) fn is_absence(kind: ErrorKind) -> bool {
+pub(in crate::shell) fn is_absence(kind: ErrorKind) -> bool {
     // Somebody may have replaced a directory above the path with a file or a link; then the path leads nowhere.
     matches!(
         kind,
@@ -197,7 +197,7 @@ pub(super) fn is_absence(kind: ErrorKind) -> bool {
 
 /// Turns the error of a path that cannot be read into `None`: its mode forbids it, its kind has no content, or it
 /// changes all the time. An error that may pass, as of a storage out of reach, stays an error.
-pub(super) fn skip_unreadable<T>(looked: Result<T>) -> Result<Option<T>> {
+pub(in crate::shell) fn skip_unreadable<T>(looked: Result<T>) -> Result<Option<T>> {
     match looked {
         Ok(found) => Ok(Some(found)),
         // To skip the path now would lose a change that others made there.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{Chunk, CommandProgram, EffectsMode, InputStream};
 
-use super::command_turn::TurnWaiting;
+use crate::shell::foreground::command_turn::TurnWaiting;
 
 /// A command to run in the foreground.
 #[derive(Clone, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, Laye
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
-use super::result::{CommandChanges, EffectsRefusal};
-use super::runtime::{BenchLease, ShellRuntime};
-use super::{command_label, layer_note};
 use crate::Workspace;
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
+use crate::shell::effects::layer_note;
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::result::{CommandChanges, EffectsRefusal};
+use crate::shell::runtime::{BenchLease, ShellRuntime};
 
 /// A layer with effects that are in no change: Garret ended in the middle of the command, or the effects could not be
 /// saved.

@@ -15,11 +15,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
-use super::run::{PreparedCommand, describe_exit, duration_millis};
-use super::runtime::{SandboxLayer, ShellRuntime};
-use super::{RunRequest, command_label};
 use crate::Workspace;
+use crate::shell::RunRequest;
+use crate::shell::background::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
+use crate::shell::foreground::command_label;
+use crate::shell::foreground::run::{PreparedCommand, describe_exit, duration_millis};
+use crate::shell::runtime::{SandboxLayer, ShellRuntime};
 use crate::workspace::WorkspaceView;
 
 /// The number of ended processes that stay in the list.
@@ -99,7 +100,7 @@ pub struct ProcessOutput {
 
 /// The processes of one open workspace.
 #[derive(Debug, Default)]
-pub(super) struct BackgroundProcesses {
+pub(in crate::shell) struct BackgroundProcesses {
     table: Mutex<ProcessTable>,
 }
 
@@ -185,7 +186,7 @@ pub(crate) struct LiveProcess {
 
 impl LiveProcess {
     /// Ends the process and all processes that it started, and commits their effects.
-    pub(super) async fn end_and_report(self, taking: SettleRequest) -> Result<Option<SettleReport>> {
+    pub(in crate::shell) async fn end_and_report(self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         // Dropping the handle kills the process tree. It must be dead before its effects are read for the last time.
         drop(self.process);
         self.seat.leave_and_report(taking).await
@@ -193,20 +194,20 @@ impl LiveProcess {
 
     /// Ends the process and all processes that it started, and commits their effects. For a caller that does not wait
     /// for the result: effects that cannot be kept are noted for the next listing of the processes.
-    pub(super) async fn end_unreported(self, origin: Option<Origin>) {
+    pub(in crate::shell) async fn end_unreported(self, origin: Option<Origin>) {
         drop(self.process);
         self.seat.leave_unreported(origin).await;
     }
 
     /// Returns the layer that the process runs on.
-    pub(super) fn sandbox_layer(&self) -> &SandboxLayer {
+    pub(in crate::shell) fn sandbox_layer(&self) -> &SandboxLayer {
         self.seat.sandbox_layer()
     }
 }
 
 impl PreparedCommand {
     /// Refuses an effects mode that a background process cannot have.
-    pub(super) fn check_background(&self) -> Result<()> {
+    pub(in crate::shell) fn check_background(&self) -> Result<()> {
         match self.effects {
             EffectsMode::Commit => Ok(()),
             EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
@@ -285,7 +286,7 @@ impl Workspace {
     }
 
     /// Prepares a command for the background. Returns it with its time limit; `None` if the request names none.
-    pub(super) fn prepare_background(
+    pub(in crate::shell) fn prepare_background(
         &self,
         shop: &ShellRuntime,
         operation: &'static str,
@@ -304,7 +305,7 @@ impl Workspace {
 
     /// Starts a process on the live layer of the workspace; without one, a live layer is laid. The process sees every
     /// later change of the files, and its own effects are committed while it runs.
-    pub(super) async fn spawn_on_live_layer(
+    pub(in crate::shell) async fn spawn_on_live_layer(
         &self,
         prepared: PreparedCommand,
         limits: Limits,
@@ -403,7 +404,7 @@ impl BackgroundProcesses {
     }
 
     /// Ends every process at once, without waiting for them: aborting a task drops its process, which kills it.
-    pub(super) fn abort_all(&self) {
+    pub(in crate::shell) fn abort_all(&self) {
         for entry in self.all_processes() {
             if let Some(task) = entry.task.lock().expect("no holder panics").take() {
                 task.abort();
@@ -412,7 +413,7 @@ impl BackgroundProcesses {
     }
 
     /// Ends every process and waits until its effects are committed.
-    pub(super) async fn end_all(&self) {
+    pub(in crate::shell) async fn end_all(&self) {
         for entry in self.all_processes() {
             entry.kill_and_wait().await;
         }

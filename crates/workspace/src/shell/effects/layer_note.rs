@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use garret_core::{BenchState, Error, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::commit_effects::EffectBasis;
+use crate::shell::effects::commit_effects::EffectBasis;
 
 /// The note on one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LayerNote {
+pub(in crate::shell) struct LayerNote {
     head: u64,
     at: Timestamp,
     /// The commands that ran on the layer, without secrets.
-    pub(super) command: String,
+    pub(in crate::shell) command: String,
 }
 
 impl LayerNote {
-    pub(super) fn basis(&self) -> EffectBasis {
+    pub(in crate::shell) fn basis(&self) -> EffectBasis {
         EffectBasis {
             head: self.head,
             at: self.at,
@@ -35,7 +35,7 @@ impl LayerNote {
 
 /// Writes the first note of the layer `id`. It is not atomic: a crash may tear it, but then no command has run on the
 /// layer yet.
-pub(super) fn write_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
+pub(in crate::shell) fn write_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
     let (place, text) = (note_path(state, id), encode_note(basis, command)?);
     // To reuse a file is cheaper than to create one. If there is no spare file, or another process took it, a new one
     // is created below.
@@ -59,12 +59,12 @@ fn overwrite_file(place: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// Makes a directory that only its owner may open, whatever the umask.
-pub(super) fn make_private_directory(place: &Path) -> io::Result<()> {
+pub(in crate::shell) fn make_private_directory(place: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place)
 }
 
 /// Writes a file that only its owner may open, whatever the umask.
-pub(super) fn write_private(place: &Path, text: &[u8]) -> io::Result<()> {
+pub(in crate::shell) fn write_private(place: &Path, text: &[u8]) -> io::Result<()> {
     private_file_options()
         .create(true)
         .truncate(true)
@@ -79,7 +79,7 @@ fn private_file_options() -> std::fs::OpenOptions {
 }
 
 /// Replaces the note of the layer `id`. The new note takes the place of the old one whole or not at all.
-pub(super) fn replace_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
+pub(in crate::shell) fn replace_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
     let (place, text) = (note_path(state, id), encode_note(basis, command)?);
     let beside = place.with_extension("new");
     let written = write_private(&beside, &text).and_then(|()| std::fs::rename(&beside, &place));
@@ -96,14 +96,14 @@ fn encode_note(basis: &EffectBasis, command: &str) -> Result<Vec<u8>> {
 }
 
 /// Returns the note of the layer `id`; `None` if there is none that can be read.
-pub(super) fn read_note(state: &BenchState, id: &str) -> Option<LayerNote> {
+pub(in crate::shell) fn read_note(state: &BenchState, id: &str) -> Option<LayerNote> {
     let text = std::fs::read(note_path(state, id)).ok()?;
     // Only the first value counts: behind it may be the end of a longer note that the file held before.
     serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
 
 /// Removes the note of the layer `id`.
-pub(super) fn remove_note(state: &BenchState, id: &str) {
+pub(in crate::shell) fn remove_note(state: &BenchState, id: &str) {
     let place = note_path(state, id);
     // Renamed and not deleted: to create and delete a file for each command takes a good part of the time of a short
     // one. A note that stays is harmless, since its layer is gone and nobody asks for it.

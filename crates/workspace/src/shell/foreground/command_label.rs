@@ -11,12 +11,12 @@ const SHORT: usize = 60;
 const HEAD: usize = 200;
 
 /// Returns the label of a command for the journal.
-pub(super) fn journal_label(program: &CommandProgram, secrets: &Secrets) -> String {
+pub(in crate::shell) fn journal_label(program: &CommandProgram, secrets: &Secrets) -> String {
     truncate_text(&full_command(program, secrets), LONGEST)
 }
 
 /// Returns the whole command as text, without secrets.
-pub(super) fn full_command(program: &CommandProgram, secrets: &Secrets) -> String {
+pub(in crate::shell) fn full_command(program: &CommandProgram, secrets: &Secrets) -> String {
     let text = match program {
         CommandProgram::Shell(text) => text.clone(),
         CommandProgram::Arguments(arguments) => arguments
@@ -29,18 +29,18 @@ pub(super) fn full_command(program: &CommandProgram, secrets: &Secrets) -> Strin
 }
 
 /// Returns the beginning of a label, for a summary.
-pub(super) fn short_label(label: &str) -> String {
+pub(in crate::shell) fn short_label(label: &str) -> String {
     truncate_text(label.lines().next().unwrap_or_default(), SHORT)
 }
 
 /// Returns the first line of a text that is not blank.
-pub(super) fn first_line(text: &str) -> String {
+pub(in crate::shell) fn first_line(text: &str) -> String {
     let first = text.lines().find(|line| !line.trim().is_empty());
     truncate_text(first.unwrap_or_default().trim_end(), HEAD)
 }
 
 /// Joins the labels of several commands into one, each once.
-pub(super) fn join_labels(labels: &[String]) -> String {
+pub(in crate::shell) fn join_labels(labels: &[String]) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for label in labels {
         if !seen.contains(&label.as_str()) {
@@ -50,7 +50,7 @@ pub(super) fn join_labels(labels: &[String]) -> String {
     truncate_text(&seen.join("; "), LONGEST)
 }
 
-pub(super) fn truncate_text(text: &str, most: usize) -> String {
+pub(in crate::shell) fn truncate_text(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -68,7 +68,7 @@ fn quote_argument(argument: &str) -> String {
 }
 
 /// Escapes control characters in a label, so that it stays on one line of a message.
-pub(super) fn printable_label(label: &str) -> String {
+pub(in crate::shell) fn printable_label(label: &str) -> String {
     escape_unprintable(label).into_owned()
 }
 

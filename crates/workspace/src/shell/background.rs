@@ -1,0 +1,8 @@
+//! Processes that run on while files are read and changed: their live layer and its index.
+
+pub(super) mod file_effects;
+pub(super) mod layer_index;
+pub(super) mod live_layer;
+pub(crate) mod live_wrappers;
+pub(super) mod processes;
+pub(super) mod side_layer;

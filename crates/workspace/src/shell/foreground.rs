@@ -1,0 +1,7 @@
+//! Commands that the caller waits for: the request, the turn, the run and the result.
+
+pub(super) mod command_label;
+pub(super) mod command_turn;
+pub(super) mod request;
+pub(super) mod result;
+pub(super) mod run;
