@@ -18,6 +18,6 @@ pub use foreground::request::{OutputSink, RunRequest};
 pub use foreground::result::{
     ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects, RunResult, StreamShown,
 };
-pub use policy::parse::{CommandLine, SimpleCommand, Word, WordKind};
+pub use policy::parse::{CommandLine, CommandWord, SimpleCommand, WordKind};
 pub use policy::rules::ShellRules;
 pub use runtime::ShellParts;

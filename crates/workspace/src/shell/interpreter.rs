@@ -150,7 +150,7 @@ pub(crate) fn code_label(text: &str, secrets: &Secrets) -> String {
 /// Checks a program against the rules for commands, if the caller wrote it.
 fn check_judged_program(shop: &ShellRuntime, judged: &CommandProgram) -> Result<()> {
     match judged {
-        CommandProgram::Shell(_) => shop.rules.check(&CommandLine::of(judged)),
+        CommandProgram::Shell(_) => shop.rules.check(&CommandLine::from_program(judged)),
         // The caller named a language, not this command line; the policy on languages has allowed it already.
         CommandProgram::Arguments(_) => Ok(()),
     }

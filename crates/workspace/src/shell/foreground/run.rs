@@ -146,7 +146,7 @@ impl Workspace {
     ) -> Result<PreparedCommand> {
         // Prepared first, although it may be refused: the message of the refusal quotes the command line, and its
         // secrets must be known.
-        let line = CommandLine::of(&request.program);
+        let line = CommandLine::from_program(&request.program);
         let prepared = self.prepare_unchecked(shop, operation, request)?;
         let refusal = shop.rules.check(&line);
         refusal.map_err(|error| error.map_text(|text| prepared.hidden.mask_text(text)))?;

@@ -72,7 +72,7 @@ impl Workspace {
         question: impl FnOnce(&ShellRuntime) -> ApprovalQuestion<'a>,
     ) -> Result<()> {
         let shop = self.shell_runtime()?;
-        let rule = shop.rules.asks(&CommandLine::of(program));
+        let rule = shop.rules.asks(&CommandLine::from_program(program));
         match rule.or_else(|| self.approval_rule(operation)) {
             Some(rule) => self.ask_approval(question(shop), &rule).await,
             None => Ok(()),
@@ -118,7 +118,7 @@ fn approval_notes(
     if prepared.operation == "start" || prepared.operation == "create_code_context" {
         notes.push("keeps running in the background".to_owned());
     }
-    if !CommandLine::of(program).is_whole {
+    if !CommandLine::from_program(program).is_whole {
         notes.push("runs a command that is known only at run time".to_owned());
     }
     if prepared.effects == EffectsMode::Discard {

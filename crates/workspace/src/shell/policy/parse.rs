@@ -1,36 +1,36 @@
-//! What a command line contains: every simple command in it, wherever it stands.
+//! Reads a command line for policy and approval: every simple command in it, however deep.
 //!
-//! A pure function of the text, for policy and approval. A shell decides many things only while it runs (variables, globs, aliases, what
-//! a program does with its arguments), so what is found here is advice and never the boundary: that is the sandbox. Where the text alone
-//! does not say what a word will be, the word carries the best guess and says that it is one.
+//! A pure function of the text. A shell decides many things only while it runs (variables, globs, aliases, the use that a program makes
+//! of its arguments), so the result is advice and never the boundary: that is the sandbox. If the text alone does not tell a word, the
+//! word carries the best guess and says that it is one.
 
 mod reader;
 mod word;
 mod wrapper;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use garret_core::CommandProgram;
 
-pub use word::{Word, WordKind};
+use reader::LineReader;
+pub use word::{CommandWord, WordKind};
+pub(in crate::shell) use wrapper::SHELLS;
 
-/// More text than any shell takes as one argument.
-const MAX_BYTES: usize = 128 * 1024;
-/// How often a text may hold a text for another shell.
-const MAX_NESTING: usize = 6;
-
-/// What a command line contains.
+/// The simple commands, redirections and functions of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Every simple command, in the order of the text, with those that another one runs (`env X`, `xargs X`, `sh -c 'X'`) behind it.
+    /// Every simple command in the order of the text. A command in a substitution comes before the one that has it as a word, and one
+    /// that another runs (`env X`, `xargs X`, `sh -c 'X'`) behind that.
     pub commands: Vec<SimpleCommand>,
     /// The files that output is sent to.
-    pub writes: Vec<Word>,
-    /// The names of the functions that it defines; their bodies are among the commands.
-    pub functions: BTreeSet<String>,
-    /// The functions that start themselves more than once at a time.
-    pub bombs: BTreeSet<String>,
-    /// Whether all of it could be read; not where it is no shell text, too long, or hands a shell a text that only the run will know.
+    pub writes: Vec<CommandWord>,
+    /// The functions that the line defines, with the range of [`Self::commands`] that is their body.
+    pub functions: BTreeMap<String, Range<usize>>,
+    /// The values that the line assigns to variables, as far as the text tells them.
+    pub variables: BTreeMap<String, String>,
+    /// Whether all of it could be read. False for a text that is no shell text, is too long or too deep, or hands a shell a text that is
+    /// known only at run time.
     pub is_whole: bool,
 }
 
@@ -38,52 +38,68 @@ pub struct CommandLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
     /// The program and its arguments; never empty.
-    pub words: Vec<Word>,
-    /// The commands, by their place in [`CommandLine::commands`], whose output it reads.
-    pub inputs: Vec<usize>,
-    /// The command that runs it, where it does not stand for itself.
-    pub run_by: Option<usize>,
+    pub words: Vec<CommandWord>,
+    /// The range of [`CommandLine::commands`] whose output may reach it by a pipe.
+    pub inputs: Range<usize>,
+    /// Whether another command of the line runs it, so that it does not see the functions of the line.
+    pub is_indirect: bool,
+    /// Whether the shell goes on while it runs: in a pipe, or in the background.
+    pub is_concurrent: bool,
 }
 
 impl SimpleCommand {
-    /// The word that names the program.
-    pub fn program(&self) -> &Word {
+    /// Returns the word that names the program.
+    pub fn program(&self) -> &CommandWord {
         &self.words[0]
     }
 
-    /// The words after the program.
-    pub fn arguments(&self) -> &[Word] {
+    /// Returns the words after the program.
+    pub fn arguments(&self) -> &[CommandWord] {
         &self.words[1..]
     }
 
-    /// The name of the program without its directory.
+    /// Returns the name of the program without its directory.
     pub fn name(&self) -> &str {
         let text = self.program().text.as_str();
         text.rsplit_once('/').map_or(text, |(_, name)| name)
     }
+
+    /// Returns the text that `echo` or `printf` prints: its arguments without its options.
+    fn printed_text(&self) -> Option<CommandWord> {
+        let options = ["-n", "-e", "-ne", "-en", "-E", "--", "%s", "%s\\n"];
+        let is_text = |word: &CommandWord| !options.contains(&word.text.as_str());
+        let start = self
+            .arguments()
+            .iter()
+            .position(is_text)
+            .unwrap_or(self.arguments().len());
+        matches!(self.name(), "echo" | "printf").then(|| CommandWord::join(&self.arguments()[start..]))
+    }
 }
 
 impl CommandLine {
-    /// Reads what is to be run.
-    pub fn of(program: &CommandProgram) -> Self {
+    /// Reads the program that is to be run.
+    pub fn from_program(program: &CommandProgram) -> Self {
         match program {
             CommandProgram::Shell(text) => Self::parse(text),
-            CommandProgram::Arguments(arguments) => Self::of_arguments(arguments),
+            CommandProgram::Arguments(arguments) => Self::from_arguments(arguments),
         }
     }
 
     /// Reads a text for the shell.
     pub fn parse(text: &str) -> Self {
         let mut line = Self::empty();
-        reader::read(text, &mut line);
+        LineReader::new(text, 0, &mut line).read_text();
         line
     }
 
     /// Reads a program and its arguments, which no shell expands.
-    pub fn of_arguments(arguments: &[String]) -> Self {
+    pub fn from_arguments(arguments: &[String]) -> Self {
         let mut line = Self::empty();
-        let words = arguments.iter().map(|text| Word::literal(text)).collect();
-        reader::add(words, &mut line);
+        let words: Vec<_> = arguments.iter().map(|text| CommandWord::literal(text)).collect();
+        if !words.is_empty() {
+            LineReader::new("", 0, &mut line).add_command(words, 0..0);
+        }
         line
     }
 
@@ -92,18 +108,6 @@ impl CommandLine {
             is_whole: true,
             ..Self::default()
         }
-    }
-
-    /// All commands whose output reaches the command at `index`, also by way of others.
-    pub fn sources(&self, index: usize) -> BTreeSet<usize> {
-        let (mut found, mut open) = (BTreeSet::new(), self.commands[index].inputs.clone());
-        while let Some(next) = open.pop() {
-            if found.insert(next) {
-                open.extend(&self.commands[next].inputs);
-                open.extend(self.commands[next].words.iter().flat_map(|word| &word.outputs));
-            }
-        }
-        found
     }
 }
 

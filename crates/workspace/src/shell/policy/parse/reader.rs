@@ -1,552 +1,523 @@
-//! From the tree of a shell text to its simple commands.
+//! Reads the text of a command line, character by character, into its simple commands.
+//!
+//! No tree is built: each function reads one construct from the current place on and adds the commands in it. The reader may take more
+//! than a shell does (`; ;`), since a shell refuses the rest by itself. A construct that it does not know makes the line not whole, and
+//! it reads on behind it.
 
-use std::collections::BTreeMap;
+use std::mem;
+use std::ops::Range;
 
-use tree_sitter::{Node, Parser};
+use super::wrapper::{self, InnerCommand};
+use super::{CommandLine, CommandWord, SimpleCommand, WordKind};
 
-use super::word::SPLIT;
-use super::wrapper::{self, Runs};
-use super::{CommandLine, MAX_BYTES, MAX_NESTING, SimpleCommand, Word, WordKind};
+/// More text than any shell takes as one argument.
+const MAX_BYTES: usize = 128 * 1024;
+/// Text from outside may nest without end, and the stack does not.
+const MAX_DEPTH: usize = 60;
+/// Commands read each other's output, so that the work grows with the square of their number.
+const MAX_COMMANDS: usize = 1000;
 
-/// How deep a tree is looked into; text from outside may nest without end, and the stack does not.
-const MAX_DEPTH: usize = 150;
+/// The words that open and close a compound command.
+const COMPOUNDS: &[(&str, &str)] = &[
+    ("if", "fi"),
+    ("while", "done"),
+    ("until", "done"),
+    ("for", "done"),
+    ("select", "done"),
+    ("case", "esac"),
+    ("{", "}"),
+];
+/// Words before a command that do not change which command it is.
+const LEADING_WORDS: &[&str] = &["!", "then", "elif", "else", "do"];
 
-/// Reads `text` into `line`.
-pub(super) fn read(text: &str, line: &mut CommandLine) {
-    read_at(text, line, &mut BTreeMap::new(), Level::default());
-}
-
-/// Where a text stands.
-#[derive(Debug, Clone, Copy, Default)]
-struct Level {
-    /// The texts that it is in.
-    nesting: usize,
-    /// How deep in their trees.
-    depth: usize,
-    /// The command that hands it to a shell.
-    owner: Option<usize>,
-}
-
-/// Reads `text` into `line`; `variables` holds what was assigned so far.
-fn read_at(text: &str, line: &mut CommandLine, variables: &mut BTreeMap<String, String>, level: Level) {
-    let text = joined_lines(text);
-    if text.len() > MAX_BYTES || level.nesting > MAX_NESTING {
-        line.is_whole = false;
-        return;
-    }
-    let mut parser = Parser::new();
-    let language = tree_sitter_bash::LANGUAGE.into();
-    parser
-        .set_language(&language)
-        .expect("the grammar fits the parser that it is built with");
-    let Some(tree) = parser.parse(&text, None) else {
-        line.is_whole = false;
-        return;
-    };
-    let first = line.commands.len();
-    let mut reader = Reader {
-        text: &text,
-        line,
-        variables,
-        nesting: level.nesting,
-        depth: level.depth,
-    };
-    reader.visit(tree.root_node(), &Flow::default());
-    let read = line.commands[first..].iter_mut();
-    read.for_each(|command| command.run_by = command.run_by.or(level.owner));
-}
-
-/// Adds a command whose words are known.
-pub(super) fn add(words: Vec<Word>, line: &mut CommandLine) {
-    let mut reader = Reader {
-        text: "",
-        line,
-        variables: &mut BTreeMap::new(),
-        nesting: 0,
-        depth: 0,
-    };
-    let index = reader.reserve(&Flow::default(), None);
-    reader.finish(index, words, &[]);
-}
-
-/// A shell takes a backslash and the end of the line after it as nothing at all, even within a word.
-fn joined_lines(text: &str) -> String {
-    let (mut joined, mut is_escaped) = (String::with_capacity(text.len()), false);
-    for character in text.chars() {
-        match (is_escaped, character) {
-            (true, '\n') => {
-                joined.pop();
-            }
-            _ => joined.push(character),
-        }
-        is_escaped = character == '\\' && !is_escaped;
-    }
-    joined
-}
-
-/// What commands at a place read.
-#[derive(Debug, Clone, Default)]
-struct Flow {
-    /// From these commands.
-    inputs: Vec<usize>,
-    /// These texts.
-    texts: Vec<Word>,
-}
-
-struct Reader<'a> {
+pub(super) struct LineReader<'a> {
     text: &'a str,
-    line: &'a mut CommandLine,
-    variables: &'a mut BTreeMap<String, String>,
-    nesting: usize,
+    at: usize,
     depth: usize,
+    /// The index of the first command of the pipeline.
+    pipeline: usize,
+    /// The start and the end of the here-documents behind the current line of the text.
+    heredocs: Option<(usize, usize)>,
+    line: &'a mut CommandLine,
 }
 
-type Child<'t> = (Option<&'t str>, Node<'t>);
-
-fn children<'t>(node: Node<'t>) -> Vec<Child<'t>> {
-    let mut cursor = node.walk();
-    let mut children = Vec::new();
-    let mut is_there = cursor.goto_first_child();
-    while is_there {
-        children.push((cursor.field_name(), cursor.node()));
-        is_there = cursor.goto_next_sibling();
-    }
-    children
-}
-
-impl Reader<'_> {
-    fn source(&self, node: Node<'_>) -> &str {
-        &self.text[node.byte_range()]
+impl<'a> LineReader<'a> {
+    pub(super) fn new(text: &'a str, depth: usize, line: &'a mut CommandLine) -> Self {
+        Self {
+            text,
+            at: 0,
+            depth,
+            pipeline: line.commands.len(),
+            heredocs: None,
+            line,
+        }
     }
 
-    /// Reads what is at `node` and gives the commands whose output leaves it.
-    fn visit(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        if node.is_error() || node.is_missing() {
+    /// Reads all of the text.
+    pub(super) fn read_text(&mut self) {
+        if self.text.len() > MAX_BYTES {
+            self.give_up();
+        }
+        self.read_list("");
+        while self.take_char().is_some() {
+            // The list ended at something that closes nothing.
+            self.line.is_whole = false;
+            self.read_list("");
+        }
+        self.line.is_whole &= self.heredocs.is_none();
+    }
+
+    /// Reads a text that stands in this one.
+    fn read_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
+        if self.depth < MAX_DEPTH {
+            read(&mut LineReader::new(text, self.depth + 1, self.line));
+        } else {
             self.line.is_whole = false;
         }
-        if self.depth >= MAX_DEPTH {
+    }
+
+    fn give_up(&mut self) {
+        self.line.is_whole = false;
+        self.at = self.text.len();
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek_char(&mut self) -> Option<char> {
+        // A shell drops a backslash with the end of the line behind it, even within a word.
+        while self.rest().starts_with("\\\n") {
+            self.at += 2;
+        }
+        self.rest().chars().next()
+    }
+
+    fn take_char(&mut self) -> Option<char> {
+        let character = self.rest().chars().next()?;
+        self.at += character.len_utf8();
+        Some(character)
+    }
+
+    fn expect(&mut self, text: &str) {
+        if self.rest().starts_with(text) {
+            self.at += text.len();
+        } else {
             self.line.is_whole = false;
-            return Vec::new();
+        }
+    }
+
+    fn take_until(&mut self, end: &str) -> &'a str {
+        let text = self.rest().split(end).next().unwrap_or_default();
+        self.at += text.len();
+        self.expect(end);
+        text
+    }
+
+    /// Returns the text up to the next blank or operator.
+    fn peek_keyword(&self) -> &'a str {
+        let is_end = |character: char| character.is_whitespace() || ";&|<>()".contains(character);
+        self.rest().split(is_end).next().unwrap_or_default()
+    }
+
+    /// Whether `operator` is next, and not twice.
+    fn is_at_single(&self, operator: char) -> bool {
+        let rest = self.rest().strip_prefix(operator);
+        rest.is_some_and(|rest| !rest.starts_with(operator))
+    }
+
+    fn skip_blanks(&mut self) {
+        while let Some(' ' | '\t') = self.peek_char() {
+            self.at += 1;
+        }
+        if self.rest().starts_with('#') {
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Skips everything that may stand between two commands.
+    fn skip_separators(&mut self) {
+        loop {
+            self.skip_blanks();
+            let keyword = self.peek_keyword();
+            if self.rest().starts_with('\n') {
+                self.at += 1;
+                if let Some((start, end)) = self.heredocs.take() {
+                    // Otherwise quotes reach over the end of the line, and the here-documents begin elsewhere.
+                    self.line.is_whole &= start == self.at;
+                    self.at = end;
+                }
+            } else if LEADING_WORDS.contains(&keyword) {
+                self.at += keyword.len();
+            } else if self.rest().starts_with([';', '&', '|']) && !self.rest().starts_with("&>") {
+                self.at += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Reads commands up to `closer`.
+    fn read_list(&mut self, closer: &str) {
+        let (outer, start, mut is_piped) = (self.pipeline, self.line.commands.len(), false);
+        loop {
+            self.skip_separators();
+            let is_closing = |pair: &(&str, &str)| pair.1 == self.peek_keyword();
+            if self.rest().is_empty() || self.rest().starts_with(')') || COMPOUNDS.iter().any(is_closing) {
+                self.pipeline = outer;
+                return self.expect(closer);
+            }
+            if closer == "esac" && self.skip_pattern() {
+                continue;
+            }
+            let first = self.line.commands.len();
+            if !is_piped {
+                // All commands of a list read from the pipe in which the list stands.
+                self.pipeline = if outer < start { outer } else { first };
+            }
+            self.read_command();
+            self.skip_blanks();
+            let was_piped = mem::replace(&mut is_piped, self.is_at_single('|'));
+            let is_concurrent = was_piped || is_piped || self.is_at_single('&');
+            if let [command] = &mut self.line.commands[first..] {
+                command.is_concurrent = is_concurrent;
+            }
+        }
+    }
+
+    /// Skips `pattern)` in `case`; no command has a bracket behind it there.
+    fn skip_pattern(&mut self) -> bool {
+        let end = self.rest().find(['(', ')', ';', '&', '\n', '$', '`']);
+        let pattern = end.filter(|end| self.rest()[*end..].starts_with(')'));
+        self.at += pattern.map_or(0, |length| length + 1);
+        pattern.is_some()
+    }
+
+    fn read_command(&mut self) {
+        let (first, keyword, mut texts) = (self.line.commands.len(), self.peek_keyword(), Vec::new());
+        if self.depth >= MAX_DEPTH || first >= MAX_COMMANDS {
+            return self.give_up();
         }
         self.depth += 1;
-        let outputs = match node.kind() {
-            "command" | "declaration_command" | "unset_command" => self.command(node, flow),
-            "command_name" => self.lone_name(node, flow),
-            "pipeline" => self.pipeline(node, flow),
-            "redirected_statement" => self.redirected(node, flow),
-            "heredoc_redirect" => self.after_heredoc(node, flow),
-            "file_redirect" | "herestring_redirect" => {
-                self.redirect(node, flow);
-                Vec::new()
-            }
-            "function_definition" => self.function(node, flow),
-            "variable_assignment" => self.assignment(node, flow),
-            "comment" => Vec::new(),
-            _ => self.visit_children(node, flow),
-        };
-        self.depth -= 1;
-        outputs
-    }
-
-    fn visit_children(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let inner = children(node).into_iter().filter(|(_, child)| child.is_named());
-        inner.flat_map(|(_, child)| self.visit(child, flow)).collect()
-    }
-
-    fn pipeline(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let mut flow = flow.clone();
-        for (_, part) in children(node).into_iter().filter(|(_, child)| child.is_named()) {
-            let outputs = self.piped(part, &flow);
-            flow.inputs.extend(outputs);
-            flow.texts.clear();
-        }
-        flow.inputs
-    }
-
-    /// The grammar takes `a | b && c` for a pipe into a list, and only the head of the list reads from it.
-    fn piped(&mut self, part: Node<'_>, flow: &Flow) -> Vec<usize> {
-        if part.kind() != "list" || self.depth >= MAX_DEPTH {
-            return self.visit(part, flow);
-        }
-        self.depth += 1;
-        let mut parts = children(part).into_iter().filter(|(_, child)| child.is_named());
-        let head = parts.next().map(|(_, head)| self.piped(head, flow)).unwrap_or_default();
-        let rest = parts.flat_map(|(_, child)| self.visit(child, &Flow::default()));
-        let outputs = head.into_iter().chain(rest).collect();
-        self.depth -= 1;
-        outputs
-    }
-
-    fn function(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        if let Some(name) = node.child_by_field_name("name") {
-            let name = self.source(name).to_owned();
-            if self.calls_at_once(node, &name, 0) > 1 {
-                self.line.bombs.insert(name.clone());
-            }
-            self.line.functions.insert(name);
-        }
-        match node.child_by_field_name("body") {
-            Some(body) => self.visit(body, flow),
-            None => self.visit_children(node, flow),
-        }
-    }
-
-    /// How often `name` is called below `node` beside something else: in a pipe, or in the background.
-    fn calls_at_once(&self, node: Node<'_>, name: &str, depth: usize) -> usize {
-        if depth >= MAX_DEPTH {
-            return 0;
-        }
-        let parts = children(node);
-        let mut calls = 0;
-        for (place, (_, part)) in parts.iter().enumerate() {
-            let is_beside =
-                node.kind() == "pipeline" || parts.get(place + 1).is_some_and(|(_, next)| next.kind() == "&");
-            let is_call = part.kind() == "command" && self.source(*part).split_whitespace().next() == Some(name);
-            calls += usize::from(is_beside && is_call);
-            calls += self.calls_at_once(*part, name, depth + 1);
-        }
-        calls
-    }
-
-    /// A value that is assigned is the best guess for the variable from here on.
-    fn assignment(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let Some((name, value)) = node.child_by_field_name("name").zip(node.child_by_field_name("value")) else {
-            return self.visit_children(node, flow);
-        };
-        let name = self.source(name).to_owned();
-        let value = self.word(value, flow, None);
-        match value.kind {
-            WordKind::Expanded => self.variables.remove(&name),
-            _ => self.variables.insert(name, value.text),
-        };
-        value.outputs
-    }
-
-    /// A command that could not be read any further than its program.
-    fn lone_name(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let index = self.reserve(flow, None);
-        let words = self.word(node, flow, Some(index)).split();
-        self.finish(index, words, &flow.texts)
-    }
-
-    fn command(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let index = self.reserve(flow, None);
-        let mut flow = flow.clone();
-        let mut words = Vec::new();
-        let is_builtin = node.kind() != "command";
-        for (field, child) in children(node) {
-            match (field, child.kind()) {
-                (Some("name" | "argument"), _) => words.extend(self.word(child, &flow, Some(index)).split()),
-                (_, "file_redirect" | "herestring_redirect") => flow.texts.extend(self.redirect(child, &flow)),
-                (_, "variable_assignment") => {
-                    self.assignment(child, &flow);
-                    words.extend(is_builtin.then(|| Word::literal(self.source(child))));
+        if let Some((_, closer)) = COMPOUNDS.iter().find(|(opener, _)| *opener == keyword) {
+            self.at += keyword.len();
+            if ["for", "select", "case"].contains(&keyword) {
+                self.read_words(&mut texts);
+                if self.rest().starts_with("((") {
+                    self.read_expression();
                 }
-                _ if is_builtin => words.extend(self.word(child, &flow, Some(index)).split()),
-                (_, "subshell") => drop(self.visit(child, &flow)),
-                _ if child.is_error() => drop(self.visit(child, &flow)),
-                _ => {}
+                self.at += usize::from(self.rest().starts_with(')'));
             }
+            self.read_list(closer);
+        } else if keyword == "function" {
+            self.at += keyword.len();
+            self.skip_blanks();
+            let name = self.read_word().text;
+            self.read_function(&name);
+        } else if self.rest().starts_with('(') {
+            // `((rm x))` is an expression for Bash, but other shells run it.
+            self.read_subshell();
+        } else {
+            self.read_simple(&mut texts);
         }
-        self.finish(index, words, &flow.texts)
-    }
-
-    /// Gives a command its place before its words are read, since what is in them may need it.
-    fn reserve(&mut self, flow: &Flow, run_by: Option<usize>) -> usize {
-        self.line.commands.push(SimpleCommand {
-            words: vec![Word::default()],
-            inputs: flow.inputs.clone(),
-            run_by,
-        });
-        self.line.commands.len() - 1
-    }
-
-    fn finish(&mut self, index: usize, words: Vec<Word>, texts: &[Word]) -> Vec<usize> {
-        if !words.is_empty() {
-            self.line.commands[index].words = words;
-            self.run_further(index, texts);
-        }
-        vec![index]
-    }
-
-    /// Reads what the command runs besides itself.
-    fn run_further(&mut self, index: usize, texts: &[Word]) {
-        let command = self.line.commands[index].clone();
-        let words = &command.words;
-        for runs in wrapper::runs(&command) {
-            match runs {
-                Runs::Words(range) => self.run_words(index, words[range].to_vec(), texts),
-                Runs::WordsAndInput(place) => {
-                    let more = self.echoed(&command).into_iter().flatten();
-                    self.run_words(index, words[place..].iter().cloned().chain(more).collect(), &[]);
-                }
-                Runs::Text(place) => self.run_text(index, &words[place].text, words[place].kind == WordKind::Expanded),
-                Runs::Joined(place) => {
-                    let is_open = words[place..].iter().any(|word| word.kind == WordKind::Expanded);
-                    self.run_text(index, &spaced(&words[place..]), is_open);
-                }
-                Runs::Input => {
-                    let echoed = self.echoed(&command).into_iter().map(|words| (spaced(&words), false));
-                    let read = texts
-                        .iter()
-                        .map(|text| (text.text.clone(), text.kind == WordKind::Expanded));
-                    let read: Vec<_> = echoed.chain(read).collect();
-                    read.iter()
-                        .for_each(|(text, is_open)| self.run_text(index, text, *is_open));
-                }
-            }
-        }
-    }
-
-    fn run_words(&mut self, by: usize, words: Vec<Word>, texts: &[Word]) {
-        // `env env env …` runs itself; a line has only so many words, and the stack only so much room.
-        if self.depth >= MAX_DEPTH {
-            self.line.is_whole = false;
-            return;
-        }
-        self.depth += 1;
-        let inputs = self.line.commands[by].inputs.clone();
-        let index = self.reserve(
-            &Flow {
-                inputs,
-                texts: Vec::new(),
-            },
-            Some(by),
-        );
-        self.finish(index, words, texts);
+        while self.read_redirect(&mut texts) {}
+        texts.iter().for_each(|text| self.feed_shells(first, text));
         self.depth -= 1;
     }
 
-    fn run_text(&mut self, by: usize, text: &str, is_open: bool) {
-        if is_open {
-            self.line.is_whole = false;
-        }
-        let level = Level {
-            nesting: self.nesting + 1,
-            depth: self.depth,
-            owner: Some(by),
-        };
-        read_at(text, self.line, self.variables, level);
+    /// Reads `(…)`.
+    fn read_subshell(&mut self) {
+        self.at += 1;
+        self.read_list(")");
     }
 
-    /// What the commands that it reads from print, as far as they are `echo` or `printf`.
-    fn echoed(&self, command: &SimpleCommand) -> Vec<Vec<Word>> {
-        let inputs = command.inputs.iter().map(|input| &self.line.commands[*input]);
-        let echoes = inputs.filter(|input| matches!(input.name(), "echo" | "printf"));
-        echoes.map(|echo| printed(echo).cloned().collect()).collect()
+    /// Reads `((…))`.
+    fn read_expression(&mut self) {
+        self.at += 2;
+        self.read_quoted(&mut CommandWord::default(), Some(')'));
+        self.expect(")");
     }
 
-    fn redirected(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let mut flow = flow.clone();
-        let parts = children(node);
-        for (_, redirect) in parts.iter().filter(|(field, _)| *field == Some("redirect")) {
-            flow.texts.extend(self.redirect(*redirect, &Flow::default()));
+    /// Reads a function behind its name.
+    fn read_function(&mut self, name: &str) {
+        self.skip_blanks();
+        if self.rest().starts_with('(') {
+            self.expect("()");
         }
-        let body = parts
-            .iter()
-            .filter(|(field, child)| *field != Some("redirect") && child.is_named());
-        let mut outputs: Vec<_> = body.flat_map(|(_, body)| self.visit(*body, &flow)).collect();
-        let after = Flow {
-            inputs: outputs.clone(),
-            texts: Vec::new(),
-        };
-        for (_, redirect) in parts.iter().filter(|(_, child)| child.kind() == "heredoc_redirect") {
-            outputs.extend(self.after_heredoc(*redirect, &after));
-        }
-        outputs
+        self.skip_separators();
+        let first = self.line.commands.len();
+        self.read_command();
+        let body = first..self.line.commands.len();
+        self.line.functions.insert(name.to_owned(), body);
     }
 
-    /// What a redirect gives to read; where it sends output to is noted.
-    fn redirect(&mut self, node: Node<'_>, flow: &Flow) -> Vec<Word> {
-        match node.kind() {
-            "heredoc_redirect" => self.heredoc(node),
-            "herestring_redirect" => {
-                let texts = children(node).into_iter().filter(|(_, child)| child.is_named());
-                texts.map(|(_, child)| self.word(child, flow, None)).collect()
+    fn read_simple(&mut self, texts: &mut Vec<CommandWord>) {
+        let inputs = self.pipeline..self.line.commands.len();
+        let words = self.read_words(texts);
+        let is_at_bracket = self.rest().starts_with('(');
+        match words.as_slice() {
+            [] => {}
+            [name] if is_at_bracket => self.read_function(&name.text),
+            [program, ..] => {
+                // Braces may hold all of the command: `{rm,-rf,/}`.
+                let is_brace = program.kind == WordKind::Pattern && program.text.contains('{');
+                self.line.is_whole &= !is_brace && !is_at_bracket;
+                self.add_command(words, inputs);
             }
-            _ => {
-                let is_write = self.source(node).contains('>');
-                for (field, child) in children(node) {
-                    if field == Some("destination") {
-                        let word = self.word(child, flow, None);
-                        self.line.writes.extend(is_write.then_some(word));
+        }
+    }
+
+    /// Reads words, assignments and redirections up to an operator.
+    fn read_words(&mut self, texts: &mut Vec<CommandWord>) -> Vec<CommandWord> {
+        let mut words: Vec<CommandWord> = Vec::new();
+        loop {
+            let is_test = words.first().is_some_and(|word| word.text == "[[") && words[words.len() - 1].text != "]]";
+            let is_redirect = !is_test && self.read_redirect(texts);
+            self.skip_blanks();
+            match self.peek_char() {
+                _ if is_redirect => {}
+                Some('&' | '|' | '(' | ')' | '<' | '>') if is_test => self.at += 1,
+                None | Some('\n' | ';' | '&' | '|' | '(' | ')') => return words,
+                _ => {
+                    let assigned = assigned_name(self.rest());
+                    let word = self.read_word();
+                    assigned.iter().for_each(|name| self.assign(name, &word));
+                    if assigned.is_none() || !words.is_empty() {
+                        words.extend(word.split());
                     }
                 }
-                Vec::new()
             }
         }
     }
 
-    fn heredoc(&mut self, node: Node<'_>) -> Vec<Word> {
-        let body = children(node)
-            .into_iter()
-            .find(|(_, child)| child.kind() == "heredoc_body");
-        let Some((_, body)) = body else { return Vec::new() };
-        let outputs = self.visit_children(body, &Flow::default());
-        let is_open = children(body)
-            .iter()
-            .any(|(_, child)| child.kind().ends_with("expansion"));
-        let kind = match is_open || !outputs.is_empty() {
-            true => WordKind::Expanded,
-            false => WordKind::Literal,
+    /// Notes a value that is assigned: from here on the best guess for the variable.
+    fn assign(&mut self, name: &str, word: &CommandWord) {
+        if self.rest().starts_with('(') {
+            self.at += 1;
+            self.read_words(&mut Vec::new());
+            self.expect(")");
+        }
+        self.line.variables.remove(name);
+        if let (Some((_, value)), false) = (word.text.split_once('='), word.kind == WordKind::Expanded) {
+            self.line.variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Adds a command and those that it runs.
+    pub(super) fn add_command(&mut self, words: Vec<CommandWord>, inputs: Range<usize>) {
+        let printing = self.line.commands[inputs.clone()].iter();
+        let printed: Vec<_> = printing.filter_map(SimpleCommand::printed_text).collect();
+        let command = SimpleCommand {
+            words,
+            inputs,
+            ..SimpleCommand::default()
         };
-        vec![Word {
-            text: self.source(body).to_owned(),
-            kind,
-            outputs,
-        }]
+        self.line.commands.push(command.clone());
+        for inner in wrapper::inner_commands(&command) {
+            match inner {
+                InnerCommand::Words(mut words) => {
+                    if command.name() == "xargs" {
+                        let more = printed.iter().flat_map(|text| text.text.split_whitespace());
+                        words.extend(more.map(CommandWord::literal));
+                    }
+                    self.run_inner("", |inner| inner.add_command(words, command.inputs.clone()));
+                }
+                InnerCommand::Text(text) => self.run_text(&text),
+                InnerCommand::Input => printed.iter().for_each(|text| self.run_text(text)),
+            }
+        }
     }
 
-    /// The grammar puts what follows the head of a here-document (`cat <<E | sh`) into it.
-    fn after_heredoc(&mut self, node: Node<'_>, flow: &Flow) -> Vec<usize> {
-        let parts = children(node).into_iter().filter(|(_, child)| child.is_named());
-        let after = parts.filter(|(_, child)| !child.kind().starts_with("heredoc_"));
-        after.flat_map(|(_, child)| self.visit(child, flow)).collect()
+    /// Reads a text that a command hands to a shell.
+    fn run_text(&mut self, text: &CommandWord) {
+        self.line.is_whole &= text.kind != WordKind::Expanded;
+        self.run_inner(&text.text, |inner| inner.read_text());
     }
 
-    /// The word at `node`, which belongs to the command at `owner`.
-    fn word(&mut self, node: Node<'_>, flow: &Flow, owner: Option<usize>) -> Word {
-        let mut word = Word::default();
-        self.piece(
-            node,
-            &mut word,
-            &Place {
-                flow,
-                owner,
-                is_quoted: false,
-            },
-        );
+    fn run_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
+        let first = self.line.commands.len();
+        self.read_inner(text, read);
+        let inner = self.line.commands[first..].iter_mut();
+        inner.for_each(|inner| inner.is_indirect = true);
+    }
+
+    /// Hands the text of a redirection to the shells from the command at `first` on that read one.
+    fn feed_shells(&mut self, first: usize, text: &CommandWord) {
+        for index in first..self.line.commands.len() {
+            if wrapper::inner_commands(&self.line.commands[index]).contains(&InnerCommand::Input) {
+                self.run_text(text);
+            }
+        }
+    }
+
+    /// Reads a redirection; returns whether there was one. The text that it gives to a command goes to `texts`.
+    fn read_redirect(&mut self, texts: &mut Vec<CommandWord>) -> bool {
+        self.skip_blanks();
+        let rest = self
+            .rest()
+            .trim_start_matches(|character: char| character.is_ascii_digit());
+        if self.is_at_process() || !rest.starts_with(['<', '>']) && !rest.starts_with("&>") {
+            return false;
+        }
+        let length = rest.bytes().take_while(|byte| b"<>&|".contains(byte)).count();
+        self.at = self.text.len() - rest.len() + length;
+        self.skip_blanks();
+        match &rest[..length] {
+            "<<" => texts.push(self.read_heredoc()),
+            "<<<" => texts.push(self.read_word()),
+            "<" | "<&" => drop(self.read_word()),
+            _ => {
+                let word = self.read_word();
+                self.line.writes.push(word);
+            }
+        }
+        true
+    }
+
+    /// Reads the head of a here-document; looks ahead for its body and returns that.
+    fn read_heredoc(&mut self) -> CommandWord {
+        let indent = if self.rest().starts_with('-') { "\t" } else { "" };
+        self.at += indent.len();
+        self.skip_blanks();
+        let head = self.at;
+        let delimiter = self.read_word().text;
+        let is_literal = self.text[head..self.at].contains(['\'', '"', '\\']);
+        let next_line = self
+            .text
+            .len()
+            .min(self.at + self.rest().find('\n').unwrap_or(self.rest().len()) + 1);
+        let (start, body) = self.heredocs.unwrap_or((next_line, next_line));
+        let is_inside = |row: &&str| row.trim_start_matches(indent).trim_end_matches('\n') != delimiter;
+        let rows = self.text[body..].split_inclusive('\n').take_while(is_inside);
+        let end = body + rows.map(str::len).sum::<usize>();
+        let closing = self.text[end..].split_inclusive('\n').next();
+        self.line.is_whole &= closing.is_some();
+        self.heredocs = Some((start, end + closing.map_or(0, str::len)));
+        let mut word = CommandWord::default();
+        if is_literal {
+            word.text.push_str(&self.text[body..end]);
+        } else {
+            self.read_inner(&self.text[body..end], |inner| inner.read_quoted(&mut word, None));
+        }
         word
     }
 
-    fn piece(&mut self, node: Node<'_>, word: &mut Word, place: &Place<'_>) {
+    fn is_at_process(&self) -> bool {
+        self.rest().starts_with("<(") || self.rest().starts_with(">(")
+    }
+
+    fn read_word(&mut self) -> CommandWord {
+        let mut word = CommandWord::default();
+        while let Some(character) = self.peek_char() {
+            if self.is_at_process() || "$`".contains(character) {
+                self.read_expansion(&mut word, false);
+                continue;
+            }
+            if " \t\n;&|<>()".contains(character) {
+                break;
+            }
+            self.at += character.len_utf8();
+            match character {
+                '"' => self.read_quoted(&mut word, Some('"')),
+                '\'' => word.text.push_str(self.take_until("'")),
+                '\\' => word.text.extend(self.take_char()),
+                _ => word.push_bare(character),
+            }
+        }
+        word
+    }
+
+    /// Reads text in which blanks and operators mean nothing, up to `end`, or all of it.
+    fn read_quoted(&mut self, word: &mut CommandWord, end: Option<char>) {
         if self.depth >= MAX_DEPTH {
-            self.line.is_whole = false;
-            return word.becomes(WordKind::Expanded);
+            return self.give_up();
         }
         self.depth += 1;
-        let source = self.source(node);
-        match node.kind() {
-            "raw_string" => word.text.push_str(inside(source, 1)),
-            "ansi_c_string" => word.push_ansi(inside(source, 2)),
-            "string" => self.pieces(
-                node,
-                word,
-                &Place {
-                    is_quoted: true,
-                    ..*place
-                },
-            ),
-            "command_name" | "concatenation" | "translated_string" | "array" => self.pieces(node, word, place),
-            "simple_expansion" | "expansion" => self.expansion(node, word, place),
-            "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
-                self.substitution(node, word, place)
+        let mut is_open = true;
+        while let Some(character) = self.peek_char().filter(|_| is_open) {
+            if "$`".contains(character) {
+                self.read_expansion(word, true);
+                continue;
             }
-            "brace_expression" => {
-                word.becomes(WordKind::Pattern);
-                word.push_bare(source);
+            self.at += character.len_utf8();
+            match character {
+                _ if Some(character) == end => is_open = false,
+                '\\' if !self.rest().starts_with(['$', '`', '"', '\\']) => {
+                    word.text.extend(['\\'].into_iter().chain(self.take_char()))
+                }
+                '\\' => word.text.extend(self.take_char()),
+                '"' if end.is_some() => self.read_quoted(word, Some('"')),
+                '(' if end == Some(')') => self.read_quoted(word, end),
+                // Depending on quotes further out, it quotes or stands for itself.
+                '\'' if end.is_some_and(|end| end != '"') => self.line.is_whole = false,
+                _ => word.text.push(character),
             }
-            _ if place.is_quoted => word.push_quoted(source),
-            _ => word.push_bare(source),
         }
+        self.line.is_whole &= !is_open || end.is_none();
         self.depth -= 1;
     }
 
-    /// The pieces of a word and what stands between them.
-    fn pieces(&mut self, node: Node<'_>, word: &mut Word, place: &Place<'_>) {
-        let (mut at, end) = match node.kind() {
-            "string" => (node.start_byte() + 1, node.end_byte() - 1),
-            _ => (node.start_byte(), node.end_byte()),
-        };
-        let text = self.text;
-        let push = |word: &mut Word, from: usize, to: usize| match text.get(from..to) {
-            Some(between) if place.is_quoted => word.push_quoted(between),
-            Some(between) => word.push_bare(between),
-            None => {}
-        };
-        for (_, child) in children(node).into_iter().filter(|(_, child)| child.is_named()) {
-            push(word, at, child.start_byte());
-            self.piece(child, word, place);
-            at = child.end_byte();
-        }
-        push(word, at, end);
-    }
-
-    /// A variable: what the text assigned to it, nothing for an argument of the text, or else as it is written.
-    fn expansion(&mut self, node: Node<'_>, word: &mut Word, place: &Place<'_>) {
-        word.becomes(WordKind::Expanded);
-        let inner = self.visit_children(node, place.flow);
-        word.outputs.extend(inner);
-        let source = self.source(node);
-        let name = source
-            .trim_start_matches('$')
-            .trim_start_matches('{')
-            .trim_end_matches('}');
-        let value = match name {
-            "IFS" => Some(" ".to_owned()),
-            "@" | "*" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" => Some(String::new()),
-            name => self.variables.get(name).cloned(),
-        };
-        match value {
-            None => word.text.push_str(source),
-            Some(value) if place.is_quoted => word.text.push_str(&value),
-            Some(value) => word
-                .text
-                .push_str(&value.replace(char::is_whitespace, &SPLIT.to_string())),
-        }
-    }
-
-    /// The output of commands: what an `echo` prints, or else as it is written.
-    fn substitution(&mut self, node: Node<'_>, word: &mut Word, place: &Place<'_>) {
-        word.becomes(WordKind::Expanded);
-        let source = self.source(node);
-        let flow = match source.starts_with(">(") {
-            true => Flow {
-                inputs: place.owner.into_iter().collect(),
-                texts: Vec::new(),
-            },
-            false => place.flow.clone(),
-        };
-        let source = source.to_owned();
-        let outputs = self.visit_children(node, &flow);
-        match outputs.as_slice() {
-            [only] if self.line.commands[*only].name() == "echo" && !source.starts_with(['<', '>']) => {
-                let echoed: Vec<_> = printed(&self.line.commands[*only]).cloned().collect();
-                word.text
-                    .push_str(&spaced(&echoed).replace(' ', if place.is_quoted { " " } else { "\0" }));
+    /// Reads an expansion: the value that the line tells, or else the text as it is written.
+    fn read_expansion(&mut self, word: &mut CommandWord, is_quoted: bool) {
+        let (start, first) = (self.at, self.line.commands.len());
+        match (self.take_char(), self.peek_char()) {
+            (Some('`'), _) => {
+                let text = self.take_until("`");
+                // A backslash may keep a backquote from closing.
+                self.line.is_whole &= !text.contains('\\');
+                self.read_inner(text, |inner| inner.read_text());
             }
-            _ => word.text.push_str(&source),
+            (Some('$'), _) if self.rest().starts_with("((") => self.read_expression(),
+            (_, Some('(')) => self.read_subshell(),
+            (_, Some('{')) => {
+                self.at += 1;
+                self.read_quoted(&mut CommandWord::default(), Some('}'));
+            }
+            (_, Some('\'')) if !is_quoted => {
+                self.at += 1;
+                let text = self.take_until("'");
+                self.line.is_whole &= !text.ends_with('\\');
+                return word.push_ansi(text);
+            }
+            (_, Some('"')) if !is_quoted => return,
+            (_, Some(next)) if "@*#?$!-0123456789".contains(next) => self.at += 1,
+            _ => self.at += name_length(self.rest()),
         }
-        if !source.starts_with(">(") {
-            word.outputs.extend(outputs);
+        let source = &self.text[start..self.at];
+        if source == "$" {
+            return word.text.push('$');
+        }
+        match self.guess_value(source, first) {
+            Some(value) => word.push_value(&value, is_quoted),
+            None => word.text.push_str(source),
+        }
+        word.kind = WordKind::Expanded;
+        word.outputs.extend(first..self.line.commands.len());
+    }
+
+    /// Returns the value of an expansion in which the commands from `first` on are.
+    fn guess_value(&self, source: &str, first: usize) -> Option<String> {
+        let name = source.trim_start_matches(['$', '{']).trim_end_matches('}');
+        match (&self.line.commands[first..], name) {
+            ([only], _) if !source.starts_with(['<', '>']) => Some(only.printed_text()?.text),
+            (_, "IFS") => Some(" ".to_owned()),
+            // The line itself has no arguments.
+            _ if "@*123456789".contains(name) => Some(String::new()),
+            _ => self.line.variables.get(name).cloned(),
         }
     }
 }
 
-/// Where a piece of a word stands.
-struct Place<'a> {
-    flow: &'a Flow,
-    owner: Option<usize>,
-    is_quoted: bool,
+fn name_length(text: &str) -> usize {
+    let is_end = |character: char| character != '_' && !character.is_ascii_alphanumeric();
+    text.find(is_end).unwrap_or(text.len())
 }
 
-/// What stands between quotes of which the first has `head` bytes.
-fn inside(source: &str, head: usize) -> &str {
-    source.get(head..source.len().saturating_sub(1)).unwrap_or_default()
-}
-
-/// What `echo` or `printf` prints: its arguments without its options.
-fn printed(echo: &SimpleCommand) -> impl Iterator<Item = &Word> {
-    let is_option = |word: &&Word| {
-        matches!(
-            word.text.as_str(),
-            "-n" | "-e" | "-ne" | "-en" | "-E" | "--" | "%s" | "%s\\n"
-        )
-    };
-    echo.arguments().iter().skip_while(is_option)
-}
-
-fn spaced(words: &[Word]) -> String {
-    let texts: Vec<_> = words.iter().map(|word| word.text.as_str()).collect();
-    texts.join(" ")
+/// Returns the variable to which the text at its head assigns: `x=`, `x+=` or `x[…]=`.
+pub(super) fn assigned_name(text: &str) -> Option<&str> {
+    let (name, rest) = text.split_at(name_length(text));
+    let index = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let rest = index.map_or(rest, |(_, rest)| rest);
+    let is_name = !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit());
+    (is_name && (rest.starts_with('=') || rest.starts_with("+="))).then_some(name)
 }

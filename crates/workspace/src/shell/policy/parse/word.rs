@@ -2,13 +2,12 @@
 
 /// A word as the program will see it, as far as the text tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Word {
-    /// The text without its quotes. Where something is expanded: with the values that the same text assigns, and otherwise as it is
-    /// written (`$HOME`).
+pub struct CommandWord {
+    /// The text without its quotes. An expansion has the value that the same line assigns, or else stands as it is written (`$HOME`).
     pub text: String,
     /// How sure the text is.
     pub kind: WordKind,
-    /// The commands, by their place, whose output is in it.
+    /// The commands, by their index, whose output is in it.
     pub outputs: Vec<usize>,
 }
 
@@ -24,12 +23,24 @@ pub enum WordKind {
     Expanded,
 }
 
-impl Word {
-    /// A word that is its text.
+/// Marks the end of a field in a word that the shell will split; no text of a command holds a NUL.
+const FIELD_END: char = '\0';
+
+impl CommandWord {
+    /// Makes a word that is its text.
     pub fn literal(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             ..Self::default()
+        }
+    }
+
+    /// Makes one word of several, with spaces between them.
+    pub fn join(words: &[Self]) -> Self {
+        let texts: Vec<_> = words.iter().map(|word| word.text.as_str()).collect();
+        Self {
+            kind: words.iter().map(|word| word.kind).max().unwrap_or_default(),
+            ..Self::literal(&texts.join(" "))
         }
     }
 
@@ -38,100 +49,55 @@ impl Word {
         self.kind == WordKind::Literal
     }
 
-    pub(super) fn becomes(&mut self, kind: WordKind) {
-        self.kind = self.kind.max(kind);
-    }
-
-    /// Adds text that stands without quotes: a backslash keeps the next character, and a few characters are patterns.
-    pub(super) fn push_bare(&mut self, text: &str) {
-        let mut characters = text.chars();
-        while let Some(character) = characters.next() {
-            match character {
-                '\\' => self.text.extend(characters.next()),
-                '*' | '?' | '[' | '{' => self.push_pattern(character),
-                '~' if self.text.is_empty() => self.push_pattern(character),
-                _ => self.text.push(character),
-            }
+    /// Adds a character that stands without quotes. `[` makes a pattern only with its `]`, since it also names a program.
+    pub(super) fn push_bare(&mut self, character: char) {
+        if "*?]{".contains(character) || character == '~' && self.text.is_empty() {
+            self.kind = self.kind.max(WordKind::Pattern);
         }
-    }
-
-    fn push_pattern(&mut self, character: char) {
-        self.becomes(WordKind::Pattern);
         self.text.push(character);
     }
 
-    /// Adds text that stands in double quotes, where a backslash keeps only what else would mean something.
-    pub(super) fn push_quoted(&mut self, text: &str) {
-        let mut characters = text.chars().peekable();
-        while let Some(character) = characters.next() {
-            let escaped = characters.next_if(|next| character == '\\' && "$`\"\\".contains(*next));
-            self.text.push(escaped.unwrap_or(character));
-        }
+    /// Adds the value of an expansion, which falls apart at its spaces unless it is in quotes.
+    pub(super) fn push_value(&mut self, value: &str, is_quoted: bool) {
+        let is_end = |character: char| character.is_whitespace() && !is_quoted;
+        self.text.push_str(&value.replace(is_end, &FIELD_END.to_string()));
     }
 
-    /// Adds what stands in `$'…'`.
+    /// Adds the text of `$'…'`. An escape that is no number makes it a guess.
     pub(super) fn push_ansi(&mut self, text: &str) {
-        let mut rest = text;
-        while let Some(character) = rest.chars().next() {
-            rest = &rest[character.len_utf8()..];
-            match character {
-                '\\' => rest = self.push_escape(rest),
-                _ => self.text.push(character),
+        let mut pieces = text.split('\\');
+        self.text.extend(pieces.next());
+        for piece in pieces {
+            let (skipped, radix, most) = match piece.bytes().next() {
+                Some(b'x') => (1, 16, 2),
+                Some(b'u') => (1, 16, 4),
+                Some(b'U') => (1, 16, 8),
+                Some(b'0'..=b'7') => (0, 8, 3),
+                _ => (0, 8, 0),
+            };
+            let digits = piece[skipped..].bytes().take(most);
+            let end = skipped + digits.take_while(|digit| char::from(*digit).is_digit(radix)).count();
+            match u32::from_str_radix(&piece[skipped..end], radix)
+                .ok()
+                .and_then(char::from_u32)
+            {
+                Some(character) => self.text.push(character),
+                None => self.kind = WordKind::Expanded,
             }
+            self.text.push_str(&piece[end..]);
         }
     }
 
-    /// Adds what the escape at the head of `text` (after its backslash) stands for, and gives what comes after.
-    fn push_escape<'a>(&mut self, text: &'a str) -> &'a str {
-        let Some(character) = text.chars().next() else {
-            self.text.push('\\');
-            return text;
-        };
-        let rest = &text[character.len_utf8()..];
-        let plain = match character {
-            'a' => '\x07',
-            'b' => '\x08',
-            'e' | 'E' => '\x1b',
-            'f' => '\x0c',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'v' => '\x0b',
-            'x' => return self.push_number(rest, 16, 2),
-            'u' => return self.push_number(rest, 16, 4),
-            'U' => return self.push_number(rest, 16, 8),
-            '0'..='7' => return self.push_number(text, 8, 3),
-            other => other,
-        };
-        self.text.push(plain);
-        rest
-    }
-
-    fn push_number<'a>(&mut self, text: &'a str, radix: u32, most: usize) -> &'a str {
-        let digits = text
-            .bytes()
-            .take(most)
-            .take_while(|byte| char::from(*byte).is_digit(radix));
-        let (number, rest) = text.split_at(digits.count());
-        let value = u32::from_str_radix(number, radix).ok().and_then(char::from_u32);
-        self.text.extend(value);
-        rest
-    }
-
-    /// The words that a shell makes of it: an expansion without quotes falls apart where its value has spaces.
+    /// Returns the words that the shell makes of it.
     pub(super) fn split(self) -> Vec<Self> {
-        if !self.text.contains(SPLIT) {
+        if !self.text.contains(FIELD_END) {
             return vec![self];
         }
-        let parts = self.text.split(SPLIT).filter(|part| !part.is_empty());
-        parts
-            .map(|part| Self {
-                text: part.to_owned(),
-                ..self.clone()
-            })
-            .collect()
+        let fields = self.text.split(FIELD_END).filter(|field| !field.is_empty());
+        let word = |field: &str| Self {
+            text: field.to_owned(),
+            ..self.clone()
+        };
+        fields.map(word).collect()
     }
 }
-
-/// Stands where a word falls apart; no text of a command holds a NUL.
-pub(super) const SPLIT: char = '\0';

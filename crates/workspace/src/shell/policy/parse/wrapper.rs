@@ -1,232 +1,144 @@
-//! Programs that run what their arguments name.
+//! Programs that run the command in their arguments, or in a text that they are given.
 
-use std::ops::Range;
+use super::reader::assigned_name;
+use super::{CommandWord, SimpleCommand, WordKind};
 
-use super::{SimpleCommand, Word, WordKind};
-
-/// What a program runs besides itself.
+/// A command that a program runs besides itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Runs {
-    /// The command that these words are.
-    Words(Range<usize>),
-    /// The command that the words from this one on are, with more arguments from what it reads.
-    WordsAndInput(usize),
-    /// The text for a shell that is this word.
-    Text(usize),
-    /// The text for a shell that the words from this one on are together.
-    Joined(usize),
-    /// The text for a shell that it reads.
+pub(super) enum InnerCommand {
+    /// These words.
+    Words(Vec<CommandWord>),
+    /// This text for a shell.
+    Text(CommandWord),
+    /// The text for a shell that is the input of the program.
     Input,
 }
 
-/// The shells.
-pub(crate) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"];
+pub(in crate::shell) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"];
 
-/// A program that runs the command in its arguments, and what stands before that.
-struct Wrapper {
-    name: &'static str,
-    /// The letters of options that take a value.
-    letters: &'static str,
-    /// The long options that take a value.
-    long: &'static [&'static str],
-    /// The arguments before the command.
-    operands: usize,
-}
-
-const fn wrapper(name: &'static str, letters: &'static str, long: &'static [&'static str], operands: usize) -> Wrapper {
-    Wrapper {
-        name,
-        letters,
-        long,
-        operands,
-    }
-}
-
-const WRAPPERS: &[Wrapper] = &[
-    wrapper("builtin", "", &[], 0),
-    wrapper("busybox", "", &[], 0),
-    wrapper("chroot", "", &["groups", "userspec"], 1),
-    wrapper("chrt", "TPD", &[], 1),
-    wrapper("command", "", &[], 0),
-    wrapper("coproc", "", &[], 0),
-    wrapper("doas", "uCa", &[], 0),
-    wrapper("env", "uC", &["unset", "chdir"], 0),
-    wrapper("exec", "a", &[], 0),
-    wrapper("flock", "wE", &["timeout", "conflict-exit-code"], 1),
-    wrapper("ionice", "cnpPu", &["class", "classdata"], 0),
-    wrapper("ltrace", "aeonpsu", &[], 0),
-    wrapper("nice", "n", &["adjustment"], 0),
-    wrapper("nohup", "", &[], 0),
-    wrapper("nsenter", "tSG", &["target", "setuid", "setgid"], 0),
-    wrapper("parallel", "jNnLIaP", &["jobs", "max-args"], 0),
-    wrapper("proot", "rbwq", &[], 0),
-    wrapper("runuser", "ugGws", &["user", "group"], 0),
-    wrapper("setpriv", "", &["reuid", "regid", "groups", "bounding-set"], 0),
-    wrapper("setsid", "", &[], 0),
-    wrapper("stdbuf", "ioe", &["input", "output", "error"], 0),
-    wrapper("strace", "aeEoOpPsSuUX", &["output", "trace"], 0),
-    wrapper(
-        "sudo",
-        "CDghpRrTtUu",
-        &[
-            "user",
-            "group",
-            "host",
-            "prompt",
-            "chdir",
-            "chroot",
-            "role",
-            "type",
-            "other-user",
-            "command-timeout",
-        ],
-        0,
-    ),
-    wrapper("taskset", "", &[], 1),
-    wrapper("time", "fo", &["format", "output"], 0),
-    wrapper("timeout", "sk", &["signal", "kill-after"], 1),
-    wrapper("toybox", "", &[], 0),
-    wrapper("unshare", "RSGw", &["root", "setuid", "setgid", "wd"], 0),
-    wrapper(
-        "xargs",
-        "adEILnPs",
-        &[
-            "arg-file",
-            "delimiter",
-            "max-args",
-            "max-procs",
-            "max-chars",
-            "max-lines",
-        ],
-        0,
-    ),
+/// Each program with the letters of its options that take a value, its long options that do, and the number of its operands before the
+/// command.
+const WRAPPERS: &[(&str, &str, &str, usize)] = &[
+    ("builtin busybox command coproc nohup setsid toybox", "", "", 0),
+    ("chroot", "", "groups userspec", 1),
+    ("chrt", "TPD", "", 1),
+    ("doas", "uCa", "", 0),
+    ("env", "uC", "unset chdir", 0),
+    ("exec", "a", "", 0),
+    ("flock", "wE", "timeout conflict-exit-code", 1),
+    ("ionice", "cnpPu", "class classdata", 0),
+    ("nice", "n", "adjustment", 0),
+    ("nsenter unshare", "tRSGw", "target root setuid setgid wd", 0),
+    ("parallel", "jNnLIaP", "jobs max-args", 0),
+    ("proot", "rbwq", "", 0),
+    ("runuser", "ugGws", "user group", 0),
+    ("setpriv", "", "reuid regid groups bounding-set", 0),
+    ("stdbuf", "ioe", "input output error", 0),
+    ("strace ltrace", "aeEnoOpPsSuUX", "output trace", 0),
+    ("sudo", "CDghpRrTtUu", SUDO_OPTIONS, 0),
+    ("taskset", "", "", 1),
+    ("time", "fo", "format output", 0),
+    ("timeout", "sk", "signal kill-after", 1),
+    ("xargs", "adEILnPs", XARGS_OPTIONS, 0),
 ];
+const SUDO_OPTIONS: &str = "user group host prompt chdir chroot role type other-user command-timeout";
+const XARGS_OPTIONS: &str = "arg-file delimiter max-args max-procs max-chars max-lines";
 
-/// What `command` runs besides itself.
-pub(super) fn runs(command: &SimpleCommand) -> Vec<Runs> {
+/// Returns the commands that `command` runs besides itself.
+pub(super) fn inner_commands(command: &SimpleCommand) -> Vec<InnerCommand> {
     let (name, words) = (command.name(), command.words.as_slice());
-    match name {
-        "eval" if words.len() > 1 => vec![Runs::Joined(1)],
-        "trap" if words.len() > 2 => vec![Runs::Text(1)],
-        "watch" => of_watch(words),
-        "su" => of_option(words, "-c", "--command"),
-        "find" => of_find(words),
-        "command" if !of_option(words, "-v", "-V").is_empty() => Vec::new(),
-        "env" if !of_option(words, "-S", "--split-string").is_empty() => of_option(words, "-S", "--split-string"),
-        "flock" | "runuser" if !of_option(words, "-c", "--command").is_empty() => of_option(words, "-c", "--command"),
-        name if SHELLS.contains(&name) => of_shell(words),
-        name => of_wrapper(name, words),
+    let text_option = match name {
+        "su" | "flock" | "runuser" => find_value(words, ["-c", "--command"]),
+        "env" => find_value(words, ["-S", "--split-string"]),
+        _ => None,
+    };
+    match (name, text_option) {
+        (_, Some(text)) => vec![InnerCommand::Text(text.clone())],
+        ("eval", _) => join_text(&words[1..]),
+        ("trap", _) if words.len() > 2 => vec![InnerCommand::Text(words[1].clone())],
+        ("watch", _) => join_text(&words[find_operand(words, "nq", "interval equexit")..]),
+        ("find", _) => list_find_actions(words),
+        ("command", _) if find_value(words, ["-v", "-V"]).is_some() => Vec::new(),
+        (name, _) if SHELLS.contains(&name) => read_shell_source(words),
+        (name, _) => unwrap_command(name, words),
     }
 }
 
-fn of_wrapper(name: &str, words: &[Word]) -> Vec<Runs> {
-    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) else {
+fn join_text(words: &[CommandWord]) -> Vec<InnerCommand> {
+    let text = (!words.is_empty()).then(|| InnerCommand::Text(CommandWord::join(words)));
+    text.into_iter().collect()
+}
+
+/// Returns the word behind one of two options.
+fn find_value<'a>(words: &'a [CommandWord], options: [&str; 2]) -> Option<&'a CommandWord> {
+    let place = words.iter().position(|word| options.contains(&word.text.as_str()))?;
+    words.get(place + 1)
+}
+
+fn unwrap_command(name: &str, words: &[CommandWord]) -> Vec<InnerCommand> {
+    let Some((_, letters, long, operands)) = WRAPPERS
+        .iter()
+        .find(|wrapper| wrapper.0.split(' ').any(|one| one == name))
+    else {
         return Vec::new();
     };
-    let begin = first_operand(
-        words,
-        wrapper.letters,
-        wrapper.long,
-        name == "env" || name == "sudo" || name == "doas",
-    );
-    // A word that only the run knows may be an option, so that nothing after it has a sure place.
-    let begin = match words.get(begin).is_some_and(Word::is_literal) {
-        true => begin + wrapper.operands,
-        false => begin,
-    };
-    match begin < words.len() {
-        true if name == "xargs" => vec![Runs::WordsAndInput(begin)],
-        true => vec![Runs::Words(begin..words.len())],
-        false => Vec::new(),
+    let begin = find_operand(words, letters, long);
+    // A word that is known only at run time may be an option, so that nothing after it has a sure place.
+    let is_sure = words.get(begin).is_some_and(CommandWord::is_literal);
+    let begin = if is_sure { begin + operands } else { begin };
+    match words.get(begin..) {
+        None | Some([]) => Vec::new(),
+        Some(words) => vec![InnerCommand::Words(words.to_vec())],
     }
 }
 
-/// The place of the first word that is neither an option nor the value of one.
-fn first_operand(words: &[Word], letters: &str, long: &[&str], skips_assignments: bool) -> usize {
+/// Returns the index of the first word that is neither an option nor the value of one.
+fn find_operand(words: &[CommandWord], letters: &str, long: &str) -> usize {
+    let takes_variables = matches!(words[0].text.rsplit('/').next(), Some("env" | "sudo" | "doas"));
     let mut place = 1;
     while let Some(word) = words.get(place).filter(|word| word.is_literal()) {
         let text = word.text.as_str();
-        if text == "--" {
-            return place + 1;
-        }
-        place += match (text.strip_prefix("--"), text.strip_prefix('-')) {
-            (Some(name), _) => 1 + usize::from(long.contains(&name)),
-            (None, Some(group)) if !group.is_empty() => 1 + usize::from(wants_value(group, letters)),
-            _ if skips_assignments && is_assignment(text) => 1,
+        let takes_value = match (text.strip_prefix("--"), text.strip_prefix('-')) {
+            (Some(""), _) => return place + 1,
+            (Some(name), _) => long.split(' ').any(|option| option == name),
+            // An option before the last letter has the other letters as its value.
+            (None, Some(group)) if !group.is_empty() => group
+                .find(|letter| letters.contains(letter))
+                .is_some_and(|at| at + 1 == group.len()),
+            _ if takes_variables && assigned_name(text).is_some() => false,
             _ => return place,
         };
+        place += 1 + usize::from(takes_value);
     }
-    place
+    place.min(words.len())
 }
 
-/// Whether the value of an option in this group of letters is the next word: one before the last would have the rest as its value.
-fn wants_value(group: &str, letters: &str) -> bool {
-    group
-        .find(|letter| letters.contains(letter))
-        .is_some_and(|place| place + 1 == group.len())
-}
-
-fn is_assignment(text: &str) -> bool {
-    let name = text.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()))
-}
-
-/// The text behind an option `-c` or `--command`.
-fn of_option(words: &[Word], short: &str, long: &str) -> Vec<Runs> {
-    let is_it = |word: &Word| word.text == short || word.text == long;
-    let found = words.iter().position(is_it);
-    found
-        .map(|place| Runs::Text(place + 1))
-        .filter(|runs| in_range(runs, words))
-        .into_iter()
+fn list_find_actions(words: &[CommandWord]) -> Vec<InnerCommand> {
+    let is_action = |word: &CommandWord| ["-exec", "-execdir", "-ok", "-okdir"].contains(&word.text.as_str());
+    let is_end = |word: &CommandWord| word.text == ";" || word.text == "+";
+    let command = |rest: &[CommandWord]| rest.split(is_end).next().map(<[_]>::to_vec);
+    let commands = words.split(is_action).skip(1).filter_map(command);
+    commands
+        .filter(|words| !words.is_empty())
+        .map(InnerCommand::Words)
         .collect()
 }
 
-fn in_range(runs: &Runs, words: &[Word]) -> bool {
-    matches!(runs, Runs::Text(place) if *place < words.len())
-}
-
-fn of_watch(words: &[Word]) -> Vec<Runs> {
-    let begin = first_operand(words, "nq", &["interval", "equexit"], false);
-    (begin < words.len())
-        .then_some(Runs::Joined(begin))
-        .into_iter()
-        .collect()
-}
-
-fn of_find(words: &[Word]) -> Vec<Runs> {
-    let begins = ["-exec", "-execdir", "-ok", "-okdir"];
-    let begin = words
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| begins.contains(&word.text.as_str()));
-    let command = |(place, _): (usize, &Word)| {
-        let rest = &words[place + 1..];
-        let length = rest.iter().position(|word| word.text == ";" || word.text == "+");
-        Runs::Words(place + 1..place + 1 + length.unwrap_or(rest.len()))
+/// Returns the text that a shell runs: an argument or its input. A file is not looked into.
+fn read_shell_source(words: &[CommandWord]) -> Vec<InnerCommand> {
+    let operand = find_operand(words, "oO", "rcfile init-file");
+    let has_option = |letter: char| {
+        let mut options = words[1..operand].iter();
+        options.any(|word| !word.text.starts_with("--") && word.text.contains(letter))
     };
-    begin
-        .map(command)
-        .filter(|runs| !matches!(runs, Runs::Words(range) if range.is_empty()))
-        .collect()
-}
-
-/// Where a shell has its text from: an argument, or what it reads; a file is not looked into.
-fn of_shell(words: &[Word]) -> Vec<Runs> {
-    let options = &words[..first_operand(words, "oO", &["rcfile", "init-file"], false)];
-    let has = |letter: char| {
-        options[1..]
-            .iter()
-            .any(|word| !word.text.starts_with("--") && word.text.contains(letter))
-    };
-    let operand = options.len();
     match words.get(operand) {
-        Some(_) if has('c') => vec![Runs::Text(operand)],
-        None => vec![Runs::Input],
-        Some(_) if has('s') => vec![Runs::Input],
-        Some(word) if word.text == "-" || word.text == "/dev/stdin" => vec![Runs::Input],
-        // `bash <(X)` reads the output of a command as its text.
-        Some(word) if word.kind == WordKind::Expanded && !word.outputs.is_empty() => vec![Runs::Text(operand)],
+        None => vec![InnerCommand::Input],
+        Some(text) if has_option('c') => vec![InnerCommand::Text(text.clone())],
+        Some(word) if has_option('s') || word.text == "-" || word.text == "/dev/stdin" => vec![InnerCommand::Input],
+        // `bash <(X)` runs the output of a command.
+        Some(word) if word.kind == WordKind::Expanded && !word.outputs.is_empty() => {
+            vec![InnerCommand::Text(word.clone())]
+        }
         Some(_) => Vec::new(),
     }
 }

@@ -1,79 +1,73 @@
-//! A short list of classic mistakes: what makes no sense anywhere, however it is spelled.
+//! Refuses a short list of classic mistakes, which make no sense anywhere, however they are spelled.
 //!
 //! `rm -rf *` is not among them: in a workspace it is one change, and undo brings everything back.
 
-use crate::shell::policy::parse::{CommandLine, SimpleCommand, Word, WordKind};
+use garret_core::Result;
+use garret_core::path::quote;
 
-/// A mistake that a command line would make.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
-    /// What is wrong, as it was read.
-    pub(super) shown: String,
-    /// What it would do.
-    pub(super) would: &'static str,
-}
+use super::refuse;
+use crate::shell::policy::parse::{CommandLine, CommandWord, SHELLS, SimpleCommand, WordKind};
 
 const DOWNLOADERS: &[&str] = &["curl", "wget", "fetch", "aria2c"];
-const INTERPRETERS: &[&str] = &[
-    "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "python", "python3", "perl", "ruby", "node", "php",
-];
-const TO_DEVICES: &[&str] = &[
-    "mkfs",
-    "mke2fs",
-    "mkswap",
-    "wipefs",
-    "shred",
-    "fdisk",
-    "sfdisk",
-    "parted",
-    "blkdiscard",
-];
-/// What below `/dev` takes anything and harms nothing.
+const INTERPRETERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
+const DEVICE_TOOLS: &str = "mkfs mke2fs mkswap wipefs shred fdisk sfdisk parted blkdiscard";
+/// Names below `/dev` that take anything and harm nothing.
 const HARMLESS: &[&str] = &["null", "zero", "full", "stdin", "stdout", "stderr", "tty", "ptmx"];
 const HARMLESS_BELOW: &[&str] = &["fd/", "pts/", "shm/", "tcp/", "udp/"];
 
-/// Finds the first mistake.
-pub(super) fn check(line: &CommandLine) -> Result<(), Mistake> {
-    if let Some(name) = line.bombs.first() {
-        return Err(mistake(name, "start an endless number of processes"));
+/// Refuses the first mistake in a command line.
+pub(super) fn check_line(line: &CommandLine) -> Result<()> {
+    let is_bomb = |name: &str, body: &[SimpleCommand]| {
+        let calls = body
+            .iter()
+            .filter(|command| command.is_concurrent && command.program().text == name);
+        calls.count() > 1
+    };
+    for (name, body) in &line.functions {
+        check_that(
+            !is_bomb(name, &line.commands[body.clone()]),
+            name,
+            "start an endless number of processes",
+        )?;
     }
-    if let Some(device) = line.writes.iter().find(|word| is_device(&word.text)) {
-        return Err(mistake(&device.text, "overwrite a device"));
+    for word in &line.writes {
+        check_that(!is_device(&word.text), &word.text, "overwrite a device")?;
     }
-    for (index, command) in line.commands.iter().enumerate() {
-        let found = of_command(command)
-            .or_else(|| runs_download(line, index).then_some("run a program that was just downloaded"));
-        if let Some(would) = found {
-            return Err(mistake(&shown(command), would));
+    for command in &line.commands {
+        let downloaded = || runs_download(line, command).then_some("run a program that was just downloaded");
+        if let Some(effect) = find_mistake(command).or_else(downloaded) {
+            check_that(false, &CommandWord::join(&command.words).text, effect)?;
         }
     }
     Ok(())
 }
 
-fn mistake(shown: &str, would: &'static str) -> Mistake {
-    Mistake {
-        shown: shown.to_owned(),
-        would,
+fn check_that(is_harmless: bool, shown: &str, effect: &str) -> Result<()> {
+    if is_harmless {
+        return Ok(());
     }
+    let message = format!("Refused: this would {effect}: {}", quote(shown));
+    Err(refuse(
+        message,
+        "prevent_dangerous = true",
+        "name the exact path in the workspace",
+    ))
 }
 
-fn shown(command: &SimpleCommand) -> String {
-    let words: Vec<_> = command.words.iter().map(|word| word.text.as_str()).collect();
-    words.join(" ")
-}
-
-fn of_command(command: &SimpleCommand) -> Option<&'static str> {
+fn find_mistake(command: &SimpleCommand) -> Option<&'static str> {
     let arguments = command.arguments();
-    let any = |is_it: fn(&Word) -> bool| arguments.iter().any(is_it);
+    let any = |is_it: fn(&CommandWord) -> bool| arguments.iter().any(is_it);
     let says = |text: &str| arguments.iter().any(|word| word.text == text);
-    match command.name() {
-        "rm" if is_recursive(arguments) && any(|word| is_root(word) || is_home(word)) => {
-            Some("delete the whole workspace")
-        }
-        "find" if says("-delete") && any(|word| is_root(word) || is_home(word)) => Some("delete the whole workspace"),
+    let name = command.name();
+    let tool = name.split('.').next();
+    match name {
+        "rm" if is_recursive(arguments) && any(is_root_or_home) => Some("delete the whole workspace"),
+        "find" if says("-delete") && any(is_root_or_home) => Some("delete the whole workspace"),
         "chmod" | "chown" | "chgrp" if is_recursive(arguments) && any(is_root) => Some("change the whole system"),
         "dd" if any(|word| word.text.strip_prefix("of=").is_some_and(is_device)) => Some("overwrite a device"),
-        name if is_to_device(name) && any(|word| is_device(&word.text)) => Some("overwrite a device"),
+        _ if DEVICE_TOOLS.split(' ').any(|name| tool == Some(name)) && any(|word| is_device(&word.text)) => {
+            Some("overwrite a device")
+        }
         "shutdown" | "reboot" | "halt" | "poweroff" => Some("stop the machine"),
         "init" | "telinit" if says("0") || says("6") => Some("stop the machine"),
         "systemctl" if ["poweroff", "reboot", "halt", "kexec"].into_iter().any(says) => Some("stop the machine"),
@@ -81,45 +75,36 @@ fn of_command(command: &SimpleCommand) -> Option<&'static str> {
     }
 }
 
-fn is_to_device(name: &str) -> bool {
-    TO_DEVICES.contains(&name.split_once('.').map_or(name, |(before, _)| before))
-}
-
 /// Whether an option asks for everything below: `-r`, `-fR`, `--recursive` or the start of that word.
-fn is_recursive(arguments: &[Word]) -> bool {
-    let options = arguments
-        .iter()
-        .map(|word| word.text.as_str())
-        .take_while(|text| *text != "--");
-    options
-        .filter_map(|text| text.strip_prefix('-'))
-        .any(|option| match option.strip_prefix('-') {
-            Some(long) => long.len() > 2 && "recursive".starts_with(long),
-            None => option.contains(['r', 'R']),
-        })
+fn is_recursive(arguments: &[CommandWord]) -> bool {
+    let options = arguments.iter().take_while(|word| word.text != "--");
+    let mut options = options.filter_map(|word| word.text.strip_prefix('-'));
+    options.any(|option| match option.strip_prefix('-') {
+        Some(long) => long.len() > 2 && "recursive".starts_with(long),
+        None => option.contains(['r', 'R']),
+    })
 }
 
-/// Whether it is `/`, or all that is in it, in any spelling.
-fn is_root(word: &Word) -> bool {
-    word.text.starts_with('/') && is_nothing_more(word, &word.text)
+/// Whether it is `/`, or everything in it, in any spelling.
+fn is_root(word: &CommandWord) -> bool {
+    word.text.starts_with('/') && leads_nowhere(word, &word.text)
 }
 
-/// Whether it is the home, or all that is in it; in quotes, `~` is an ordinary name.
-fn is_home(word: &Word) -> bool {
-    let rest = match word.kind {
-        WordKind::Literal => None,
-        WordKind::Pattern => word.text.strip_prefix('~'),
-        WordKind::Expanded => {
-            let homes = ["$HOME", "${HOME}", "~"];
-            homes.iter().find_map(|home| word.text.strip_prefix(home))
-        }
+/// Whether it is `/` or the home, or everything in them; in quotes, `~` is an ordinary name.
+fn is_root_or_home(word: &CommandWord) -> bool {
+    let homes: &[&str] = match word.kind {
+        WordKind::Literal => &[],
+        WordKind::Pattern => &["~"],
+        WordKind::Expanded => &["$HOME", "${HOME}", "~"],
     };
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && is_nothing_more(word, rest))
+    let rest = homes.iter().find_map(|home| word.text.strip_prefix(home));
+    let is_home = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && leads_nowhere(word, rest));
+    is_home || is_root(word)
 }
 
-/// Whether `rest` leads nowhere else: dots, slashes, and stars that are patterns.
-fn is_nothing_more(word: &Word, rest: &str) -> bool {
-    let is_star = |part: &str| word.kind != WordKind::Literal && matches!(part, "*" | ".*" | "{*,.*}");
+/// Whether `rest` has no names: only dots, slashes, and stars that are patterns.
+fn leads_nowhere(word: &CommandWord, rest: &str) -> bool {
+    let is_star = |part: &str| !word.is_literal() && matches!(part, "*" | ".*" | "{*,.*}");
     rest.split('/')
         .all(|part| matches!(part, "" | "." | "..") || is_star(part))
 }
@@ -127,36 +112,26 @@ fn is_nothing_more(word: &Word, rest: &str) -> bool {
 fn is_device(text: &str) -> bool {
     let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
     let path = parts.collect::<Vec<_>>().join("/");
-    match path.strip_prefix("dev/") {
-        Some(name) if text.starts_with('/') => {
-            !HARMLESS.contains(&name) && !HARMLESS_BELOW.iter().any(|below| name.starts_with(below))
-        }
-        _ => false,
+    let name = path.strip_prefix("dev/").filter(|_| text.starts_with('/'));
+    let is_harmless =
+        |name: &str| HARMLESS.contains(&name) || HARMLESS_BELOW.iter().any(|below| name.starts_with(below));
+    name.is_some_and(|name| !is_harmless(name))
+}
+
+/// Whether a command takes the output of a downloader for a program.
+fn runs_download(line: &CommandLine, command: &SimpleCommand) -> bool {
+    let downloads = |command: &SimpleCommand| DOWNLOADERS.contains(&command.name());
+    let reads_download = |command: &SimpleCommand| line.commands[command.inputs.clone()].iter().any(downloads);
+    let is_download = |index: &usize| downloads(&line.commands[*index]) || reads_download(&line.commands[*index]);
+    let holds = |word: &CommandWord| word.outputs.iter().any(is_download);
+    let (name, arguments) = (command.name(), command.arguments());
+    if matches!(name, "eval" | "source" | ".") {
+        return arguments.iter().any(holds);
     }
-}
-
-/// Whether the command at `index` takes for a program what a downloader gives it.
-fn runs_download(line: &CommandLine, index: usize) -> bool {
-    let command = &line.commands[index];
-    let downloads = |at: &usize| DOWNLOADERS.contains(&line.commands[*at].name());
-    let holds = |word: &Word| {
-        word.outputs
-            .iter()
-            .any(|at| downloads(at) || line.sources(*at).iter().any(downloads))
-    };
-    let is_source = matches!(command.name(), "eval" | "source" | ".");
-    let is_interpreter = INTERPRETERS.contains(&command.name());
-    let reads_program = is_interpreter && reads_program(command) && line.sources(index).iter().any(downloads);
-    let first = command.arguments().iter().find(|word| !word.text.starts_with('-'));
-    reads_program || is_interpreter && first.is_some_and(holds) || is_source && command.arguments().iter().any(holds)
-}
-
-/// Whether an interpreter has its program from what it reads, and not from an argument.
-fn reads_program(command: &SimpleCommand) -> bool {
-    let arguments = || command.arguments().iter().map(|word| word.text.as_str());
-    let is_operand = |text: &str| !text.starts_with('-') && text != "/dev/stdin";
-    let is_told = arguments()
-        .take_while(|text| !is_operand(text))
-        .any(|text| text == "-s");
-    is_told || !arguments().any(is_operand)
+    let is_operand = |word: &&CommandWord| !word.text.starts_with('-') && word.text != "/dev/stdin";
+    let operand = arguments.iter().position(|word| is_operand(&word));
+    let reads_program = operand.is_none_or(|operand| arguments[..operand].iter().any(|word| word.text == "-s"));
+    let is_interpreter = SHELLS.contains(&name) || INTERPRETERS.contains(&name);
+    is_interpreter
+        && (reads_program && reads_download(command) || operand.is_some_and(|operand| holds(&arguments[operand])))
 }

@@ -311,6 +311,23 @@ fn ordinary_commands_are_no_mistakes() {
 }
 
 #[test]
+fn a_bomb_is_a_function_that_starts_itself_twice_at_once() {
+    let rules = rules_of(ShellPolicy::default());
+    for text in [":(){ :|:& };:", "bomb() { bomb | bomb & }; bomb", "f(){ f & f & }; f"] {
+        assert!(refuses(&rules, text).message().contains("endless"), "{text}");
+    }
+    for text in [
+        "f() { ls | while read d; do f $d; done; }",
+        "f() { ls | while read d; do f $d/a; f $d/b; done; }",
+        "f() { f; }",
+        "f() { f a; f b; }",
+        "f() { g | g & }",
+    ] {
+        passes(&rules, text);
+    }
+}
+
+#[test]
 fn mistakes_pass_where_nobody_asked_to_prevent_them() {
     let policy = ShellPolicy {
         prevent_dangerous: false,
