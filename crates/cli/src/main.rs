@@ -1,7 +1,7 @@
 //! The command line of Garret: arguments in, text or JSON out.
 //!
 //! The only crate that prints, reads the environment or asks a person. Each command is one file in `commands/`; it
-//! opens a workspace by way of [`session::Session`], does one operation, and returns a [`output::Report`], which is
+//! opens a workspace by way of [`session::Session`], does one operation, and returns a [`output::CliReport`], which is
 //! printed here and nowhere else.
 
 #![allow(clippy::disallowed_methods, reason = "the command line reads its arguments")]

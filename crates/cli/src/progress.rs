@@ -79,7 +79,7 @@ impl ProgressLine {
         Self { shared, thread }
     }
 
-    /// Shows how many bytes of the work are done, as soon as [`Progress::set_reached`] reports them.
+    /// Shows how many bytes of the work are done, as soon as [`Self::set_reached`] reports them.
     pub(crate) fn bar(label: &str) -> Self {
         Self::spinner(label)
     }

@@ -40,7 +40,7 @@ pub trait Bench: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Returns the private directory, [`BenchState::scratch_directory`], whether or not it exists yet.
+    /// Returns the private directory, [`BenchState::scratch`], whether or not it exists yet.
     fn scratch_directory(&self) -> PathBuf;
 
     /// Takes over the effects of a layer that became a change, and those that are excluded from history: with the times

@@ -58,10 +58,10 @@ pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// appears below it.
     async fn create_layer(&self) -> Result<Arc<dyn Layer>>;
 
-    /// Lays an empty layer over a bench of the generation `stands`: nothing in it changes as long as the generation is
+    /// Lays an empty layer over a bench of the given generation: nothing in it changes as long as the generation is
     /// the same, and nobody changes it before the layer is lifted. A layer that was removed unused may be used again.
-    async fn create_layer_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
-        let _ = stands;
+    async fn create_layer_on(&self, generation: &str) -> Result<Arc<dyn Layer>> {
+        let _ = generation;
         self.create_layer().await
     }
 

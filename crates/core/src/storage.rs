@@ -65,7 +65,7 @@ pub trait DirectoryHandle: Send + Sync {
     fn alter_entry(&self, name: &[u8], alteration: EntryAlteration<'_>) -> Result<()>;
 }
 
-/// A name in a [`Directory`] and the kind of its entry.
+/// A name in a [`DirectoryHandle`] and the kind of its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryEntry {
     /// The name, which need not be UTF-8.
@@ -74,7 +74,7 @@ pub struct DirectoryEntry {
     pub kind: EntryKind,
 }
 
-/// A change of an entry of a [`Directory`].
+/// A change of an entry of a [`DirectoryHandle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryAlteration<'a> {
     /// The entry is created. A name that is taken is `already_exists`.
@@ -92,7 +92,7 @@ pub enum EntryAlteration<'a> {
     SetMode(u32),
 }
 
-/// An entry to create in a [`Directory`].
+/// An entry to create in a [`DirectoryHandle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewEntry<'a> {
     /// An empty directory.

@@ -2,7 +2,7 @@
 //! it is read.
 //!
 //! Small content is one piece in the database. Larger content is cut into parts at positions that depend on its bytes
-//! ([`cut`]). Each part is a piece of its own in the blob store, and the address of the file is that of the list of its
+//! ([`chunking`]). Each part is a piece of its own in the blob store, and the address of the file is that of the list of its
 //! parts. So an edit in the middle of a large file, or an append, stores only the parts that it changed, and a range is
 //! read and verified without the rest. The cuts depend on the content alone, so equal content has one address, however
 //! it was written.

@@ -3,7 +3,7 @@
 //! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not
 //! touch the bench: each layer is a copy of it, and the effects are found by comparing the two, at the cost of the
 //! whole workspace. Every process of a command ends with it (`minder`), also after a crash of Garret. Limits are those
-//! that the kernel keeps for single processes. Nothing of this is a boundary, and [`OpenSandbox::unenforced_guards`] says so.
+//! that the kernel keeps for single processes. Nothing of this is a boundary, and [`OpenSandbox::guard_statuses`] says so.
 //!
 //! Paths hidden by policy are left out of the copy. Read-only paths can be written in the copy; the workspace refuses
 //! to commit such effects.

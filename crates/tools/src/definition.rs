@@ -15,7 +15,7 @@ pub struct Definition {
     pub description: String,
     /// The JSON schema of its arguments.
     pub input_schema: Value,
-    /// The JSON schema of [`Answer::data`](crate::Answer::data).
+    /// The JSON schema of [`ToolAnswer::data`](crate::ToolAnswer::data).
     pub output_schema: Value,
     /// The assumptions that a client may make before it calls the tool.
     pub annotations: Annotations,

@@ -540,7 +540,7 @@ impl ContentStore {
     }
 }
 
-/// A piece whose row was found; [`LocatedPiece::decoded`] unpacks and verifies it.
+/// A piece whose row was found; [`LocatedPiece::read_decoded`] unpacks and verifies it.
 #[derive(Debug)]
 struct LocatedPiece {
     size: u64,

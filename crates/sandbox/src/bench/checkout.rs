@@ -8,7 +8,7 @@
 //!
 //! A file whose stored content is damaged is left out and reported; all other files are there.
 //!
-//! From [`Bench::bring_up_to_date`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a
+//! From [`Bench::bring_up_to_date`] to [`Bench::take_effects`] the checkout belongs to one process, so that no other changes it under a
 //! layer.
 
 use std::collections::BTreeMap;

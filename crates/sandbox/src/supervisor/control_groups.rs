@@ -89,7 +89,7 @@ pub(super) enum ForkPlace {
 }
 
 impl ControlGroups {
-    /// Makes the groups as planned. [`ControlGroups::enter`] reports a failure; the caller decides whether it matters.
+    /// Makes the groups as planned. [`ControlGroups::enter_groups`] reports a failure; the caller decides whether it matters.
     pub(super) fn make_planned(plan: &SandboxPlan) -> Self {
         let mut groups = Self {
             name: String::new(),
@@ -268,7 +268,7 @@ impl CommandGroup {
             .collect()
     }
 
-    /// Forks a process that is in the groups, or can [`join_groups`](Self::join) them.
+    /// Forks a process that is in the groups, or can [join](Self::join_groups) them.
     pub(super) fn fork_into_groups(&self) -> io::Result<(ForkSide, ForkPlace)> {
         if let Some(part) = self.parts.iter().find(|part| part.counts.is_version_two())
             && let Ok(forked) = sys::fork_into_group(NewNamespaces::NOTHING, part.group.as_fd())

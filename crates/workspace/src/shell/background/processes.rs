@@ -553,7 +553,7 @@ impl ProcessRecord {
         }
     }
 
-    /// Returns the output of [`Self::since`]. If that is not all of it and `with_tail` is set, returns half of `most`
+    /// Returns the output of [`Self::bytes_since`]. If that is not all of it and `with_tail` is set, returns half of `most`
     /// bytes from the cursor on, and the other half from the end.
     fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (Vec<u8>, u64, u64, Option<Vec<u8>>) {
         let (mut bytes, from, written) = self.bytes_since(cursor, most);

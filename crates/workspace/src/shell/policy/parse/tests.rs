@@ -19,7 +19,8 @@ fn reads(text: &str, expected: &[&str]) {
     let mut expected: Vec<_> = expected.iter().map(|&command| command.to_owned()).collect();
     let mut found = commands(text);
     // A command in a word of another one comes before it; the order decides nothing.
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     assert_eq!(found, expected, "{text}");
     assert!(CommandLine::parse(text).is_whole, "{text}");
 }
