@@ -243,7 +243,7 @@ pub(crate) struct ShownLine<'a> {
     pub(crate) spans: Vec<Range<usize>>,
 }
 
-/// Formats matching lines in order: `show` formats each line, `entry_name` the path of its file.
+/// Formats matching lines in order: `show` formats each line, `name_of` the path of its file.
 pub(crate) fn format_matches_with(
     matches: &[GrepMatch],
     name_of: impl Fn(&str) -> String,

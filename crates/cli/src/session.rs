@@ -218,7 +218,7 @@ impl Session {
         self.no_way_back.get().map(|why| why())
     }
 
-    /// Remembers whether changes in `choose_workspace` can be undone later.
+    /// Remembers whether changes in `chosen` can be undone later.
     fn note_undo_limits(&self, chosen: &ChosenWorkspace) {
         let keeps_history = chosen.config.history != Some(HistoryMode::Off);
         let is_lasting = chosen.config.storage.kind() != "memory";
@@ -391,7 +391,7 @@ impl Session {
         }
     }
 
-    /// Returns the workspace `workspace_name` of the home, if there is one. A missing home is not made.
+    /// Returns the workspace `name` of the home, if there is one. A missing home is not made.
     async fn find_in_home(
         &self,
         name: Option<String>,

@@ -71,7 +71,7 @@ pub trait History: Send + Sync + fmt::Debug {
     /// one that its [`PathPut`] expects is a `conflict`, and then nothing is touched.
     async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>>;
 
-    /// Returns those of `paths` that other programs touched since the change `change` and the time `open_view`: the history
+    /// Returns those of `paths` that other programs touched since the change `change` and the time `at`: the history
     /// does not know their state at that time. Empty if every change of the files goes through the history.
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
         let _ = (paths, change, at);

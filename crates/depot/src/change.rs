@@ -224,7 +224,7 @@ impl<'c> ChangeBuilder<'c> {
         Ok(Some(self.seq))
     }
 
-    /// Returns this change with the time `at_path` instead of now; imports keep the times of their source with it.
+    /// Returns this change with the time `at` instead of now; imports keep the times of their source with it.
     #[must_use]
     pub(crate) fn with_time(mut self, at: i64) -> Self {
         self.now = at;

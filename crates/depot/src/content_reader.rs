@@ -25,7 +25,7 @@ pub(crate) struct StoredContent {
 }
 
 impl StoredContent {
-    /// Returns the bytes of `read_range`.
+    /// Returns the bytes of `range`.
     pub(crate) async fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
         let shared = &self.shared;
         let row = shared.database.read(|session| session.content(self.address))?;

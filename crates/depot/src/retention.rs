@@ -267,7 +267,7 @@ fn drop_slice(
     Ok((rows.len() as u64, next))
 }
 
-/// Counts the rows that no kept state would need if the journal began at `journal_start`.
+/// Counts the rows that no kept state would need if the journal began at `oldest`.
 pub(crate) fn count_droppable_rows(session: MetadataSession<'_>, workspace: i64, oldest: i64) -> Result<u64> {
     let (mut count, mut after) = (0, Some((0, Vec::new())));
     while let Some(start) = after {
@@ -278,7 +278,7 @@ pub(crate) fn count_droppable_rows(session: MetadataSession<'_>, workspace: i64,
     Ok(count)
 }
 
-/// Returns the rows of one slice that no kept state needs if the journal begins at `journal_start`, and the key to continue
+/// Returns the rows of one slice that no kept state needs if the journal begins at `oldest`, and the key to continue
 /// from.
 fn unneeded_rows(
     session: MetadataSession<'_>,

@@ -40,7 +40,7 @@ impl DepotView {
         &self.shared
     }
 
-    /// Runs `read_tree` on the tree at the point of this view.
+    /// Runs `look` on the tree at the point of this view.
     pub(crate) fn read_tree<T>(&self, look: impl FnOnce(&DepotTree<'_>) -> Result<T>) -> Result<T> {
         self.shared.database.read(|session| {
             // Retention may have dropped the point since the view was opened; the newest state is always kept.

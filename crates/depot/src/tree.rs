@@ -168,7 +168,7 @@ impl<'c> DepotTree<'c> {
         Ok(real)
     }
 
-    /// Returns the entry at `located_path`. A missing entry is `not_found`, or `not_a_directory` if one of its parents is a
+    /// Returns the entry at `place`. A missing entry is `not_found`, or `not_a_directory` if one of its parents is a
     /// file.
     pub(crate) fn require_node(&self, place: &LocatedPath) -> Result<EntryNode> {
         match &place.node {
@@ -177,7 +177,7 @@ impl<'c> DepotTree<'c> {
         }
     }
 
-    /// Returns the file at `located_path`; a directory is `is_a_directory`.
+    /// Returns the file at `place`; a directory is `is_a_directory`.
     pub(crate) fn require_file(&self, place: &LocatedPath) -> Result<EntryNode> {
         if place.path.is_root() {
             return Err(Error::is_a_directory(&place.path));
@@ -203,7 +203,7 @@ impl<'c> DepotTree<'c> {
         Ok(Error::not_found(path))
     }
 
-    /// Describes the entry at `located_path`.
+    /// Describes the entry at `place`.
     pub(crate) fn stat(&self, place: &LocatedPath, with_version: bool) -> Result<Stat> {
         if place.path.is_root() {
             return Ok(root_stat());

@@ -18,7 +18,7 @@ pub(crate) struct Site {
 }
 
 impl Depot {
-    /// Returns the workspace whose files live at `place_of_files` of a storage of `kind`.
+    /// Returns the workspace whose files live at `place` of a storage of `kind`.
     pub async fn workspace_at(&self, kind: &str, place: &str) -> Result<Option<DepotWorkspace>> {
         let row = self.shared.database.read(|session| find_at(session, kind, place))?;
         Ok(row.map(|row| self.workspace_handle(&row)))
@@ -73,7 +73,7 @@ impl Depot {
         Ok(self.workspace_handle(&row))
     }
 
-    /// Assigns the name and the configuration of `new` to the workspace whose files live at `place_of_files`, and creates it if
+    /// Assigns the name and the configuration of `new` to the workspace whose files live at `place`, and creates it if
     /// there is none. A workspace that has a name already is `already_exists`.
     pub async fn claim_place(&self, kind: &str, place: &str, new: NewWorkspace) -> Result<DepotWorkspace> {
         let site = Site {
@@ -101,7 +101,7 @@ impl Depot {
         Ok(self.workspace_handle(&row))
     }
 
-    /// Recovers the deleted workspace `name`, whose files live at `place_of_files` of a storage of `kind`. If another workspace
+    /// Recovers the deleted workspace `name`, whose files live at `place` of a storage of `kind`. If another workspace
     /// has the place now, that is `already_exists`, and the error names it.
     pub async fn recover_at(&self, name: &str, kind: &str, place: &str) -> Result<()> {
         let (name, kind, place) = (name.to_owned(), kind.to_owned(), place.to_owned());

@@ -29,7 +29,7 @@ use std::os::fd::BorrowedFd;
 
 use garret_core::{EffectLimits, Effects, EffectsMark, EntryPath, Result};
 
-/// Reads the effects on `lower` that the upper directory of an overlay holds; with `find_changes_since`, only those after that mark.
+/// Reads the effects on `lower` that the upper directory of an overlay holds; with `since`, only those after that mark.
 ///
 /// Must be called only while nothing changes in either: the overlay is unmounted, or its processes are paused. Never
 /// reads content, and lists only those directories of `lower` that were removed or replaced. A directory that was
@@ -45,7 +45,7 @@ pub fn read_upper_effects(
     upper_reading::read_upper(upper, lower, since, limits)
 }
 
-/// Reads the effects on `copy_directory_tree`, a whole copy of `bench`; with `find_changes_since`, only those after that mark.
+/// Reads the effects on `copy`, a whole copy of `bench`; with `since`, only those after that mark.
 ///
 /// Without a mark, files of the same size, bits and time of modification are taken to be the same. The mark of
 /// [`copy_tree`] compares more than that, including the time of change, which a command cannot set. Effects over a
@@ -66,7 +66,7 @@ pub(crate) fn mark_bench(bench: BorrowedFd<'_>) -> Result<EffectsMark> {
     Ok(read_copy_effects(bench, bench, None, EffectLimits::default())?.mark)
 }
 
-/// Returns the paths that others changed on a bench since the mark and at which `copy_directory_tree` differs, and a mark of the
+/// Returns the paths that others changed on a bench since the mark and at which `copy` differs, and a mark of the
 /// bench's present state.
 pub(crate) fn find_changes_since(
     mark: &EffectsMark,

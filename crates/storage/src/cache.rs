@@ -5,7 +5,7 @@
 //! depends on it: an entry that is damaged, cut short or gone counts as absent, and a cache that cannot be written is
 //! no error.
 //!
-//! `entry` is the format of one file, `shard_of_key` keeps a part of the directory within its size limit, and `storage` puts
+//! `entry` is the format of one file, `shard` keeps a part of the directory within its size limit, and `storage` puts
 //! the cache behind a storage.
 
 mod entry;

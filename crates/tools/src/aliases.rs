@@ -8,7 +8,7 @@ use garret_core::shape::KeyAlias;
 use garret_core::{Error, Result};
 use serde_json::{Value, json};
 
-/// From this number on, a bare `convert_timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of
+/// From this number on, a bare `timeout` is in milliseconds. Nobody waits three hours for a tool call, and a limit of
 /// less than ten seconds is seldom given in milliseconds; a number that is read as too long is lowered to the maximum,
 /// and the answer says so.
 const MILLISECONDS_FROM: f64 = 10_000.0;

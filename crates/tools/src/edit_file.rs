@@ -86,7 +86,7 @@ impl Tool for EditFileTool {
 fn collect_edits(arguments: Arguments) -> Result<Vec<Edit>> {
     let (all, expected) = (arguments.replace_all.unwrap_or(false), arguments.expected_replacements);
     let most = arguments.max_replacements;
-    // Models may fill both texts with nothing, or repeat the first of `collect_edits` in `old_text` and `new_text`: neither is
+    // Models may fill both texts with nothing, or repeat the first of `edits` in `old_text` and `new_text`: neither is
     // one more edit.
     let is_meant = |edit: &EditArguments| !(edit.old_text.is_empty() && edit.new_text.is_empty());
     let listed = arguments.edits.into_iter().filter(is_meant).map(|edit| Edit {

@@ -21,7 +21,7 @@ pub(crate) trait Tool: Send + Sync {
 
     /// The name in this project.
     const NAME: &'static str;
-    /// The name under the `short_name` naming.
+    /// The name under the `short` naming.
     const SHORT: &'static str;
     /// A few words for people.
     const TITLE: &'static str;

@@ -96,7 +96,7 @@ impl Workspace {
         is_listed.then(|| format!("require_approval = {operation}"))
     }
 
-    /// Asks for approval because of `with_rule`, unless consent to that rule was given for the session.
+    /// Asks for approval because of `rule`, unless consent to that rule was given for the session.
     pub(crate) async fn ask_approval(&self, question: ApprovalQuestion<'_>, rule: &str) -> Result<()> {
         let operation = question.operation.clone();
         // Effects of a command are approved each time: consent to those of one command says nothing of the next.

@@ -35,7 +35,7 @@ impl DepotWorkspace {
             }
             let (ours, theirs) = (newest_level(session, own.id)?, newest_level(session, other.id)?);
             let base = find_merge_base(session, ours, theirs)?.ok_or_else(|| unrelated_error(asked))?;
-            // After `find_merge_base`: an unrelated workspace is a stranger, whether it is deleted or not.
+            // After `base`: an unrelated workspace is a stranger, whether it is deleted or not.
             check_open(&other, asked)?;
             Ok(MergeInput {
                 base: Arc::new(self.view_at(base)),
@@ -139,7 +139,7 @@ fn state_time(session: MetadataSession<'_>, level: LineageLevel) -> Result<i64> 
     Ok(change.or(workspace).unwrap_or_default())
 }
 
-/// Returns the moves of the changes from `find_merge_base` to `point`, in the order of time.
+/// Returns the moves of the changes from `base` to `point`, in the order of time.
 fn find_moves(
     session: MetadataSession<'_>,
     base: LineageLevel,

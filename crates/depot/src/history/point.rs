@@ -127,14 +127,14 @@ fn find_by_time(
             return Ok(Some(LineageLevel { at, ..*level }));
         }
         let oldest = session.journal_start(level.workspace)?;
-        // The changes up to `journal_start` are dropped, but the state after them is kept.
+        // The changes up to `oldest` are dropped, but the state after them is kept.
         if oldest.seq > 0 && stored_time(time) >= oldest.at {
             return Ok(Some(LineageLevel {
                 at: oldest.seq.min(level.at),
                 ..*level
             }));
         }
-        // A time between the creation and `journal_start` lies in the dropped part of the history.
+        // A time between the creation and `oldest` lies in the dropped part of the history.
         let created = session.workspace(level.workspace)?.map_or(0, |row| row.created);
         if oldest.seq > 0 && stored_time(time) >= created {
             return Err(no_longer_kept(oldest.seq));

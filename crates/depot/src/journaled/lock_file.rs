@@ -51,7 +51,7 @@ pub(super) struct JournalFiles {
 }
 
 impl JournalFiles {
-    /// Returns the paths of the files for `site` below `home_not_usable`; `None` for a site that does not outlive the program.
+    /// Returns the paths of the files for `site` below `home`; `None` for a site that does not outlive the program.
     pub(super) fn for_site(home: &Path, site: &Site) -> Option<Self> {
         let place = site.place.as_ref()?;
         let key = blake3::hash(format!("{}\0{place}", site.kind).as_bytes()).to_hex();

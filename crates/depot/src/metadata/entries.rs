@@ -209,7 +209,7 @@ impl MetadataSession<'_> {
         )
     }
 
-    /// Makes `level_entry_of_row` the row of the level for `path` from the change `seq` on; `None` leaves the path without a row.
+    /// Makes `held` the row of the level for `path` from the change `seq` on; `None` leaves the path without a row.
     /// `place` is the number of the content's row, if the caller knows it; `listed` collects the paths for the change's
     /// own row.
     pub(crate) fn put_entry(
@@ -246,7 +246,7 @@ impl MetadataSession<'_> {
         }
     }
 
-    /// Makes `level_entry_of_row` the row of the level for `path` from the change `seq` on, for a path that is believed to have no
+    /// Makes `held` the row of the level for `path` from the change `seq` on, for a path that is believed to have no
     /// row. If that is right, one statement is enough; if not, the existing row is ended as in [`MetadataSession::put_entry`].
     pub(crate) fn put_new_entry(
         self,

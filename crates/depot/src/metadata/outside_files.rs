@@ -19,13 +19,13 @@ pub(crate) struct JournalRow {
 pub(crate) type SeenEntry = (Vec<u8>, LevelEntry, Option<String>);
 
 impl MetadataSession<'_> {
-    /// Records that the files of `workspace` live at `place_of_files` of `kind`.
+    /// Records that the files of `workspace` live at `place` of `kind`.
     pub(crate) fn add_journal(self, workspace: i64, kind: &str, place: Option<&str>) -> Result<()> {
         let sql = "INSERT INTO journal (workspace, kind, place) VALUES (?1, ?2, ?3)";
         self.execute(sql, params![workspace, kind, place]).map(|_| ())
     }
 
-    /// Returns the workspace whose files live at `place_of_files` of `kind`.
+    /// Returns the workspace whose files live at `place` of `kind`.
     pub(crate) fn workspace_at(self, kind: &str, place: &str) -> Result<Option<i64>> {
         let sql = "SELECT workspace FROM journal WHERE kind = ?1 AND place = ?2";
         self.query_first(sql, params![kind, place], |row| row.get(0))

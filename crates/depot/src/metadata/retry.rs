@@ -15,7 +15,7 @@ use crate::error;
 const TRIES: u32 = 1_600;
 const LONGEST_PAUSE_MS: u64 = 50;
 
-/// Retries `attempt` while its error is `home_is_busy`. An attempt that is busy must have no effect, and must not wait by
+/// Retries `attempt` while its error is `busy`. An attempt that is busy must have no effect, and must not wait by
 /// itself.
 pub(crate) fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     let mut tries = 0;

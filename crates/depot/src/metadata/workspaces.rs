@@ -45,7 +45,7 @@ pub(crate) struct WorkspaceRow {
     pub(crate) deleted: Option<i64>,
 }
 
-/// The number of the newest change: that of the newest row in `change`, or `head_and_levels` if that is newer because retention
+/// The number of the newest change: that of the newest row in `change`, or `head` if that is newer because retention
 /// removed its row.
 pub(super) const HEAD_OF: &str =
     "max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = workspace.id), 0))";

@@ -279,7 +279,7 @@ impl<'a> EntryPlacer<'a> {
         self.publish_entry(parent, &temporary, path)
     }
 
-    /// Returns the owner for the entry `name` in `open_parent`: that of the existing entry, or that of the directory.
+    /// Returns the owner for the entry `name` in `parent`: that of the existing entry, or that of the directory.
     fn owner_for(&self, parent: &OwnedFd, name: &[u8]) -> Result<Option<(Uid, Gid)>, Errno> {
         if !self.gives_owners {
             return Ok(None);

@@ -184,7 +184,7 @@ impl<'a> EffectCollector<'a> {
         }
     }
 
-    /// Records a symbolic link at `path`, in `record_directory`; returns whether a workspace can hold it.
+    /// Records a symbolic link at `path`, in `directory`; returns whether a workspace can hold it.
     pub(super) fn record_link(&mut self, directory: BorrowedFd<'_>, path: &[u8], seen: &EntryStatus) -> Result<bool> {
         let target = readlinkat(directory, split_path(path).1, Vec::new()).at_path(path)?;
         let Ok(target) = target.into_string() else {

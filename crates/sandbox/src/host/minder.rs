@@ -141,7 +141,7 @@ fn forbid_cores() {
         rlim_max: NO_CORE,
     };
     // It fails only if the inherited limit is 0 and may not be raised; then that limit stays.
-    // SAFETY: `set_limits` is a live rlimit that the kernel reads.
+    // SAFETY: `limit` is a live rlimit that the kernel reads.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
 }
 
@@ -159,7 +159,7 @@ fn set_limit(resource: ResourceNumber, soft: Option<u64>, hard: Option<u64>) -> 
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `set_limits` is a live rlimit that the kernel writes and then reads.
+    // SAFETY: `limit` is a live rlimit that the kernel writes and then reads.
     unsafe {
         check_result(libc::getrlimit(resource, &raw mut limit))?;
         limit.rlim_max = limit.rlim_max.min(hard);

@@ -250,7 +250,7 @@ fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()>
     attach_tree(layers, &path_within(base, LAYERS)).map_err(|error| StepFailure::new("mounting the layers", error))
 }
 
-/// Makes `mount_base` the root, unmounts the old root, and makes the new one read-only.
+/// Makes `base` the root, unmounts the old root, and makes the new one read-only.
 fn enter_root(base: &Path) -> Result<()> {
     let failed = |error: Errno| StepFailure::new("entering the root", error);
     rustix::process::chdir(base).map_err(failed)?;

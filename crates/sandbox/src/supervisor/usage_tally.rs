@@ -82,7 +82,7 @@ struct ProcessCounters {
     written: Option<u64>,
     /// The bytes of memory in use; shared memory is counted in part.
     memory: u64,
-    /// The part of `memory_in_use` that is shared and belongs to no file.
+    /// The part of `memory` that is shared and belongs to no file.
     shared_memory: u64,
 }
 

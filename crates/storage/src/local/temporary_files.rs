@@ -25,7 +25,7 @@ pub(super) const PREFIX: &str = ".garret-tmp-";
 const MAX_OPEN_DEPTH: usize = 64;
 const MAX_TRIES: usize = 8;
 
-/// Returns whether `link_existing` is the name of a temporary entry.
+/// Returns whether `name` is the name of a temporary entry.
 pub(super) fn is_temporary(name: &[u8]) -> bool {
     name.starts_with(PREFIX.as_bytes())
 }
@@ -135,7 +135,7 @@ pub(super) fn remove_any(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errn
     }
 }
 
-/// Removes the directory `link_existing` in `parent` with everything in it. Entries that other programs remove at the same time
+/// Removes the directory `name` in `parent` with everything in it. Entries that other programs remove at the same time
 /// count as removed.
 pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     for _ in 0..MAX_TRIES {

@@ -130,7 +130,7 @@ impl BatchAttempt<'_> {
             .into())
     }
 
-    /// Returns whether the file has the version `for_new_file`.
+    /// Returns whether the file has the version `wanted`.
     fn is_version(&self, place: &EntryLocation, stat: &Stat, wanted: &Version) -> Result<bool, AccessError> {
         let now = StatFingerprint::from_stat(stat);
         if now.matches_version(wanted, || hash_entry_content(place))? {

@@ -119,7 +119,7 @@ impl Bucket {
         }
     }
 
-    /// Begins to read an object or a part of it; fails if `parse_tag` is given and the object has another.
+    /// Begins to read an object or a part of it; fails if `tag` is given and the object has another.
     pub(super) async fn get(
         &self,
         key: &str,
@@ -174,7 +174,7 @@ impl Bucket {
         })
     }
 
-    /// Removes an object; without a `parse_tag`, a missing object is no error.
+    /// Removes an object; without a `tag`, a missing object is no error.
     pub(super) async fn delete(&self, key: &str, tag: Option<&str>) -> Result<(), S3RequestError> {
         let mut call = S3Request::new(S3Operation::Delete, Method::DELETE, key);
         if let Some(tag) = tag {

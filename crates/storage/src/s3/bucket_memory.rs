@@ -138,7 +138,7 @@ impl BucketMemory {
         self.lock_state().count
     }
 
-    /// Remembers the names that a list found in `directory`; `current_mark` is from before the request.
+    /// Remembers the names that a list found in `directory`; `mark` is from before the request.
     pub(super) fn remember_children(&self, directory: &WsPath, mut children: DirectoryChildren, mark: u64) {
         children.seen = self.clock.elapsed();
         let mut inner = self.lock_state();

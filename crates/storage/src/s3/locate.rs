@@ -288,7 +288,7 @@ impl S3Context {
         }
     }
 
-    /// Returns the names in `directory_key`, as far as they are needed to know of `name`.
+    /// Returns the names in `directory`, as far as they are needed to know of `name`.
     async fn learn_children(&self, directory: &WsPath, name: &str) -> Result<DirectoryChildren> {
         if let Some(children) = self.known.children(directory).filter(|children| children.covers(name)) {
             return Ok(children);

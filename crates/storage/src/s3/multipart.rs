@@ -31,7 +31,7 @@ fn part_size(size: u64, least: u64) -> u64 {
     least.max(size.div_ceil(MAX_PARTS))
 }
 
-/// Splits `size` bytes into ranges of `part_request` bytes.
+/// Splits `size` bytes into ranges of `part` bytes.
 fn part_ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
     let count = (size / part).max(u64::from(size > 0));
     (0..count).map(move |index| {

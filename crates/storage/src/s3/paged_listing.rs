@@ -52,7 +52,7 @@ enum NextPage {
 pub(super) struct ListDisorder;
 
 impl PagedListing {
-    /// Begins a list of `directory_key` after the path `after`.
+    /// Begins a list of `directory` after the path `after`.
     pub(super) fn new(shared: &S3Context, directory: &WsPath, is_deep: bool, after: Option<&EntryPath>) -> Self {
         let order = shared.abilities.order;
         // If keys come in byte order, the server can begin at the cursor and skip the keys before it.

@@ -391,7 +391,7 @@ struct LineWindow {
     offset: u64,
     taken: u64,
     bytes: Vec<u8>,
-    /// The length of `decoded_len` up to the end of the last whole line.
+    /// The length of `bytes` up to the end of the last whole line.
     whole: usize,
     overflowed: bool,
 }

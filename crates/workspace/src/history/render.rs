@@ -241,7 +241,7 @@ fn format_headers(before: Option<EntryAtPath<'_>>, after: Option<EntryAtPath<'_>
     text
 }
 
-/// Returns the `format_index_line` line, which identifies the contents.
+/// Returns the `index` line, which identifies the contents.
 fn format_index_line(before: Option<EntryAtPath<'_>>, after: Option<EntryAtPath<'_>>) -> String {
     // Without this line, GNU `patch` deletes no empty file and changes no link.
     let token = |at: Option<EntryAtPath<'_>>| at.map_or_else(|| "0".repeat(12), |at| content_token(at.image));

@@ -106,7 +106,7 @@ impl<'a> LineCollector<'a> {
         true
     }
 
-    /// Returns the ranges of `line_text` that the pattern matches.
+    /// Returns the ranges of `text` that the pattern matches.
     fn matches_in(&self, text: &str) -> Vec<Range<usize>> {
         let mut spans = Vec::new();
         // A pattern that cannot be searched was refused before.

@@ -45,7 +45,7 @@ impl Workspace {
         Ok(SearchTarget { real, kind: stat.kind })
     }
 
-    /// Runs `run_search` on a thread of its own, over the files at `search_target` that `scope` selects. Dropping the future ends
+    /// Runs `search` on a thread of its own, over the files at `place` that `scope` selects. Dropping the future ends
     /// the search at the next file.
     pub(super) async fn run_search<T: Send + 'static>(
         &self,

@@ -119,7 +119,7 @@ impl Workspace {
         Ok(timeout)
     }
 
-    /// Commits the effects of all processes on the live layer so far as a change by `change_origin`, and returns the result
+    /// Commits the effects of all processes on the live layer so far as a change by `origin`, and returns the result
     /// for the caller.
     pub(crate) async fn commit_live_effects(&self, origin: Origin) -> Result<CommandChanges> {
         let shop = self.shell_runtime()?;
@@ -180,7 +180,7 @@ impl InterpreterProcess {
         }
     }
 
-    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `change_origin`.
+    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`.
     /// Returns the result as `view` may see it.
     pub(crate) async fn end_and_report(self, origin: Origin, view: &Workspace) -> Result<CommandChanges> {
         let taking = SettleRequest {
@@ -193,7 +193,7 @@ impl InterpreterProcess {
         }
     }
 
-    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `change_origin`. For a
+    /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`. For a
     /// caller that does not wait for the result: effects that cannot be kept are noted for the next listing of the
     /// processes.
     pub(crate) async fn end_unreported(self, origin: Origin) {

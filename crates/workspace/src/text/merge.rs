@@ -39,7 +39,7 @@ pub struct MergedText {
     pub conflicts: usize,
 }
 
-/// Merges the changes that `push_ours` and `push_theirs` made to `push_base`. A conflict is no failure: it is resolved by `favour`,
+/// Merges the changes that `ours` and `theirs` made to `base`. A conflict is no failure: it is resolved by `favour`,
 /// and counted.
 pub fn merge_texts(base: &[u8], ours: &[u8], theirs: &[u8], favour: ConflictFavour<'_>) -> MergedText {
     let merge = TextMerge::from_lines(base, ours, theirs);

@@ -137,7 +137,7 @@ impl LiveSlot {
         live.as_ref().map(|live| live.state.clone())
     }
 
-    /// Takes the notices on effects that could not be kept, as far as `layer_view` may know of them. Each notice is returned
+    /// Takes the notices on effects that could not be kept, as far as `view` may know of them. Each notice is returned
     /// once.
     pub(in crate::shell) fn take_notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.notices.lock().expect("no holder panics");
@@ -145,7 +145,7 @@ impl LiveSlot {
         told.map(|(_, text)| text).collect()
     }
 
-    /// Adds a notice for the next listing of the processes of `layer_view`.
+    /// Adds a notice for the next listing of the processes of `view`.
     pub(in crate::shell) fn add_notice(&self, view: &Arc<WorkspaceView>, text: String) {
         // Nobody may ever ask for them, and a process that is refused again and again makes the same one each time.
         const MOST: usize = 20;
@@ -155,7 +155,7 @@ impl LiveSlot {
         }
     }
 
-    /// Takes the notices on commands that a pause ended, as far as `layer_view` may know of them.
+    /// Takes the notices on commands that a pause ended, as far as `view` may know of them.
     pub(in crate::shell) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
         let mut notices = self.pause_notices.lock().expect("no holder panics");
         let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
@@ -606,7 +606,7 @@ impl ShellRuntime {
         })
     }
 
-    /// Copies the entries of the live layer that `layer_view` may see to `layer`, which lies over the same bench. Returns the
+    /// Copies the entries of the live layer that `view` may see to `layer`, which lies over the same bench. Returns the
     /// state of the files that `layer` now begins with; it was laid at the time `at` or later.
     pub(in crate::shell) async fn copy_live_layer(
         &self,
@@ -779,12 +779,12 @@ impl Workspace {
         self.has_rules_of(&other.view)
     }
 
-    /// Whether this workspace has the same directory and the same policies as `layer_view`.
+    /// Whether this workspace has the same directory and the same policies as `view`.
     pub(crate) fn has_rules_of(&self, view: &WorkspaceView) -> bool {
         self.view.has_same_rules(view)
     }
 
-    /// Whether `layer_view` is the view of this workspace, or was made by narrowing it.
+    /// Whether `view` is the view of this workspace, or was made by narrowing it.
     pub(crate) fn encloses_view(&self, view: &WorkspaceView) -> bool {
         let own = &self.view.layers;
         let mut layers = own.iter().zip(&view.layers);
@@ -824,7 +824,7 @@ impl Workspace {
 }
 
 impl SettleReport {
-    /// Returns the result of the commit, with the paths that `layer_view` may see.
+    /// Returns the result of the commit, with the paths that `view` may see.
     pub(in crate::shell) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
         view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, shop)
     }

@@ -93,7 +93,7 @@ impl EffectCommitReport {
         Self { paths, kept, left_out }
     }
 
-    /// Returns the report on effects of which none is kept, because of `take_refusal`.
+    /// Returns the report on effects of which none is kept, because of `refusal`.
     fn from_refusal(effects: &[Effect], refusal: Error) -> Self {
         Self::from_outcome(
             effects.iter().map(change_without_before).collect(),

@@ -49,7 +49,7 @@ pub(in crate::shell) fn write_note(state: &BenchState, id: &str, basis: &EffectB
     written.map_err(|_| note_write_error())
 }
 
-/// Writes `encode_note` over the beginning of a file. If the file was longer, its old end stays, and readers stop after the
+/// Writes `text` over the beginning of a file. If the file was longer, its old end stays, and readers stop after the
 /// first JSON value.
 fn overwrite_file(place: &Path, text: &[u8]) -> io::Result<()> {
     // Not truncated: some file systems flush a file that was truncated and written to the disk at once, which is slow.

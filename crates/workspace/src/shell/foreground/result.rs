@@ -120,7 +120,7 @@ pub struct CommandChanges {
     /// The branch with the effects, if the files changed while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The id of the leftover with the effects, if they could not be saved; `from_refusal` says why. `garret leftovers` shows it.
+    /// The id of the leftover with the effects, if they could not be saved; `refused` says why. `garret leftovers` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leftover: Option<String>,
     /// Whether the effects were discarded, as requested.
