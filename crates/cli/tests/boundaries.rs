@@ -5,9 +5,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::Room;
+use crate::common::Room;
 
 const CANARY: &str = "CANARY-7f3d9a";
 

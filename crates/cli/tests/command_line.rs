@@ -7,13 +7,11 @@
 #![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
-mod common;
-
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
-use common::{GARRET, Ran, Room};
+use crate::common::{GARRET, Ran, Room};
 
 fn words() -> Room {
     let room = Room::new();

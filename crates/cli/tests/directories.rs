@@ -5,9 +5,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::{Room, masked};
+use crate::common::{Room, masked};
 
 #[test]
 fn a_write_in_a_directory_is_logged_undone_and_redone() {

@@ -5,11 +5,9 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use common::Room;
+use crate::common::Room;
 use serde_json::json;
 
 #[test]
@@ -78,7 +76,7 @@ fn write_takes_what_is_larger_than_memory_should_hold() {
     assert!(part.bytes() == &bytes[5_000_000..14_000_000]);
     let script = "exec 3<piped; dd bs=1000 count=3 status=none <&3 >/dev/null; \"$0\" write rest <&3";
     let status = std::process::Command::new("sh")
-        .args(["-c", script, common::GARRET])
+        .args(["-c", script, crate::common::GARRET])
         .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .status();
@@ -202,7 +200,7 @@ fn ls_marks_kinds_and_pages() {
         .run(&["ls", "--cursor", page["next_cursor"].as_str().unwrap(), "--json"])
         .data();
     assert_eq!(
-        (page["entries"][1]["name"].clone(), rest["entries"][0]["name"].clone()),
+        (page["entries"][1]["path"].clone(), rest["entries"][0]["path"].clone()),
         (json!("b"), json!("l"))
     );
     assert_eq!(rest["entries"].as_array().unwrap().len(), 1);
@@ -287,7 +285,7 @@ fn a_file_that_is_not_there_is_a_failure_on_standard_error() {
 fn a_reader_that_goes_away_is_no_error() {
     let room = Room::new();
     room.put("large", "line\n".repeat(200_000));
-    let script = format!("{} cat large | head -n 1", common::GARRET);
+    let script = format!("{} cat large | head -n 1", crate::common::GARRET);
     let ran = std::process::Command::new("sh")
         .args(["-c", &script])
         .env("GARRET_HOME", room.home())

@@ -5,9 +5,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::{Room, masked};
+use crate::common::{Room, masked};
 
 /// A room whose home has the workspace `notes`.
 fn notes() -> Room {
@@ -17,7 +15,7 @@ fn notes() -> Room {
 }
 
 /// Runs a command on `notes`.
-fn on(room: &Room, arguments: &[&str]) -> common::Ran {
+fn on(room: &Room, arguments: &[&str]) -> crate::common::Ran {
     room.run(&[&["-w", "notes"], arguments].concat())
 }
 

@@ -5,9 +5,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::{Room, masked};
+use crate::common::{Room, masked};
 
 #[test]
 fn a_workspace_is_made_listed_renamed_deleted_and_recovered() {
@@ -54,7 +52,7 @@ fn allow(path: &std::path::Path, mode: u32) {
 }
 
 /// Runs the program as another user, which only root may.
-fn as_nobody(room: &Room, arguments: &[&str]) -> common::Ran {
+fn as_nobody(room: &Room, arguments: &[&str]) -> crate::common::Ran {
     use std::os::unix::process::CommandExt as _;
     allow(room.path(), 0o755);
     allow(&room.home(), 0o755);
@@ -66,14 +64,14 @@ fn as_nobody(room: &Room, arguments: &[&str]) -> common::Ran {
     other.args(command.get_args()).current_dir(room.path()).env_clear();
     other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     other.uid(NOBODY).gid(NOBODY);
-    common::Ran::of(other, b"")
+    crate::common::Ran::of(other, b"")
 }
 
 /// Runs the program as the owner of the home, who has no right to open what is in it.
-fn without_permission(room: &Room, arguments: &[&str]) -> common::Ran {
+fn without_permission(room: &Room, arguments: &[&str]) -> crate::common::Ran {
     allow(&room.home().join("depot.lock"), 0o000);
     if !is_root() {
-        return common::Ran::of(room.command(arguments), b"");
+        return crate::common::Ran::of(room.command(arguments), b"");
     }
     std::os::unix::fs::chown(room.home(), Some(NOBODY), None).expect("root may give it away");
     as_nobody(room, arguments)

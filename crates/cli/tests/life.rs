@@ -6,9 +6,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::{Room, masked};
+use crate::common::{Room, masked};
 
 #[test]
 fn a_workspace_keeps_what_it_was_told_to() {
@@ -205,7 +203,9 @@ fn any_blob(blobs: &std::path::Path) -> std::path::PathBuf {
 /// Runs a line in a shell, with the program as `$0`.
 fn shell(room: &Room, line: &str) -> String {
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", line, common::GARRET]).current_dir(room.path());
+    command
+        .args(["-c", line, crate::common::GARRET])
+        .current_dir(room.path());
     command
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

@@ -3,13 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test may be told where Python is")]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use common::{GARRET, Room, repository};
+use crate::common::{GARRET, Room, repository};
 use serde_json::{Value, json};
 
 /// A client that writes lines into a pipe and reads lines out of it.
@@ -334,7 +332,7 @@ fn calls_under_way_are_answered_when_the_client_stops_writing() {
 
 /// The text of a stream in an answer.
 fn text<'a>(answer: &'a Value, stream: &str) -> &'a Value {
-    &answer["structuredContent"][stream]["text"]
+    &answer["structuredContent"][stream]
 }
 
 #[test]
@@ -603,7 +601,7 @@ fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_ke
         room.run(&["-w", name, "write", "d", "4\n"]).done();
         let ran = pipe.call(3, "run", json!({"command": "cat d; echo more >> d"}));
         let told = &ran["structuredContent"];
-        assert_eq!(told["output"], "4\n", "{name}: {ran}");
+        assert_eq!(told["stdout"], "4\n", "{name}: {ran}");
         assert_eq!(told["changed"]["branch"], Value::Null, "{name}: {ran}");
         assert_eq!(room.run(&["-w", name, "cat", "d"]).done(), "4\nmore\n", "{name}");
         assert_eq!(pipe.close(), "");

@@ -5,9 +5,7 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
-use common::Room;
+use crate::common::Room;
 
 /// A disk that is full: whoever asked for the output must be told that it is not there.
 #[test]
@@ -188,7 +186,7 @@ fn the_tour_shows_what_it_promises_and_leaves_nothing() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    insta::assert_snapshot!("demo", without_duration(&common::masked(&text)));
+    insta::assert_snapshot!("demo", without_duration(&crate::common::masked(&text)));
     assert!(
         !text.contains('\u{1b}') && !text.contains(temporary.path().to_str().unwrap()),
         "no colour, no host path"

@@ -1,8 +1,6 @@
 //! A real project in a workspace: its dependency vendored and kept out of history, its tests run, its build undone.
 
-mod common;
-
-use common::Room;
+use crate::common::Room;
 
 /// A small project for Node, with the one package that it depends on.
 fn project(room: &Room) {

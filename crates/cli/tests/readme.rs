@@ -6,12 +6,10 @@
     reason = "a test reads the pages and runs programs as a user would"
 )]
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{GARRET, Room, repository};
+use crate::common::{GARRET, Room, repository};
 
 /// The code blocks of `language` in a page.
 fn blocks(page: &str, language: &str) -> Vec<String> {

@@ -5,14 +5,12 @@
     reason = "tests look at the machine from outside, as another program would"
 )]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Room;
+use crate::common::Room;
 
 fn room() -> Room {
     let room = Room::new();

@@ -6,12 +6,10 @@
     reason = "tests run the program as a user does, several at once"
 )]
 
-mod common;
-
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use common::{Ran, Room};
+use crate::common::{Ran, Room};
 use garret_testkit::s3::{Issuer, Keys, Proxy, Server};
 
 /// A workspace in a prefix of its own.

@@ -6,12 +6,10 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use common::Room;
+use crate::common::Room;
 
 /// A tree with hidden, ignored, binary, CRLF and UTF-8 files.
 fn tree() -> Room {

@@ -6,11 +6,9 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{GARRET, Ran, Room};
+use crate::common::{GARRET, Ran, Room};
 
 const NARROW: &str =
     "[workspaces.site]\nstorage = 'local:site'\n[workspaces.site.capabilities.fs]\ndeny_read = ['.env']\n";

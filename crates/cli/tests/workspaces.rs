@@ -5,11 +5,9 @@
     reason = "tests run programs and look at the directory from outside"
 )]
 
-mod common;
-
 use std::process::Command;
 
-use common::{Ran, Room};
+use crate::common::{Ran, Room};
 
 const NOTES: &str = "[workspaces.notes]\nstorage = 'local:notes'\ncapabilities = { fs = { read_only = true } }\n";
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use garret_core::{
-    ChangeRequest, History, OpenContext, RandomIds, ReversalOutcome, Storage, StorageFactory, SystemClock,
-    UndoSelection,
+    History, OpenContext, Origin, RandomIds, ReversalOutcome, Storage, StorageFactory, SystemClock, UndoSelection,
 };
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot};
 use garret_storage::s3::S3Factory;
@@ -121,7 +120,7 @@ fn undo_brings_back_the_objects() {
         probe.apply(rename("d", "moved")).await;
         probe.batch(vec![write("moved/a", "changed"), remove("moved/b")]).await;
         assert_ne!(seen(), before);
-        let reversed = room.undo(UndoSelection::Last(2), ChangeRequest::default()).await;
+        let reversed = room.undo(UndoSelection::Last(2), Origin::default()).await;
         let reversed = reversed.expect("it can be undone");
         assert!(matches!(reversed, ReversalOutcome::Done(_)), "{reversed:?}");
         assert_eq!(seen(), before);

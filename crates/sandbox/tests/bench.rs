@@ -4,8 +4,6 @@
 #![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::disallowed_methods, reason = "a bench is looked at as a command sees it")]
 
-mod layers;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::layers::{Layers, is_root, is_somebody, run_in, tree};
 use garret_core::{
-    Batch, Bench, ChangeRequest, Clock, Durability, Effect, Exclusions, History, HistoryMode, LayerOutcome,
-    MemoryStorage, Mutation, NewBranch, OpenContext, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, RandomIds,
-    Storage, SystemClock, WsPath,
+    Batch, Bench, Clock, Durability, Effect, Exclusions, History, HistoryMode, LayerOutcome, MemoryStorage, Mutation,
+    NewBranch, OpenContext, Origin, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, RandomIds, Storage,
+    SystemClock, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
-use layers::{Layers, is_root, is_somebody, run_in, tree};
 
 struct Room {
     files: Arc<DepotWorkspace>,
@@ -86,7 +84,7 @@ impl Room {
             puts: effects.iter().map(put).collect(),
             ..PutBatch::default()
         };
-        let change = self.files.put(puts, ChangeRequest::default()).await.unwrap();
+        let change = self.files.put(puts, Origin::default()).await.unwrap();
         change.map_or(head, |change| change.number)
     }
 }
@@ -227,7 +225,7 @@ async fn only_what_changed_is_written_again() {
     assert_eq!(inode(room.root().join("kept")), before.0);
     assert_ne!(inode(room.root().join("changed")), before.1, "never written in place");
     room.files
-        .undo(garret_core::UndoSelection::Last(3), ChangeRequest::default())
+        .undo(garret_core::UndoSelection::Last(3), Origin::default())
         .await
         .unwrap();
     bench.bring_up_to_date().await.unwrap();
@@ -658,7 +656,7 @@ async fn a_branch_checks_out_what_it_inherits() {
 
 #[test]
 fn directories_without_the_right_to_write_are_followed_and_keep_their_bits() {
-    if !is_somebody("directories_without_the_right_to_write_are_followed_and_keep_their_bits") {
+    if !is_somebody("bench::directories_without_the_right_to_write_are_followed_and_keep_their_bits") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,16 +4,14 @@
 #![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::disallowed_methods, reason = "a layer is made by the file system itself")]
 
-mod layers;
-
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use crate::layers::{Layers, dropped, is_root, is_somebody, run_in, tree, twin, words};
 use garret_core::{EffectLimits, ErrorKind, PlacedEntry};
 use garret_sandbox::effects;
-use layers::{Layers, dropped, is_root, is_somebody, run_in, tree, twin, words};
 
 /// A char device 0:0 needs the right to make devices.
 fn can_make_whiteouts() -> bool {
@@ -351,7 +349,7 @@ fn what_a_whiteout_hid_shows_again_when_it_is_gone() {
 
 #[test]
 fn bits_that_a_command_took_away_keep_nobody_from_reading() {
-    if !is_somebody("bits_that_a_command_took_away_keep_nobody_from_reading") {
+    if !is_somebody("effects::bits_that_a_command_took_away_keep_nobody_from_reading") {
         return;
     }
     let layers = Layers::new();

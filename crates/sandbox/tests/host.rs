@@ -132,7 +132,10 @@ mod beginning {
     #[test]
     fn commands_have_the_usual_umask_whatever_that_of_the_program_is() {
         let output = std::process::Command::new("/bin/sh")
-            .args(["-c", "umask 0 && exec \"$0\" --exact beginning::is_run_with_umask_zero"])
+            .args([
+                "-c",
+                "umask 0 && exec \"$0\" --exact host::beginning::is_run_with_umask_zero",
+            ])
             .arg(std::env::current_exe().unwrap())
             .env("GARRET_TEST_UMASK", "0")
             .output()

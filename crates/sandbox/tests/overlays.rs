@@ -4,9 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::disallowed_methods, reason = "a layer is made by the file system itself")]
 
-mod layers;
-
-use layers::{Dice, Layers, apply, dropped, run_in, tree, twin, words};
+use crate::layers::{Dice, Layers, apply, dropped, run_in, tree, twin, words};
 
 const START: &str = "mkdir -p src/deep/er empty 'with space'; echo a > src/a; echo b > src/deep/b; echo c > src/deep/er/c
     ln -s a src/link; echo top > top; chmod 600 top; echo tool > tool; chmod 755 tool; echo x > \"$(printf 'with space/n\\nl')\"

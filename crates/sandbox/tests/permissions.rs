@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::{
-    ChangeRequest, Clock, Durability, EntryPath, History, HistoryMode, OpenContext, PathExpectation, PathPut,
-    PlacedEntry, PutBatch, RandomIds, ReversalOutcome, StorageFactory, SystemClock, UndoSelection,
+    Clock, Durability, EntryPath, History, HistoryMode, OpenContext, Origin, PathExpectation, PathPut, PlacedEntry,
+    PutBatch, RandomIds, ReversalOutcome, StorageFactory, SystemClock, UndoSelection,
 };
 use garret_depot::{DepotOptions, Journaled, LazyDepot};
 use garret_storage::local::LocalFactory;
@@ -66,7 +66,7 @@ async fn put(room: &Journaled, all: Vec<(&[u8], PlacedEntry)>) {
         puts: all.into_iter().map(put).collect(),
         ..PutBatch::default()
     };
-    room.put(puts, ChangeRequest::default()).await.unwrap();
+    room.put(puts, Origin::default()).await.unwrap();
 }
 
 fn file(content: &'static str) -> PlacedEntry {
@@ -99,15 +99,12 @@ fn modes(directory: &Path) -> BTreeMap<String, u32> {
 }
 
 async fn undo(room: &Journaled) {
-    let undone = room
-        .undo(UndoSelection::Last(1), ChangeRequest::default())
-        .await
-        .unwrap();
+    let undone = room.undo(UndoSelection::Last(1), Origin::default()).await.unwrap();
     assert!(matches!(undone, ReversalOutcome::Done(_)), "{undone:?}");
 }
 
 async fn redo(room: &Journaled) {
-    let redone = room.redo(ChangeRequest::default()).await.unwrap();
+    let redone = room.redo(Origin::default()).await.unwrap();
     assert!(matches!(redone, ReversalOutcome::Done(_)), "{redone:?}");
 }
 

@@ -6,12 +6,10 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Room, append, copy, kind, make_dir, remove, rename, set_mode};
+use crate::common::{Room, append, copy, kind, make_dir, remove, rename, set_mode};
 use garret_core::{Content, ErrorKind, Mutation, Precondition};
 use garret_storage::Durability;
 
@@ -48,8 +46,8 @@ fn a_batch_that_fails_at_its_end_leaves_everything_as_it_was() {
         let room = furnished(durability);
         let before = seen(&room);
         let outcome = room.batch(vec![
-            Mutation::write(common::at("keep.txt"), "changed"),
-            Mutation::write(common::at("new/dir/file.txt"), "new"),
+            Mutation::write(crate::common::at("keep.txt"), "changed"),
+            Mutation::write(crate::common::at("new/dir/file.txt"), "new"),
             append("tree/b.txt", "more"),
             set_mode("tree/b.txt", 0o600),
             rename("tree/b.txt", "empty/b.txt", false),
@@ -61,11 +59,11 @@ fn a_batch_that_fails_at_its_end_leaves_everything_as_it_was() {
             remove("empty-too", false),
             make_dir("x/y/z"),
             Mutation::Symlink {
-                path: common::at("link"),
+                path: crate::common::at("link"),
                 target: "keep.txt".into(),
             },
             Mutation::Write {
-                path: common::at("x/y/z/last.txt"),
+                path: crate::common::at("x/y/z/last.txt"),
                 content: "".into(),
                 precondition: Precondition::Version(garret_core::Version::new("none")),
                 mode: None,
@@ -82,11 +80,11 @@ fn a_batch_that_succeeds_leaves_only_its_result() {
     let room = furnished(Durability::Full);
     let applied = room
         .batch(vec![
-            Mutation::write(common::at("keep.txt"), "changed"),
+            Mutation::write(crate::common::at("keep.txt"), "changed"),
             rename("tree/b.txt", "keep.txt", true),
             remove("tree", true),
             rename("empty", "full", false),
-            Mutation::write(common::at("full/file.txt"), "new"),
+            Mutation::write(crate::common::at("full/file.txt"), "new"),
         ])
         .unwrap();
     assert_eq!(applied.len(), 5);
@@ -141,8 +139,8 @@ fn names_of(room: &Room, path: &str) -> u64 {
 /// A write of content that is at `other` too.
 fn named_again(path: &str, content: &'static str, other: &str) -> Mutation {
     Mutation::Write {
-        path: common::at(path),
-        content: Content::from(content).with_other_name(common::at(other)),
+        path: crate::common::at(path),
+        content: Content::from(content).with_other_name(crate::common::at(other)),
         precondition: Precondition::Any,
         mode: Some(0o640),
         parents: true,
@@ -179,7 +177,7 @@ fn a_name_that_is_changed_parts_from_the_others() {
         for (index, change) in [
             append("b", " more"),
             set_mode("b", 0o600),
-            Mutation::write(common::at("b"), "new"),
+            Mutation::write(crate::common::at("b"), "new"),
         ]
         .into_iter()
         .enumerate()
@@ -210,7 +208,7 @@ fn a_batch_may_be_bound_to_versions_of_several_names_of_one_file() {
     room.batch(vec![named_again("a", "one", "a"), named_again("b", "one", "a")])
         .unwrap();
     let bound = |path: &str| Mutation::Remove {
-        path: common::at(path),
+        path: crate::common::at(path),
         recursive: false,
         precondition: Precondition::Version(room.version("a")),
     };
@@ -249,9 +247,12 @@ fn readers_see_the_old_or_the_new_content_and_never_a_mix() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for letter in "bcdefghijklmnopqrstuvwxyz".chars().cycle().take(300) {
-                let other = Mutation::write(common::at("b.txt"), "x");
-                room.batch(vec![Mutation::write(common::at("a.txt"), content(letter)), other])
-                    .unwrap();
+                let other = Mutation::write(crate::common::at("b.txt"), "x");
+                room.batch(vec![
+                    Mutation::write(crate::common::at("a.txt"), content(letter)),
+                    other,
+                ])
+                .unwrap();
             }
             is_over.store(true, Ordering::Relaxed);
         });

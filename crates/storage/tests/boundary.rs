@@ -6,13 +6,11 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Room, append, at, copy, kind, make_dir, remove, rename, set_mode};
+use crate::common::{Room, append, at, copy, kind, make_dir, remove, rename, set_mode};
 use futures::executor::block_on;
 use garret_core::{
     Batch, DirectoryHandle, EntryKind, ErrorKind, Follow, ListOptions, Mutation, ReadOptions, Result, StatOptions,
@@ -203,7 +201,7 @@ fn no_error_shows_a_path_of_the_host() {
 #[test]
 fn a_missing_directory_is_not_found_with_what_to_do() {
     let room = Room::new();
-    let open = |path: &str| common::open(&room.host(path), garret_storage::Durability::Full).unwrap_err();
+    let open = |path: &str| crate::common::open(&room.host(path), garret_storage::Durability::Full).unwrap_err();
     assert_eq!(open("missing").kind(), ErrorKind::NotFound);
     assert!(open("missing").hint_text().contains("create it"));
     room.write("file.txt", "").unwrap();

@@ -6,11 +6,9 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Room, at};
+use crate::common::{Room, at};
 use futures::executor::block_on;
 use garret_core::{ListOptions, MemoryStorage, Mutation, Storage, SystemClock, WsPath};
 
@@ -97,7 +95,7 @@ fn entries_that_vanish_while_they_are_listed_are_left_out() {
         let churn = scope.spawn(|| {
             for number in 0..300 {
                 room.write(&format!("d/{number}/x"), "").unwrap();
-                room.apply(common::remove(&format!("d/{number}"), true)).unwrap();
+                room.apply(crate::common::remove(&format!("d/{number}"), true)).unwrap();
             }
         });
         room.write("d/stays", "").unwrap();

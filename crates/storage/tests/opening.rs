@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod common;
-
-use common::{Room, at, context, kind};
+use crate::common::{Room, at, context, kind};
 use futures::executor::block_on;
 use garret_core::{ErrorKind, ReadOptions, StorageConfig, StorageRegistry};
 use garret_storage::LocalFactory;

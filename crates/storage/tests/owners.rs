@@ -7,11 +7,9 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 
-use common::{Room, at, copy};
+use crate::common::{Room, at, copy};
 use futures::executor::block_on;
 use garret_core::{Batch, Content, EntryAlteration, Mutation, NewEntry, Storage, WsPath};
 

@@ -6,12 +6,10 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::Room;
+use crate::common::Room;
 use garret_core::{ErrorKind, Precondition, Storage};
 
 const PROCESSES: usize = 3;
@@ -31,7 +29,7 @@ fn run_in_processes(test: &str, room: &Room) {
     let start = |_| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", test])
+            .args(["--exact", &format!("processes::{test}")])
             .env(ROLE, room.host(""))
             .stdout(Stdio::null());
         command.spawn().unwrap()
@@ -108,7 +106,7 @@ fn a_hundred_concurrent_appends_in_one_process_all_arrive() {
         let tasks: Vec<_> = (0..100)
             .map(|_| {
                 let storage = room.storage.clone();
-                tokio::spawn(async move { storage.apply(common::append("log.txt", "x").into()).await })
+                tokio::spawn(async move { storage.apply(crate::common::append("log.txt", "x").into()).await })
             })
             .collect();
         for task in tasks {

@@ -1,11 +1,10 @@
 //! Random batches on the local storage and on the reference: same outcomes, same trees.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-mod common;
 
 use std::sync::Arc;
 
-use common::{Room, at};
+use crate::common::{Room, at};
 use futures::executor::block_on;
 use garret_core::{
     Batch, EntryKind, Follow, ListOptions, MemoryStorage, Mutation, Precondition, ReadOptions, Storage, SystemClock,

@@ -6,13 +6,11 @@
     reason = "the tests are the other program that changes files behind the storage"
 )]
 
-mod common;
-
 use std::collections::HashSet;
 use std::io::{Seek, SeekFrom, Write};
 use std::time::Duration;
 
-use common::{Room, at, kind};
+use crate::common::{Room, at, kind};
 use futures::executor::block_on;
 use garret_core::{ErrorKind, Precondition, ReadOptions, StatOptions, Storage, Version};
 

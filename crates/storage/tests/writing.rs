@@ -6,11 +6,9 @@
     reason = "the tests look at the disk and change it behind the storage"
 )]
 
-mod common;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use common::{Room, at, kind, remove, set_mode};
+use crate::common::{Room, at, kind, remove, set_mode};
 use garret_core::{ErrorKind, Mutation, Precondition};
 use garret_storage::Durability;
 

@@ -10,7 +10,7 @@ const MEBIBYTE: u64 = 1024 * 1024;
 
 #[test]
 fn a_file_larger_than_memory_is_written_and_read() {
-    if is_limited("a_file_larger_than_memory_is_written_and_read", 128) {
+    if is_limited("large::a_file_larger_than_memory_is_written_and_read", 128) {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let options = LocalOptions::new(directory.path().to_str().expect("its name is UTF-8"));
         let context = OpenContext {

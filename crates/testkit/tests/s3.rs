@@ -198,7 +198,7 @@ fn a_server_goes_with_its_process() {
         return std::thread::sleep(Duration::from_secs(600));
     }
     let mut child = Command::new(std::env::current_exe().expect("a test is a program"))
-        .args(["--exact", "a_server_goes_with_its_process", "--nocapture"])
+        .args(["--exact", "s3::a_server_goes_with_its_process", "--nocapture"])
         .env(ROLE, "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -5,7 +5,7 @@ use garret_depot::{NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{path, remove, remove_tree, rename, write};
 
-use crate::support::Desk;
+use crate::depot::support::Desk;
 
 async fn branch(desk: &Desk, name: &str, point: Point) -> Desk {
     Desk::over(

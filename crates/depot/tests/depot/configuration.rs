@@ -4,7 +4,7 @@ use garret_core::ErrorKind;
 use garret_depot::{NewWorkspace, Point};
 use serde_json::json;
 
-use crate::support::{in_memory, workspace};
+use crate::depot::support::{in_memory, workspace};
 
 #[tokio::test]
 async fn a_configuration_is_replaced_only_where_it_is_the_one_that_was_seen() {

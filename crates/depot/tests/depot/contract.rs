@@ -1,6 +1,6 @@
 //! A workspace in a depot keeps the contract of a storage, in memory and on disk, and does what the model does.
 
-use crate::support::{disk_fixture, memory_fixture};
+use crate::depot::support::{disk_fixture, memory_fixture};
 use garret_testkit::model;
 
 mod in_memory {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, ReadOptions, Storage, WsPath};
-use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, TreeTarget, UndoSelection};
+use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{append, append_or_create, path, write, write_if};
+use garret_transfer::{TreeTarget, export_tree};
 
-use crate::support::{Desk, context, on_disk, options, workspace};
+use crate::depot::support::{Desk, context, on_disk, options, workspace};
 
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory can be made")
@@ -317,10 +318,7 @@ fn a_file_whose_size_is_damaged_is_corrupt_in_every_way_of_reading_it() {
                 }
                 let out = tempfile::tempdir().unwrap();
                 let target = TreeTarget::Directory(out.path().join("made"));
-                let exported = desk
-                    .room
-                    .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
-                    .await;
+                let exported = export_tree(&desk.room, &Point::Now, &WsPath::root(), target, &mut |_| ()).await;
                 let error = exported.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{size}: {error}");
                 assert_eq!(error.path(), Some("box"));

@@ -8,7 +8,7 @@ use garret_depot::{CollectOptions, NewWorkspace, Point};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{remove_tree, write, write_if};
 
-use crate::support::{Desk, on_disk, workspace};
+use crate::depot::support::{Desk, on_disk, workspace};
 
 /// Content above the threshold, of several parts.
 fn large(seed: u8) -> Bytes {

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::support::{on_disk, scratch, tree_of, workspace};
+use crate::depot::support::{on_disk, scratch, tree_of, workspace};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -116,8 +116,22 @@ impl Home {
         outcomes
     }
 
-    /// Has all of them wait for the writer, whom nobody gives its turn meanwhile.
+    /// Runs the jobs in groups. A reversal or a restore reads the state that the jobs before it leave, so it ends a
+    /// group and runs alone.
     async fn together(&self, jobs: &[Job]) -> Vec<Outcome> {
+        let is_planned = |(_, _, op): &Job| matches!(op, Op::Undo(_) | Op::UndoOne(_) | Op::Redo | Op::Restore(_));
+        let mut outcomes = Vec::new();
+        for group in jobs.chunk_by(|one, next| !is_planned(one) && !is_planned(next)) {
+            match group {
+                [job] if is_planned(job) => outcomes.push(self.run(job.clone()).await),
+                group => outcomes.extend(self.run_group(group).await),
+            }
+        }
+        outcomes
+    }
+
+    /// Has all of them wait for the writer, whom nobody gives its turn meanwhile.
+    async fn run_group(&self, jobs: &[Job]) -> Vec<Outcome> {
         self.turns.lock().expect("nobody has it for long");
         let mut waiting: Vec<Pin<Box<_>>> = jobs.iter().map(|job| Box::pin(self.run(job.clone()))).collect();
         for job in &mut waiting {

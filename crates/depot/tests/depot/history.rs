@@ -5,7 +5,7 @@ use garret_depot::{ChangeKind, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{make_dirs, path, remove, remove_tree, rename, set_mode, write};
 
-use crate::support::{Desk, tree_of};
+use crate::depot::support::{Desk, tree_of};
 
 #[test]
 fn a_change_says_who_did_what_and_what_each_path_was() {

@@ -5,13 +5,13 @@ use std::io::Read;
 use garret_core::{Content, ContentSource, EntryPath, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result};
 use garret_testkit::limited::{is_limited, write_and_read};
 
-use crate::support::{on_disk, workspace};
+use crate::depot::support::{on_disk, workspace};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
 #[test]
 fn a_file_larger_than_memory_is_written_and_read() {
-    if is_limited("large::a_file_larger_than_memory_is_written_and_read", 192) {
+    if is_limited("depot::large::a_file_larger_than_memory_is_written_and_read", 192) {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.expect("a runtime starts").block_on(async {
             let home = tempfile::tempdir().expect("a temporary directory can be made");
@@ -45,7 +45,10 @@ impl ContentSource for SmallFile {
 
 #[test]
 fn more_small_files_than_memory_holds_become_one_change() {
-    if is_limited("large::more_small_files_than_memory_holds_become_one_change", 256) {
+    if is_limited(
+        "depot::large::more_small_files_than_memory_holds_become_one_change",
+        256,
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.expect("a runtime starts").block_on(async {
             let home = tempfile::tempdir().expect("a temporary directory can be made");

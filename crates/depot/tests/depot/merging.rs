@@ -6,7 +6,7 @@ use garret_core::{
 use garret_depot::{DepotWorkspace, NewWorkspace, Point, UndoSelection};
 use garret_testkit::{Probe, mutations};
 
-use crate::support::{Desk, in_memory, workspace};
+use crate::depot::support::{Desk, in_memory, workspace};
 
 async fn branch(desk: &Desk, name: &str) -> Desk {
     let room = desk.room.branch(NewWorkspace::named(name), &Point::Now).await;
@@ -29,6 +29,7 @@ async fn take_in(into: &DepotWorkspace, other: &DepotWorkspace) {
         puts: merging.theirs.changes.iter().map(put).collect(),
         moves: merging.theirs.moves.clone(),
         merged: Some(merging.point),
+        ..PutBatch::default()
     };
     into.put(puts, Origin::default()).await.expect("nothing clashes");
 }

@@ -23,7 +23,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::support::{Desk, in_memory, on_disk, scratch};
+use crate::depot::support::{Desk, in_memory, on_disk, scratch};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -373,6 +373,7 @@ impl Run {
             puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
             moves: merging.theirs.moves.clone(),
             merged: Some(merging.point),
+            ..PutBatch::default()
         };
         let change = desk.room.put(puts, Origin::default()).await.expect("nothing clashes");
         assert_eq!(change.is_some(), merged != ours);

@@ -8,7 +8,7 @@ use garret_depot::{Durability, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
 
-use crate::support::{Desk, on_disk, workspace};
+use crate::depot::support::{Desk, on_disk, workspace};
 
 fn blobs(home: &Path) -> Vec<PathBuf> {
     let folders = std::fs::read_dir(home.join("blobs")).expect("there are blobs");

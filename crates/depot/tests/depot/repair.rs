@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, Storage};
-use garret_depot::{Depot, DepotOptions, Durability, ExportExtent, NewWorkspace, Point, UndoSelection};
+use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
+use garret_transfer::{ExportExtent, export_workspace, import_workspace};
 
-use crate::support::{Desk, context, on_disk, options, workspace};
+use crate::depot::support::{Desk, context, on_disk, options, workspace};
 
 fn noise(seed: u8, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
@@ -454,14 +455,14 @@ fn what_is_imported_over_damaged_content_is_whole() {
             .batch(vec![write("s", "hello"), write("large", noise(1, 500_000))])
             .await;
         let mut backup = Vec::new();
-        let exported = desk.room.export(&ExportExtent::History, &mut backup, &mut |_| ()).await;
+        let exported = export_workspace(&desk.room, &ExportExtent::History, &mut backup, &mut |_| ()).await;
         exported.expect("it can be exported");
         harm(home.path(), "UPDATE content SET data = x'00' WHERE size = 5");
         for blob in blobs(home.path()) {
             std::fs::write(blob, b"x").unwrap();
         }
         let new = NewWorkspace::named("again");
-        let imported = depot.import(new, Cursor::new(backup), &mut |_| ()).await;
+        let imported = import_workspace(&depot, new, Cursor::new(backup), &mut |_| ()).await;
         let again = Desk::over(imported.unwrap().0);
         assert_eq!(again.probe.text("s").await, "hello");
         assert!(again.probe.tree().await == desk.probe.tree().await);

@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::support::{Desk, in_memory, on_disk, options, tree_of, workspace};
+use crate::depot::support::{Desk, in_memory, on_disk, options, tree_of, workspace};
 
 fn keep(text: &str) -> RetentionLimits {
     text.parse().expect("it is a limit")
@@ -212,7 +212,7 @@ fn an_age_drops_what_is_older() {
         let clock = Arc::new(FixedClock::starting_at(now()));
         let context = OpenContext {
             clock: clock.clone(),
-            ..crate::support::context()
+            ..crate::depot::support::context()
         };
         let depot = Depot::in_memory(options(), context).unwrap();
         let desk = Desk::over(workspace(&depot, "box").await);

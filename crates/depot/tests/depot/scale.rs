@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Batch, ChangeRequest, History, ListOptions, Mutation, Point, SnapshotOptions, Storage, UndoSelection, WsPath,
+    Batch, History, ListOptions, Mutation, Origin, Point, SnapshotOptions, Storage, UndoSelection, WsPath,
 };
 use garret_depot::NewWorkspace;
 use garret_testkit::Probe;
 use garret_testkit::mutations::{path, write};
 
-use crate::support::{on_disk, workspace};
+use crate::depot::support::{on_disk, workspace};
 
 const FILES: usize = 50_000;
 const WORKSPACES: usize = 500;
@@ -55,7 +55,7 @@ async fn fifty_thousand_files_are_listed_diffed_branched_and_undone() {
     let full = Point::Named("full".into());
     let changes = History::diff(&room, &full, &Point::Now, &WsPath::root()).await;
     assert_eq!(changes.expect("both points are known").len(), 3);
-    History::undo(&room, UndoSelection::Last(3), ChangeRequest::default())
+    History::undo(&room, UndoSelection::Last(3), Origin::default())
         .await
         .expect("there is something to undo");
     let changes = History::diff(&room, &full, &Point::Now, &WsPath::root()).await;

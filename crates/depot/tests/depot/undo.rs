@@ -1,11 +1,11 @@
 //! Undo and redo.
 
-use garret_core::{ErrorKind, Origin};
+use garret_core::{ErrorKind, History, HistoryOperation, Origin, StatOptions, Storage, WsPath};
 use garret_depot::{ChangeKind, ClashReason, Point, ReversalOutcome, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dir, remove, remove_tree, rename, set_mode, write};
 
-use crate::support::Desk;
+use crate::depot::support::Desk;
 
 #[test]
 fn undo_brings_back_bytes_mode_links_and_absence() {
@@ -293,5 +293,34 @@ fn a_long_row_of_reversals_stays_as_short_as_its_first() {
             desk.undone(UndoSelection::Change(newest.id)).await.summary,
             "undo: write `a`"
         );
+    });
+}
+
+#[test]
+fn a_file_that_an_undo_brings_back_has_its_time_of_creation() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        let path = WsPath::parse("f").expect("a path");
+        let stat = desk.room.stat(&path, StatOptions::default()).await;
+        let created = stat.expect("it is there").created;
+        desk.probe.batch(vec![remove("f")]).await;
+        desk.undone(UndoSelection::Last(1)).await;
+        let stat = desk.room.stat(&path, StatOptions::default()).await;
+        assert_eq!(stat.expect("it is back").created, created);
+    });
+}
+
+#[test]
+fn a_planned_undo_of_the_newest_change_is_refused_after_another_change() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        let undo = HistoryOperation::Undo(UndoSelection::Last(1));
+        let plan = History::plan(&desk.room, &undo).await.expect("it can be planned");
+        desk.write("g", "two").await;
+        let error = desk.room.put(plan.puts, Origin::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, vec![2]);
     });
 }

@@ -7,7 +7,7 @@ use garret_depot::{CollectOptions, DepotUsage, NewWorkspace, Point, WorkspaceUsa
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{remove_tree, write};
 
-use crate::support::{Desk, on_disk, workspace};
+use crate::depot::support::{Desk, on_disk, workspace};
 
 fn noise(seed: u8, length: usize) -> Bytes {
     let mut bytes = vec![0; length];

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Batch, ChangeRequest, ChangesOptions, EntryKind, Error, ErrorKind, History, HistoryMode, ListOptions,
-    MemoryStorage, Mutation, OpenContext, RandomIds, ReadOptions, Result, SnapshotOptions, StatOptions, Storage,
-    StorageFactory, SystemClock, UndoSelection, WsPath,
+    Batch, ChangesOptions, EntryKind, Error, ErrorKind, History, HistoryMode, ListOptions, MemoryStorage, Mutation,
+    OpenContext, Origin, RandomIds, ReadOptions, Result, SnapshotOptions, StatOptions, Storage, StorageFactory,
+    SystemClock, UndoSelection, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot, NewWorkspace};
 use garret_storage::local::LocalFactory;
@@ -177,10 +177,10 @@ impl Work {
 
     async fn reversed(&self, index: usize) -> Result<()> {
         let selection = UndoSelection::Last(1 + index % 2);
-        self.history.undo(selection, ChangeRequest::default()).await?;
+        self.history.undo(selection, Origin::default()).await?;
         let label = format!("at-{index}");
         self.history.snapshot(&label, SnapshotOptions::default()).await?;
-        self.history.redo(ChangeRequest::default()).await.map(|_| ())
+        self.history.redo(Origin::default()).await.map(|_| ())
     }
 
     /// A change that happened without being acknowledged is there as a whole.

@@ -9,8 +9,8 @@ use garret_depot::{ChangeKind, ChangesOptions, History, SnapshotOptions, UndoSel
 use garret_testkit::fuzz::Random;
 use garret_testkit::mutations::{append_or_create, copy, link, make_dir, remove_tree, rename, set_mode, write};
 
-use crate::desk::{Desk, making};
-use crate::support::depot_at;
+use crate::journal::desk::{Desk, making};
+use crate::journal::support::depot_at;
 
 const STEPS: usize = 250;
 

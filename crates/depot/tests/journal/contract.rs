@@ -2,7 +2,7 @@
 
 use garret_testkit::model;
 
-use crate::support::{far_fixture, local_fixture, local_session_fixture, memory_fixture};
+use crate::journal::support::{far_fixture, local_fixture, local_session_fixture, memory_fixture};
 
 mod over_local {
     use super::local_fixture;

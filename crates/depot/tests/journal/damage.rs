@@ -6,8 +6,8 @@ use garret_core::Storage;
 use garret_depot::{ChangeKind, Depot, History};
 use garret_testkit::mutations::write;
 
-use crate::desk::Desk;
-use crate::support::{context, options};
+use crate::journal::desk::Desk;
+use crate::journal::support::{context, options};
 
 async fn depot(desk: &Desk) -> Depot {
     let opened = Depot::open(desk.home.path(), options(), context()).await;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use garret_core::{Actor, Batch, Mutation, OpenedStorage, Origin, Storage, WsPath};
 use garret_depot::{
-    Change, ChangeKind, ChangeRequest, ChangesOptions, History, Journaled, PathChange, PathClash, Point,
-    ReversalOutcome, UndoSelection,
+    Change, ChangeKind, ChangesOptions, History, Journaled, PathChange, PathClash, Point, ReversalOutcome,
+    UndoSelection,
 };
 use garret_testkit::{Hook, Hooked, Tree, mutations};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-use crate::meddling::{Meddler, Moment};
-use crate::stopping::Stopping;
-use crate::support::{depot_at, folder, journaled, local};
+use crate::journal::meddling::{Meddler, Moment};
+use crate::journal::stopping::Stopping;
+use crate::journal::support::{depot_at, folder, journaled, local};
 
 pub(crate) struct Desk {
     directory: TempDir,
@@ -155,14 +155,14 @@ fn shown(change: &PathChange) -> (String, bool, bool) {
     )
 }
 
-pub(crate) fn making() -> ChangeRequest {
-    ChangeRequest::from(Origin {
+pub(crate) fn making() -> Origin {
+    Origin {
         actor: Actor {
             door: "api".into(),
             ..Actor::default()
         },
         ..Origin::default()
-    })
+    }
 }
 
 pub(crate) fn done(reversed: ReversalOutcome) -> Change {

@@ -13,8 +13,8 @@ use garret_testkit::mutations::{append, write};
 use garret_testkit::{Call, Hook, Hooked};
 use tempfile::TempDir;
 
-use crate::desk::making;
-use crate::support::{depot_at, folder, journaled};
+use crate::journal::desk::making;
+use crate::journal::support::{depot_at, folder, journaled};
 
 /// Notes what the storage is asked.
 #[derive(Debug, Default)]

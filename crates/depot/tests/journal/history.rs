@@ -11,10 +11,10 @@ use garret_testkit::Hooked;
 use garret_testkit::mutations::{append, copy, link, make_dir, remove, remove_tree, rename, set_mode, write};
 use tokio::sync::Notify;
 
-use crate::desk::{Desk, making};
-use crate::meddling::Moment;
-use crate::stopping::Stopping;
-use crate::support::depot_at;
+use crate::journal::desk::{Desk, making};
+use crate::journal::meddling::Moment;
+use crate::journal::stopping::Stopping;
+use crate::journal::support::depot_at;
 
 #[tokio::test]
 async fn undo_steps_back_and_redo_forward() {
@@ -195,7 +195,7 @@ async fn a_branch_begins_with_what_is_there_and_leads_its_own_life() {
     let branch = desk.room.branch("try".into(), &Point::Now).await.unwrap();
     assert_eq!(branch.name.as_deref(), Some("try"));
     desk.write("a", "changed").await;
-    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let depot = crate::journal::support::depot_at(desk.home.path()).get().await.unwrap();
     let branch = depot.workspace("try").await.unwrap();
     let found = branch.read(&WsPath::parse("a").unwrap(), Default::default()).await;
     assert_eq!(found.unwrap().bytes, "1");
@@ -275,7 +275,7 @@ async fn a_branch_that_began_without_some_files_is_never_complete_and_nor_are_it
     desk.write("a", "1").await;
     desk.room.branch("early".into(), &Point::Number(1)).await.unwrap();
     desk.room.snapshot("all", SnapshotOptions::default()).await.unwrap();
-    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let depot = crate::journal::support::depot_at(desk.home.path()).get().await.unwrap();
     let branch = depot.workspace("early").await.unwrap();
     branch.apply(write("b", "1").into()).await.unwrap();
     for point in [Point::Number(0), Point::Now] {
@@ -292,7 +292,7 @@ async fn to_a_branch_from_before_a_file_was_met_the_file_is_unknown_and_not_the_
     let desk = Desk::over(&[("d/both", "here"), ("d/unseen", "only here")]).await;
     desk.write("a", "1").await;
     desk.room.branch("try".into(), &Point::Number(1)).await.unwrap();
-    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let depot = crate::journal::support::depot_at(desk.home.path()).get().await.unwrap();
     let branch = depot.workspace("try").await.unwrap();
     branch.apply(write("d/both", "there").into()).await.unwrap();
     let merging = desk.room.merge_input("try").await.unwrap();
@@ -324,10 +324,10 @@ async fn large_files_are_captured_and_come_back() {
 async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
     desk.room.branch("try".into(), &Point::Now).await.unwrap();
-    let lazy = crate::support::depot_at(desk.home.path());
+    let lazy = crate::journal::support::depot_at(desk.home.path());
     let branch = lazy.get().await.unwrap().workspace("try").await.unwrap();
-    let directory = crate::support::folder();
-    let opened = crate::support::local(directory.path()).await;
+    let directory = crate::journal::support::folder();
+    let opened = crate::journal::support::local(directory.path()).await;
     let seen = branch.describe().await.unwrap();
     let config = serde_json::json!({});
     let room = Journaled::move_out(&branch, opened, lazy, Durability::Relaxed, &config)
@@ -339,7 +339,7 @@ async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     assert_eq!(std::fs::read_to_string(directory.path().join("d/b")).unwrap(), "2");
     room.apply(write("a", "tried").into()).await.unwrap();
     let undone = room.undo(UndoSelection::Last(1), making()).await.unwrap();
-    crate::desk::done(undone);
+    crate::journal::desk::done(undone);
     assert_eq!(std::fs::read_to_string(directory.path().join("a")).unwrap(), "1");
     assert_eq!(
         desk.on_disk("a").as_deref(),
@@ -352,12 +352,12 @@ async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
 async fn a_checkout_that_ends_in_its_middle_leaves_the_branch_as_it_was() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
     desk.room.branch("try".into(), &Point::Now).await.unwrap();
-    let lazy = crate::support::depot_at(desk.home.path());
+    let lazy = crate::journal::support::depot_at(desk.home.path());
     let depot = lazy.get().await.unwrap();
     let branch = depot.workspace("try").await.unwrap();
-    let directory = crate::support::folder();
+    let directory = crate::journal::support::folder();
     let stopped = Arc::new(Notify::new());
-    let opened = crate::support::local(directory.path()).await;
+    let opened = crate::journal::support::local(directory.path()).await;
     let place = opened.location_id.clone().unwrap();
     let stopping = Stopping {
         steps: 1,
@@ -376,8 +376,8 @@ async fn a_checkout_that_ends_in_its_middle_leaves_the_branch_as_it_was() {
     let info = branch.describe().await.unwrap();
     assert_eq!(info.kind, "filestore");
     assert!(depot.workspace_at("local", &place).await.unwrap().is_none());
-    let other = crate::support::folder();
-    let opened = crate::support::local(other.path()).await;
+    let other = crate::journal::support::folder();
+    let opened = crate::journal::support::local(other.path()).await;
     let again = Journaled::move_out(&branch, opened, lazy, Durability::Relaxed, &config).await;
     assert!(again.is_ok(), "it is checked out elsewhere");
     assert_eq!(std::fs::read_to_string(other.path().join("d/b")).unwrap(), "2");
@@ -387,7 +387,7 @@ async fn a_checkout_that_ends_in_its_middle_leaves_the_branch_as_it_was() {
 async fn a_home_can_have_all_its_logs_ingested() {
     let desk = Desk::new().await;
     desk.write("a", "1").await;
-    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let depot = crate::journal::support::depot_at(desk.home.path()).get().await.unwrap();
     let id = desk.room.id().to_owned();
     assert_eq!(depot.workspace(&id).await.unwrap().describe().await.unwrap().head, 0);
     depot.ingest_logs().await.unwrap();

@@ -6,7 +6,7 @@ use garret_core::{
 use garret_testkit::mutations::{make_dir, write};
 use garret_testkit::{Probe, Tree};
 
-use crate::desk::{Desk, making};
+use crate::journal::desk::{Desk, making};
 
 fn file(content: &str) -> PlacedEntry {
     PlacedEntry::File {

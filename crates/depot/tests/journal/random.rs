@@ -10,8 +10,8 @@ use garret_testkit::mutations::{append, copy, link, make_dir, remove_tree, renam
 use garret_testkit::tree::{differing, three_way};
 use garret_testkit::{Probe, Tree};
 
-use crate::desk::{Desk, making};
-use crate::support::depot_at;
+use crate::journal::desk::{Desk, making};
+use crate::journal::support::depot_at;
 
 /// Numbers that look random and are the same in every run.
 struct Dice(u64);
@@ -148,6 +148,7 @@ async fn merge(ours: &dyn History, theirs: &dyn History, trees: (&Tree, &Tree)) 
         puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
         moves: Vec::new(),
         merged: Some(merging.point),
+        ..PutBatch::default()
     };
     ours.put(puts, making()).await.expect("nothing clashes");
     Some(merged)

@@ -9,13 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use garret_core::{
-    Actor, ChangeRequest, Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryPath, Error, ErrorKind,
-    History, OpenFile, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result, Stat, SystemClock,
-    UndoSelection,
+    Actor, Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryPath, Error, ErrorKind, History, OpenFile,
+    Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result, Stat, SystemClock, UndoSelection,
 };
 use garret_testkit::Hook;
 
-use crate::desk::{Desk, making};
+use crate::journal::desk::{Desk, making};
 
 fn file(content: &str) -> PlacedEntry {
     PlacedEntry::File {
@@ -127,11 +126,7 @@ async fn a_run_that_a_crash_stopped_is_recovered_as_that_run_through_that_door()
         command: Some("make".into()),
     };
     let puts = work(&desk).await;
-    desk.crash(
-        1,
-        |room| async move { room.put(puts, ChangeRequest::from(origin)).await },
-    )
-    .await;
+    desk.crash(1, |room| async move { room.put(puts, origin).await }).await;
     desk.reopen().await;
     let recovered = desk.changes().await.remove(0);
     assert_eq!(

@@ -4,8 +4,8 @@ use garret_core::{Mutation, Storage, WsPath};
 use garret_depot::{ChangeKind, Depot, History, UndoSelection};
 use garret_testkit::mutations::{append, link, make_dir, remove, rename, set_mode, write};
 
-use crate::desk::{Desk, making};
-use crate::support::{context, options};
+use crate::journal::desk::{Desk, making};
+use crate::journal::support::{context, options};
 
 /// Each with what must be there in the end.
 fn batches() -> Vec<Vec<Mutation>> {

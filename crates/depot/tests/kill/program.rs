@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    Batch, ChangeRequest, ChangesOptions, ErrorKind, Mutation, Point, RestoreTarget, Result, ReversalOutcome,
-    SnapshotOptions, UndoSelection, WsPath,
+    Batch, ChangesOptions, ErrorKind, Mutation, Origin, Point, RestoreTarget, Result, ReversalOutcome, SnapshotOptions,
+    UndoSelection, WsPath,
 };
 use garret_testkit::mutations::{append_or_create, remove_tree, rename_into, set_mode, write};
 use garret_testkit::{Probe, Tree};
@@ -110,7 +110,7 @@ async fn apply(room: &Room, mutations: Vec<Mutation>) {
 }
 
 async fn reverse(room: &Room, selection: UndoSelection) {
-    let reversed = done(|| room.history.undo(selection.clone(), ChangeRequest::default())).await;
+    let reversed = done(|| room.history.undo(selection.clone(), Origin::default())).await;
     assert!(
         matches!(reversed, ReversalOutcome::Done(_)),
         "nobody else works here: {reversed:?}"
@@ -118,7 +118,7 @@ async fn reverse(room: &Room, selection: UndoSelection) {
 }
 
 async fn redo(room: &Room) {
-    let reversed = done(|| room.history.redo(ChangeRequest::default())).await;
+    let reversed = done(|| room.history.redo(Origin::default())).await;
     assert!(
         matches!(reversed, ReversalOutcome::Done(_)),
         "nobody else works here: {reversed:?}"
@@ -138,5 +138,5 @@ async fn restore(room: &Room, label: &str) {
         point: Point::Snapshot(label.to_owned()),
         path: WsPath::root(),
     };
-    done(|| room.history.restore(restore.clone(), ChangeRequest::default())).await;
+    done(|| room.history.restore(restore.clone(), Origin::default())).await;
 }

@@ -15,7 +15,7 @@ fn promise_19_a_returned_write_is_durable() {
             .args(["-e", "trace=fsync,fdatasync,rename,renameat,renameat2"]);
         command.arg(std::env::current_exe().unwrap()).args([
             "--exact",
-            "crashes::child_that_writes_one_file",
+            "promises::crashes::child_that_writes_one_file",
             "--nocapture",
         ]);
         command
@@ -102,7 +102,7 @@ async fn promise_28_a_crash_leaves_every_change_that_was_done_and_no_half_of_one
         let mut child = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "crashes::promise_28_a_crash_leaves_every_change_that_was_done_and_no_half_of_one",
+                "promises::crashes::promise_28_a_crash_leaves_every_change_that_was_done_and_no_half_of_one",
             ])
             .args(["--nocapture", "--test-threads=1"])
             .env("GARRET_PROMISE_28", format!("{}|{url}", room.home.path().display()))

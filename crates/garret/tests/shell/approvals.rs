@@ -7,7 +7,7 @@ use garret::{
     FsPolicy, Language, Network, PieceRequest, RunRequest, ShellPolicy,
 };
 
-use crate::support::{On, Room, each, room_asking};
+use crate::shell::support::{On, Room, each, room_asking};
 
 /// Says yes to everything but what the answer names, and remembers what it was asked.
 #[derive(Debug, Default)]

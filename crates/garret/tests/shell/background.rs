@@ -5,7 +5,7 @@ use std::time::Duration;
 use garret::{DeclaredCapability, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
 use serde_json::json;
 
-use crate::support::{each, everywhere, room, room_with};
+use crate::shell::support::{each, everywhere, room, room_with};
 
 #[test]
 fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {

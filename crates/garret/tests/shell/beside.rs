@@ -8,8 +8,8 @@ use garret::{
     ScopeOptions, ShellPolicy, Workspace,
 };
 
-use crate::approvals::Asked;
-use crate::support::{On, Room, each, room, room_asking, room_with};
+use crate::shell::approvals::Asked;
+use crate::shell::support::{On, Room, each, room, room_asking, room_with};
 
 async fn run_as(workspace: &Workspace, effects: EffectsMode, text: &str) -> RunResult {
     let request = RunRequest {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use garret::{DeclaredCapability, ListRequest, RunRequest, ScopeOptions, ShellLimits, ShellPolicy};
 
-use crate::support::{On, Room, each, everywhere, room, room_with};
+use crate::shell::support::{On, Room, each, everywhere, room, room_with};
 
 /// A workspace whose commands may leave 100 paths, and write 64 MiB.
 async fn tight(on: On) -> Room {

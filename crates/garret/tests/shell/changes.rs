@@ -2,7 +2,7 @@
 
 use garret::{EffectsMode, EventOutcome, HistoryMode, RunRequest};
 
-use crate::support::{On, each, everywhere, room, room_with};
+use crate::shell::support::{On, each, everywhere, room, room_with};
 
 #[test]
 fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {

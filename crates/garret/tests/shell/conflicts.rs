@@ -10,7 +10,7 @@ use garret::{Capabilities, Chunk, OutputSink, RunRequest, UndoRequest};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::support::{On, Room, everywhere, on_all, room, room_with};
+use crate::shell::support::{On, Room, everywhere, on_all, room, room_with};
 
 #[test]
 fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {

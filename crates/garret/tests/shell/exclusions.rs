@@ -2,7 +2,7 @@
 
 use garret::{ErrorKind, RunRequest, UndoRequest};
 
-use crate::support::{On, Room, each, everywhere, room_with};
+use crate::shell::support::{On, Room, each, everywhere, room_with};
 
 async fn room(on: On) -> Room {
     room_with(on, |config| config.exclude = vec!["target/".into(), "*.log".into()]).await

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use garret::{FsPolicy, RunRequest, ScopeOptions, Workspace};
 use garret_testkit::s3::Server;
 
-use crate::support::{ALL, On, Room, S3_ENDPOINT, each, everywhere, on_all, room, room_with};
+use crate::shell::support::{ALL, On, Room, S3_ENDPOINT, each, everywhere, on_all, room, room_with};
 
 /// What no command of a narrowed view may see.
 const SECRET: &str = "secret-9d2f";
@@ -200,7 +200,7 @@ fn run_unprivileged(test: &str, environment: &[(&str, &str)]) {
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"])
         .arg(directory.path().join("tests"))
         .args(["--nocapture", "--exact"])
-        .arg(format!("hiding::{test}"))
+        .arg(format!("shell::hiding::{test}"))
         .env("TMPDIR", directory.path())
         .envs(environment.iter().copied())
         .current_dir(directory.path())

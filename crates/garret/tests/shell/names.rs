@@ -2,7 +2,7 @@
 
 use garret::{HistoryMode, OutputRequest, RunRequest};
 
-use crate::support::{On, Room, each, on_s3, room, room_with};
+use crate::shell::support::{On, Room, each, on_s3, room, room_with};
 
 /// The names that the texts below use.
 const NAMES: &str = "f=$(printf 'caf\\351'); d=$(printf 'd\\377'); e=$(printf 'plain/e\\376'); l=$(printf 'l\\375'); ";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use garret::{DeclaredCapability, Garret, Home, ShellPolicy, Toolbox};
 use serde_json::json;
 
-use crate::support::{On, Room, on_all, room, room_with};
+use crate::shell::support::{On, Room, on_all, room, room_with};
 
 /// The storages that another program can open too.
 const SHARED: [On; 3] = [On::Filestore, On::Local, On::S3];

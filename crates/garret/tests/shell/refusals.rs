@@ -3,7 +3,7 @@
 use garret::{Capabilities, DeclaredCapability, FsPolicy, ShellPolicy, WorkspaceConfig};
 use serde_json::json;
 
-use crate::support::{On, each, everywhere, room_with};
+use crate::shell::support::{On, each, everywhere, room_with};
 
 fn policy(change: impl FnOnce(&mut FsPolicy)) -> DeclaredCapability<FsPolicy> {
     let mut policy = FsPolicy::default();
@@ -74,7 +74,7 @@ fn promise_34_hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
             });
             config
         };
-        if on == crate::support::On::Memory {
+        if on == crate::shell::support::On::Memory {
             return;
         }
         let fenced = room.garret.open_config("box", &config).await.unwrap();

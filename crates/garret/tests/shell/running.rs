@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use garret::{Chunk, DeclaredCapability, ErrorKind, OutputSink, OutputStream, RunRequest, ScopeOptions, ShellPolicy};
 use serde_json::json;
 
-use crate::support::{On, each, room, room_with};
+use crate::shell::support::{On, each, room, room_with};
 
 #[test]
 fn a_failing_command_is_a_success_with_its_exit_code() {
@@ -217,14 +217,33 @@ fn a_narrowed_view_runs_in_its_own_directory_and_sees_no_other() {
 }
 
 #[test]
-fn promise_39_every_result_says_what_was_enforced() {
+fn promise_39_every_result_says_whether_it_was_isolated_and_what_was_not_enforced() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let room = room(On::Memory).await;
         let result = room.sh("true").await;
         assert!(result.isolated);
         let told = serde_json::to_value(&result).unwrap();
-        assert!(told["enforced"].as_array().unwrap().len() > 5, "{told}");
+        assert_eq!(told["isolated"], true, "{told}");
+        let missing: Vec<_> = result.guards.iter().filter(|one| !one.is_enforced).collect();
+        let names: Vec<_> = missing.iter().map(|one| one.guard.as_str()).collect();
+        assert_eq!(told["not_enforced"], json!(names), "{told}");
+        assert!(told.get("details").is_none() && told.get("guards").is_none(), "{told}");
+        let asked = room
+            .toolbox
+            .call("run", json!({"command": "echo a; echo b >&2", "details": true}))
+            .await;
+        let data = asked.data.unwrap();
+        assert!(data["details"]["guards"].as_array().unwrap().len() > 5, "{data}");
+        let output = data["details"]["output"].as_str().unwrap();
+        assert!(output.contains("a\n") && output.contains("b\n"), "{data}");
+        let started = room.toolbox.call("start", json!({"command": "sleep 100"})).await;
+        let data = started.data.unwrap();
+        assert_eq!(
+            (&data["isolated"], &data["not_enforced"]),
+            (&json!(true), &json!(names))
+        );
+        room.toolbox.call("kill", json!({"id": data["id"]})).await;
         let answer = room.toolbox.call("run", json!({"command": "echo hi > a"})).await;
         assert!(answer.text.ends_with("1 created: + a; change 1]"), "{}", answer.text);
     });
@@ -245,6 +264,7 @@ fn the_host_is_a_sandbox_for_those_who_ask_for_it_by_name() {
         let said_twice = room_with(on, host(true)).await;
         let result = said_twice.sh("echo hi > a && mkdir d && ln -s a l").await;
         assert!(!result.isolated, "{on:?}");
+        assert!(result.not_enforced.contains(&garret::Guard::Files), "{on:?}");
         assert_eq!(result.changed.describe_counts(), "3 created", "{on:?}");
         said_twice.undo().await;
         assert!(said_twice.tree().await.is_empty(), "{on:?}");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use garret::{DeclaredCapability, RunRequest, ShellPolicy};
 
-use crate::support::{On, each, room_with};
+use crate::shell::support::{On, each, room_with};
 
 #[test]
 fn promise_35_a_secret_is_masked_in_output_and_nowhere_under_the_home() {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::support::{On, Room, on_all, room_with};
+use crate::shell::support::{On, Room, on_all, room_with};
 
 const CANARY: &str = "canary-7d1f00dcafe";
 const HOLDING: &str = "`echo up; : [TOKEN]; until grep -q ring bell; do sleep 0.02; …` (process ";

@@ -1,6 +1,9 @@
 //! Layers for tests: directories made by hand, and real overlays in a mount namespace that ends with its script.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
+#![allow(clippy::disallowed_methods, reason = "a layer is made by the file system itself")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

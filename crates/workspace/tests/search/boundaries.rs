@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use garret_core::{ErrorKind, EventOutcome, FsPolicy, MemoryEvents};
 use garret_workspace::{GlobRequest, GrepOutput, GrepRequest, ScopeOptions, Workspace};
 
-use crate::support::{Rooms, globbing, grepping, lines, rooms};
+use crate::search::support::{Rooms, globbing, grepping, lines, rooms};
 
 fn room() -> Rooms {
     rooms(&[

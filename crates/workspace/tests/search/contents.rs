@@ -10,7 +10,7 @@ use futures::executor::block_on;
 use garret_core::ErrorKind;
 use garret_workspace::{FileCount, GrepOutput, GrepRequest, MAX_SKIPPED, WriteOptions};
 
-use crate::support::{Rooms, grepping, lines, rooms, rooms_of_bytes, skipped};
+use crate::search::support::{Rooms, grepping, lines, rooms, rooms_of_bytes, skipped};
 
 fn poem() -> Rooms {
     rooms(&[

@@ -13,7 +13,7 @@ use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{GrepRequest, GrepSink, Workspace};
 use tempfile::TempDir;
 
-use crate::support::{globbing, grepping, lines, skipped};
+use crate::search::support::{globbing, grepping, lines, skipped};
 
 /// Notes what the storage is asked for.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use garret_workspace::GlobRequest;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::support::{Rooms, globbing, rooms};
+use crate::search::support::{Rooms, globbing, rooms};
 
 fn room() -> Rooms {
     rooms(&[

@@ -13,7 +13,7 @@ use garret_core::{
 use garret_testkit::{Hook, Hooked};
 use garret_workspace::Workspace;
 
-use crate::support::{globbing, grepping, lines, rooms, skipped};
+use crate::search::support::{globbing, grepping, lines, rooms, skipped};
 
 /// Directories that are made by a function, whatever is in the storage.
 struct Odd<F>(F);

@@ -8,7 +8,7 @@ use garret_workspace::{GrepOutput, GrepRequest};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use crate::support::{Rooms, grepping, rooms_of_bytes};
+use crate::search::support::{Rooms, grepping, rooms_of_bytes};
 
 const DEFAULTS: [&str; 7] = [
     "--no-config",

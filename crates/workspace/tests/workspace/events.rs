@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{builder, globs, put, with_events};
+use crate::workspace::support::{builder, globs, put, with_events};
 use async_trait::async_trait;
 use garret_core::{Actor, ErrorKind, EventOutcome, FsPolicy, MemoryEvents};
 use garret_workspace::{

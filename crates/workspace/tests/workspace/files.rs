@@ -12,7 +12,7 @@ use garret_workspace::{
     PatchOptions, ReadRequest, ReadUnit, TransferOptions, WriteOptions,
 };
 
-use crate::support::{builder_on, fill, get, link, put, shown, storage, workspace};
+use crate::workspace::support::{builder_on, fill, get, link, put, shown, storage, workspace};
 
 fn edit(old: &str, new: &str) -> Edit {
     Edit {
@@ -124,6 +124,7 @@ async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
     // Two of one time are in the order of their paths.
     put(&workspace, "c2", "").await;
     let by_time = |limit, cursor| ListRequest {
+        long: false,
         depth: usize::MAX,
         limit,
         cursor,

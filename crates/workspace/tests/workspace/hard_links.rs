@@ -22,7 +22,7 @@ use garret_workspace::{
 };
 use tempfile::TempDir;
 
-use crate::support::{get, globs, shown, with_policy};
+use crate::workspace::support::{get, globs, shown, with_policy};
 
 const CANARY: &str = "CANARY\n";
 
@@ -333,7 +333,7 @@ fn is_somebody(test: &str) -> bool {
     let output = std::process::Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&tests)
-        .args(["--exact", &format!("hard_links::{test}")])
+        .args(["--exact", &format!("workspace::hard_links::{test}")])
         .env("TMPDIR", directory.path())
         .current_dir(directory.path())
         .output()

@@ -12,7 +12,7 @@ use garret_workspace::{
     VersionsRequest, Workspace, WorkspaceBuilder, WriteOptions,
 };
 
-use crate::support::{builder_on, get, globs, put, shown, workspace};
+use crate::workspace::support::{builder_on, get, globs, put, shown, workspace};
 
 /// A room of a depot in memory whose clock stands still.
 async fn room() -> DepotWorkspace {
@@ -214,7 +214,7 @@ async fn a_path_through_a_link_has_the_history_of_what_it_leads_to() {
     let workspace = on(&room).open().unwrap();
     put(&workspace, "real/a", "one").await;
     let storage: Arc<dyn garret_core::Storage> = Arc::new(room);
-    crate::support::link(&storage, "alias", "real").await;
+    crate::workspace::support::link(&storage, "alias", "real").await;
     put(&workspace, "real/a", "two").await;
     assert_eq!(workspace.versions("alias/a", 10).await.unwrap().len(), 2);
     let request = RestoreRequest {

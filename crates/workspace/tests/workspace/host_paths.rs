@@ -6,7 +6,7 @@ use garret_workspace::{
     Workspace, WriteOptions,
 };
 
-use crate::support::{builder, get, put, shown, with_events, workspace};
+use crate::workspace::support::{builder, get, put, shown, with_events, workspace};
 
 /// A workspace whose files are said to lie in `/data/proj`, which `/data/link` leads to.
 fn hosted() -> Workspace {
@@ -183,10 +183,10 @@ async fn whether_a_hidden_directory_is_there_does_not_show() {
             .unwrap_err();
         (error.kind(), error.to_string())
     };
-    let storage = crate::support::storage();
-    let narrow = crate::support::with_policy(&storage, policy);
+    let storage = crate::workspace::support::storage();
+    let narrow = crate::workspace::support::with_policy(&storage, policy);
     let absent = kinds(&narrow).await;
-    crate::support::fill(&storage, &[("home/secret", "x")]).await;
+    crate::workspace::support::fill(&storage, &[("home/secret", "x")]).await;
     assert_eq!(kinds(&narrow).await, absent);
 }
 

@@ -8,7 +8,7 @@ use garret_core::{CountedIds, ErrorKind, OpenContext, SystemClock};
 use garret_storage::{Durability, LocalOptions, LocalStorage};
 use garret_workspace::{Edit, EditOptions, PatchOptions};
 
-use crate::support::builder_on;
+use crate::workspace::support::builder_on;
 
 #[tokio::test]
 async fn a_file_too_large_to_change_in_memory_is_refused_unread() {

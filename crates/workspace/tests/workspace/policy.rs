@@ -1,6 +1,6 @@
 //! What a policy refuses, and that no alias, move or race of names gets around it.
 
-use crate::support::{fill, get, globs, link, shown, storage, with_policy};
+use crate::workspace::support::{fill, get, globs, link, shown, storage, with_policy};
 use garret_core::{ErrorKind, FsPolicy, OnEscape, Precondition, Version};
 use garret_workspace::{Edit, EditOptions, PatchOptions, ReadRequest, RemoveOptions, TransferOptions, WriteOptions};
 

@@ -1,6 +1,6 @@
 //! How much a workspace may hold.
 
-use crate::support::{builder_on, fill, link, put, storage, with_policy};
+use crate::workspace::support::{builder_on, fill, link, put, storage, with_policy};
 use garret_core::{ErrorKind, FsPolicy};
 use garret_workspace::{PatchOptions, RemoveOptions, ScopeOptions, TransferOptions, Workspace, WriteOptions};
 

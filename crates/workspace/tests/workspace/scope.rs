@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{builder_on, fill, get, globs, link, put, shown, storage};
+use crate::workspace::support::{builder_on, fill, get, globs, link, put, shown, storage};
 use garret_core::{ErrorKind, FsPolicy};
 use garret_workspace::{ReadRequest, RemoveOptions, ScopeOptions, TransferOptions, Workspace, WriteOptions};
 

@@ -14,7 +14,7 @@ use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{Workspace, WriteOptions};
 use tokio::sync::Barrier;
 
-use crate::support::{builder_on, get, put, storage, with_events, with_policy, workspace};
+use crate::workspace::support::{builder_on, get, put, storage, with_events, with_policy, workspace};
 
 /// So many times the letter `x`.
 #[derive(Debug)]

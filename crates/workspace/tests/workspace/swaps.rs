@@ -8,7 +8,7 @@ use garret_core::{Batch, FsPolicy, Mutation, Precondition, ReadOptions, Storage,
 use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{TransferOptions, Workspace};
 
-use crate::support::{fill, globs, link, storage, with_policy};
+use crate::workspace::support::{fill, globs, link, storage, with_policy};
 
 /// Puts the link `swap` in the place of the directory `open` after so many paths were resolved.
 #[derive(Debug)]

@@ -4,9 +4,10 @@ use std::io::{Cursor, Read, Write};
 
 use bytes::Bytes;
 use garret_core::{EntryPath, ErrorKind, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, WsPath};
-use garret_depot::{Depot, DepotWorkspace, ExportExtent, NewWorkspace, Point, UndoSelection};
+use garret_depot::{Depot, DepotWorkspace, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
+use garret_transfer::{ExportExtent, export_workspace, import_workspace, read_portable_manifest};
 use serde_json::{Value, json};
 
 use crate::support::{Desk, in_memory, on_disk, workspace};
@@ -19,16 +20,14 @@ fn noise(seed: u8, length: usize) -> Bytes {
 
 async fn exported(room: &DepotWorkspace, extent: &ExportExtent) -> Vec<u8> {
     let mut file = Vec::new();
-    room.export(extent, &mut file, &mut |_| ())
+    export_workspace(room, extent, &mut file, &mut |_| ())
         .await
         .expect("it can be exported");
     file
 }
 
 async fn imported(depot: &Depot, name: &str, file: &[u8]) -> Desk {
-    let done = depot
-        .import(NewWorkspace::named(name), Cursor::new(file), &mut |_| ())
-        .await;
+    let done = import_workspace(depot, NewWorkspace::named(name), Cursor::new(file), &mut |_| ()).await;
     Desk::over(done.expect("it can be imported").0)
 }
 
@@ -137,7 +136,7 @@ fn the_files_of_a_point_travel_without_history() {
         let desk = lived_in(&depot).await;
         let file = exported(&desk.room, &ExportExtent::Files(Point::Snapshot("second".into()))).await;
         assert_eq!(
-            Depot::manifest(Cursor::new(&file)).unwrap().name.as_deref(),
+            read_portable_manifest(Cursor::new(&file)).unwrap().name.as_deref(),
             Some("box")
         );
         let copy = imported(&depot, "copy", &file).await;
@@ -226,7 +225,7 @@ fn whatever_is_exported_can_be_imported() {
         let puts = PutBatch {
             puts,
             moves: moves.map(|(from, to)| (path_of(from), path_of(to))).to_vec(),
-            merged: None,
+            ..PutBatch::default()
         };
         desk.room.put(puts, Origin::default()).await.unwrap();
         let file = exported(&desk.room, &ExportExtent::History).await;
@@ -251,9 +250,7 @@ fn whatever_is_exported_can_be_imported() {
             ..PutBatch::default()
         };
         desk.room.put(puts, Origin::default()).await.unwrap();
-        let error = desk
-            .room
-            .export(&ExportExtent::History, Vec::new(), &mut |_| ())
+        let error = export_workspace(&desk.room, &ExportExtent::History, Vec::new(), &mut |_| ())
             .await
             .unwrap_err();
         assert_eq!(
@@ -300,9 +297,7 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
             (!name.starts_with("lists/")).then_some(bytes)
         }));
         for file in bad {
-            let outcome = there
-                .import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ())
-                .await;
+            let outcome = import_workspace(&there, NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ()).await;
             let error = outcome.expect_err("it is refused");
             assert!(
                 matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid),
@@ -318,9 +313,7 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
                 bytes
             })
         });
-        let outcome = there
-            .import(NewWorkspace::named("copy"), Cursor::new(newer), &mut |_| ())
-            .await;
+        let outcome = import_workspace(&there, NewWorkspace::named("copy"), Cursor::new(newer), &mut |_| ()).await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(there.workspaces().await.unwrap(), []);
         let usage = there.usage().await.unwrap();
@@ -359,9 +352,7 @@ fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
         for (place, from, to) in forgeries {
             let forged = forged(&file, place, from, to);
             assert!(forged != file, "{from} is not there");
-            let outcome = there
-                .import(NewWorkspace::named("copy"), Cursor::new(forged), &mut |_| ())
-                .await;
+            let outcome = import_workspace(&there, NewWorkspace::named("copy"), Cursor::new(forged), &mut |_| ()).await;
             let error = outcome.expect_err(to);
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{to}: {error}");
         }
@@ -429,9 +420,7 @@ fn list_address(bytes: &[u8]) -> String {
 }
 
 async fn refused(depot: &Depot, file: Vec<u8>, why: &str) {
-    let outcome = depot
-        .import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ())
-        .await;
+    let outcome = import_workspace(depot, NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ()).await;
     let error = outcome.map(|_| ()).expect_err(why);
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{why}: {error}");
 }
@@ -583,17 +572,13 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
         let depot = on_disk(home.path()).await;
         let desk = lived_in(&depot).await;
         let file = exported(&desk.room, &ExportExtent::History).await;
-        let outcome = depot
-            .import(NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ())
-            .await;
+        let outcome = import_workspace(&depot, NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ()).await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists);
         let folders = std::fs::read_dir(home.path().join("blobs")).unwrap();
         let mut blobs = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
         let blob = blobs.next().expect("there are blobs").unwrap();
         std::fs::remove_file(blob.path()).unwrap();
-        let error = desk
-            .room
-            .export(&ExportExtent::History, &mut Vec::new(), &mut |_| ())
+        let error = export_workspace(&desk.room, &ExportExtent::History, &mut Vec::new(), &mut |_| ())
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -644,9 +629,7 @@ fn a_sink_that_fails_is_an_error_and_not_an_end() {
     block_on(async {
         let desk = lived_in(&in_memory()).await;
         for room in [0, 100, 100_000, 1_000_000] {
-            let error = desk
-                .room
-                .export(&ExportExtent::History, Full(room), &mut |_| ())
+            let error = export_workspace(&desk.room, &ExportExtent::History, Full(room), &mut |_| ())
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");

@@ -9,9 +9,13 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures::FutureExt;
 use garret_core::{EntryKind, ErrorKind, Origin, WsPath};
-use garret_depot::{Compression, NewWorkspace, Point, Progress, TreeSource, TreeTarget, UndoSelection, export_storage};
+use garret_depot::{NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, path, set_mode, write};
+use garret_transfer::{
+    Compression, ExportExtent, Progress, TreeSource, TreeTarget, TreeTransferReport, export_storage, export_tree,
+    export_workspace, import_files, import_tree, import_workspace,
+};
 
 use crate::support::Desk;
 
@@ -41,11 +45,9 @@ fn archive(bytes: Vec<u8>, compression: Compression) -> TreeSource {
     TreeSource::Archive(Box::new(Cursor::new(bytes)), compression)
 }
 
-async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<garret_depot::TreeTransferReport> {
+async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<TreeTransferReport> {
     let into = WsPath::parse(into).expect("it is a path");
-    desk.room
-        .import_tree(source, &into, Origin::default(), &mut |_| ())
-        .await
+    import_tree(&desk.room, source, &into, Origin::default(), &mut |_| ()).await
 }
 
 fn raw_name() -> &'static std::ffi::OsStr {
@@ -119,7 +121,7 @@ fn a_workspace_of_plain_files_is_there_when_all_of_them_are() {
             let seen = depot.workspaces().now_or_never().expect("nothing is waited for");
             looks.push(seen.unwrap().len());
         };
-        let made = depot.import_files(new(), source(), Origin::default(), &mut watch);
+        let made = import_files(&depot, new(), source(), Origin::default(), &mut watch);
         let (tree, taken) = made.await.unwrap();
         assert_eq!(taken.files, 3);
         assert!(!looks.is_empty() && looks.iter().all(|seen| *seen == 0), "{looks:?}");
@@ -128,11 +130,9 @@ fn a_workspace_of_plain_files_is_there_when_all_of_them_are() {
         depot.rename("tree", tree.id()).await.unwrap();
 
         let cut = archive(b"no archive".to_vec(), Compression::Zstd);
-        let refused = depot.import_files(new(), cut, Origin::default(), &mut |_| ()).await;
+        let refused = import_files(&depot, new(), cut, Origin::default(), &mut |_| ()).await;
         assert!(refused.is_err());
-        let again = depot
-            .import_files(new(), source(), Origin::default(), &mut |_| ())
-            .await;
+        let again = import_files(&depot, new(), source(), Origin::default(), &mut |_| ()).await;
         assert!(again.is_ok(), "the name is free");
     });
 }
@@ -145,9 +145,7 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
         let mut seen = Vec::new();
         let source = TreeSource::Directory(host.path().to_owned());
         let (root, mut watch) = (WsPath::root(), |at: Progress| seen.push(at));
-        let taken = desk
-            .room
-            .import_tree(source, &root, Origin::default(), &mut watch)
+        let taken = import_tree(&desk.room, source, &root, Origin::default(), &mut watch)
             .await
             .unwrap();
         assert_eq!(
@@ -167,9 +165,7 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
 
         let out = tempfile::tempdir().unwrap();
         let target = TreeTarget::Directory(out.path().join("made"));
-        let moved = desk
-            .room
-            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+        let moved = export_tree(&desk.room, &Point::Now, &WsPath::root(), target, &mut |_| ())
             .await
             .unwrap();
         assert_eq!((moved.files, moved.directories, moved.links), (3, 2, 2));
@@ -178,8 +174,7 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
         for compression in COMPRESSIONS {
             let sink = Sink::default();
             let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
-            desk.room
-                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            export_tree(&desk.room, &Point::Now, &WsPath::root(), target, &mut |_| ())
                 .await
                 .unwrap();
             let other = Desk::in_memory().await;
@@ -204,32 +199,24 @@ fn names_that_are_not_utf8_are_carried_all_the_way() {
             .unwrap();
         let sink = Sink::default();
         let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::Gzip);
-        first
-            .room
-            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+        export_tree(&first.room, &Point::Now, &WsPath::root(), target, &mut |_| ())
             .await
             .unwrap();
         let second = Desk::in_memory().await;
         let bytes = sink.0.lock().unwrap().clone();
         take_in(&second, archive(bytes, Compression::Gzip), "").await.unwrap();
         let mut file = Vec::new();
-        second
-            .room
-            .export(&garret_depot::ExportExtent::History, &mut file, &mut |_| ())
+        export_workspace(&second.room, &ExportExtent::History, &mut file, &mut |_| ())
             .await
             .unwrap();
         let new = garret_depot::NewWorkspace::named("third");
-        let third = second
-            .room
-            .depot()
-            .import(new, Cursor::new(file), &mut |_| ())
+        let third = import_workspace(second.room.depot(), new, Cursor::new(file), &mut |_| ())
             .await
             .unwrap()
             .0;
         let out = tempfile::tempdir().unwrap();
         let target = TreeTarget::Directory(out.path().to_owned());
-        third
-            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+        export_tree(&third, &Point::Now, &WsPath::root(), target, &mut |_| ())
             .await
             .unwrap();
         assert_eq!(listed(out.path()), listed(host.path()));
@@ -287,7 +274,7 @@ fn an_export_does_not_mix_with_what_is_there_and_shows_the_past() {
         let out = tempfile::tempdir().unwrap();
         let export = |point: Point, name: &str| {
             let (room, target) = (desk.room.clone(), TreeTarget::Directory(out.path().join(name)));
-            async move { room.export_tree(&point, &path("d"), target, &mut |_| ()).await }
+            async move { export_tree(&room, &point, &path("d"), target, &mut |_| ()).await }
         };
         export(Point::Number(1), "old").await.unwrap();
         assert_eq!(std::fs::read_to_string(out.path().join("old/a")).unwrap(), "old");
@@ -343,7 +330,7 @@ fn bits_that_have_a_program_start_with_anothers_rights_neither_come_in_nor_go_ou
         let out = tempfile::tempdir().unwrap();
         let target = TreeTarget::Directory(out.path().join("made"));
         let root = WsPath::root();
-        let moved = other.room.export_tree(&Point::Now, &root, target, &mut |_| ()).await;
+        let moved = export_tree(&other.room, &Point::Now, &root, target, &mut |_| ()).await;
         moved.unwrap();
         set_modes(0o755);
         assert_eq!(listed(&out.path().join("made")), listed(host.path()));
@@ -355,7 +342,7 @@ fn bits_that_have_a_program_start_with_anothers_rights_neither_come_in_nor_go_ou
 
         let sink = Sink::default();
         let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::None);
-        let moved = other.room.export_tree(&Point::Now, &root, target, &mut |_| ()).await;
+        let moved = export_tree(&other.room, &Point::Now, &root, target, &mut |_| ()).await;
         moved.unwrap();
         let bytes = sink.0.lock().unwrap().clone();
         for entry in tar::Archive::new(Cursor::new(bytes)).entries().unwrap() {
@@ -529,8 +516,7 @@ fn an_archive_that_is_cut_short_leaves_nothing() {
         for compression in COMPRESSIONS {
             let sink = Sink::default();
             let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
-            desk.room
-                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            export_tree(&desk.room, &Point::Now, &WsPath::root(), target, &mut |_| ())
                 .await
                 .unwrap();
             let whole = sink.0.lock().unwrap().clone();

@@ -1,0 +1,21 @@
+//! The integration tests of this crate in one program: a program of its own for each file would be linked for each file.
+
+mod boundaries;
+mod call;
+mod code;
+mod command_line;
+mod common;
+mod directories;
+mod files;
+mod history;
+mod homes;
+mod life;
+mod mcp;
+mod program;
+mod project;
+mod readme;
+mod run;
+mod s3;
+mod search;
+mod trust;
+mod workspaces;

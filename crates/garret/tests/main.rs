@@ -1,0 +1,9 @@
+//! The integration tests of this crate in one program: a program of its own for each file would be linked for each file.
+
+mod code;
+mod homes;
+mod opening;
+mod promises;
+mod s3;
+mod shell;
+mod untrusted;

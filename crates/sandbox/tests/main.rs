@@ -1,0 +1,9 @@
+//! The integration tests of this crate in one program: a program of its own for each file would be linked for each file.
+
+mod bench;
+mod conformance;
+mod effects;
+mod host;
+mod layers;
+mod overlays;
+mod permissions;
