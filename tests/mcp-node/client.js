@@ -36,7 +36,7 @@ async function writesEditsAndReads() {
   const found = await call("grep", { pattern: "three" });
   assert.equal(found.structuredContent.matches[0].line_number, 2);
   const listed = await call("ls", {});
-  assert(listed.structuredContent.entries.some((entry) => entry.name === "a.txt"));
+  assert(listed.structuredContent.entries.some((entry) => entry.path === "a.txt"));
   for (const [name, args] of [["stat", { path: "a.txt" }], ["exists", { path: "a.txt" }], ["glob", { pattern: "*.txt" }]]) {
     assert(!(await call(name, args)).isError, name);
   }

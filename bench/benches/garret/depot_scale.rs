@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use garret::{
-    Batch, ChangeRequest, Content, Durability, Garret, History, Home, ListOptions, Mutation, OpenContext, Point,
-    RandomIds, ReadOptions, SnapshotOptions, Storage, SystemClock, UndoSelection, WsPath,
+    Batch, Content, Durability, Garret, History, Home, ListOptions, Mutation, OpenContext, Origin, Point, RandomIds,
+    ReadOptions, SnapshotOptions, Storage, SystemClock, UndoSelection, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
 
@@ -139,7 +139,7 @@ async fn row(room: &DepotWorkspace, size: u32) -> String {
             .measure(History::diff(room, &before, &Point::Now, &WsPath::root()))
             .await;
         assert_eq!(found.len(), 10);
-        undo.measure(History::undo(room, UndoSelection::Last(1), ChangeRequest::default()))
+        undo.measure(History::undo(room, UndoSelection::Last(1), Origin::default()))
             .await;
         let at = file(turn as u32 * (size / TIMES as u32));
         read.measure(room.read(&at, ReadOptions::default())).await;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use garret::depot::Progress;
+use garret::transfer::Progress;
 
 use crate::render;
 

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::path::quote;
 use crate::time::Timestamp;
 use crate::{
-    Content, DirectoryHandle, EntryKind, EntryPath, Error, OpenedStorage, Origin, Result, RetentionLimits, Storage,
-    Version, WsPath,
+    Content, DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, OpenedStorage, Origin, Result, RetentionLimits,
+    Storage, Version, WsPath,
 };
 
 /// The journal, snapshots and branches of one workspace.
@@ -58,25 +58,65 @@ pub trait History: Send + Sync + fmt::Debug {
     /// branch. A path that was removed still has its versions.
     async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>>;
 
-    /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
-    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome>;
+    /// Plans an undo, a redo or a restore, and changes nothing. Nothing to reverse is `not_found`.
+    async fn plan(&self, operation: &HistoryOperation) -> Result<ChangePlan>;
 
-    /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
-    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome>;
-
-    /// Puts the earlier state of a path back, as one change that can be undone; `None` if nothing differs.
-    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>>;
+    /// Returns the state of each path that `puts` would change, before and after it, and changes nothing. A path whose
+    /// state is not the one that its [`PathPut`] expects is a `conflict`. The image of a file with new content may lack
+    /// its version and its address.
+    async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>>;
 
     /// Puts the given entries at their paths as one change; `None` if nothing differs. A path whose state is not the
-    /// one that its [`PathPut`] expects is a `conflict`, and then nothing is touched.
-    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>>;
+    /// one that its [`PathPut`] expects is a `conflict`, and then nothing is touched. Every operation of the history
+    /// is committed by this function.
+    async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>>;
+
+    /// Plans `operation` and commits the plan, without a review; plans again if the files changed in between. Returns
+    /// the change, `None` if nothing differs, or the clashes.
+    async fn commit_operation(
+        &self,
+        operation: &HistoryOperation,
+        origin: Origin,
+    ) -> Result<Result<Option<Change>, Vec<PathClash>>> {
+        let mut attempt = 1;
+        loop {
+            let plan = self.plan(operation).await?;
+            if !plan.clashes.is_empty() {
+                return Ok(Err(plan.clashes));
+            }
+            match self.put(plan.puts, origin.clone()).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
+                done => return Ok(Ok(done?)),
+            }
+        }
+    }
+
+    /// Reverses the selected changes as one change, without a review. Nothing to reverse is `not_found`.
+    async fn undo(&self, selection: UndoSelection, origin: Origin) -> Result<ReversalOutcome> {
+        let done = self
+            .commit_operation(&HistoryOperation::Undo(selection), origin)
+            .await?;
+        ReversalOutcome::from_commit(done)
+    }
+
+    /// Reverses the newest undo, unless new work was done since, without a review. Nothing to reverse is `not_found`.
+    async fn redo(&self, origin: Origin) -> Result<ReversalOutcome> {
+        let done = self.commit_operation(&HistoryOperation::Redo, origin).await?;
+        ReversalOutcome::from_commit(done)
+    }
+
+    /// Puts the earlier state of a path back, as one change that can be undone, without a review; `None` if nothing
+    /// differs.
+    async fn restore(&self, restore: RestoreTarget, origin: Origin) -> Result<Option<Change>> {
+        let done = self
+            .commit_operation(&HistoryOperation::Restore(restore), origin)
+            .await?;
+        Ok(done.unwrap_or_default())
+    }
 
     /// Returns those of `paths` that other programs touched since the change `change` and the time `at`: the history
     /// does not know their state at that time. Empty if every change of the files goes through the history.
-    async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
-        let _ = (paths, change, at);
-        Ok(BTreeSet::new())
-    }
+    async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>>;
 
     /// Names a point. A label that is taken is `already_exists`.
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot>;
@@ -172,10 +212,11 @@ impl Change {
 }
 
 /// The kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// New work.
+    #[default]
     Change,
     /// The reversal of other changes.
     Undo,
@@ -398,30 +439,32 @@ pub enum RestoreTarget {
     },
 }
 
-/// A check of the paths that a change is about to touch; it may refuse the change. It is called once, before anything
-/// is touched.
-pub type ChangeReview = Arc<dyn Fn(&[PathChange]) -> Result<()> + Send + Sync>;
-
-/// The origin of a change and the check that it must pass.
-#[derive(Clone, Default)]
-pub struct ChangeRequest {
-    /// The operation and actor that make the change.
-    pub origin: Origin,
-    /// The check that may refuse the change.
-    pub review: Option<ChangeReview>,
+/// An operation of the history, which is planned first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryOperation {
+    /// Reverses the selected changes.
+    Undo(UndoSelection),
+    /// Reverses the newest undo, unless new work was done since.
+    Redo,
+    /// Puts an earlier state back.
+    Restore(RestoreTarget),
 }
 
-impl From<Origin> for ChangeRequest {
-    fn from(origin: Origin) -> Self {
-        Self { origin, review: None }
-    }
+/// The plan of a [`HistoryOperation`]: everything that it would do, as data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangePlan {
+    /// The entries to put. Each expects the state that its path has in the plan, so that [`History::put`] refuses the
+    /// plan if others changed the path since.
+    pub puts: PutBatch,
+    /// The state of each path before and after.
+    pub paths: Vec<PathChange>,
+    /// The paths that make the operation impossible; then there is nothing to put.
+    pub clashes: Vec<PathClash>,
 }
 
-impl fmt::Debug for ChangeRequest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Making");
-        shown.field("origin", &self.origin).finish_non_exhaustive()
-    }
+impl ChangePlan {
+    /// The most times that an operation is planned because its paths changed between the plan and the commit.
+    pub const MAX_ATTEMPTS: usize = 5;
 }
 
 /// The outcome of an undo or redo.
@@ -431,6 +474,16 @@ pub enum ReversalOutcome {
     Done(Box<Change>),
     /// Some paths are no longer in the state that the changes left them in; nothing was touched.
     Clashed(Vec<PathClash>),
+}
+
+impl ReversalOutcome {
+    fn from_commit(done: Result<Option<Change>, Vec<PathClash>>) -> Result<Self> {
+        match done {
+            Ok(Some(change)) => Ok(Self::Done(Box::new(change))),
+            Ok(None) => Err(Error::new(ErrorKind::NotFound, "there is no change to undo or redo")),
+            Err(clashes) => Ok(Self::Clashed(clashes)),
+        }
+    }
 }
 
 /// A path that prevents changes from being reversed.
@@ -467,6 +520,14 @@ pub struct PutBatch {
     pub moves: Vec<(EntryPath, EntryPath)>,
     /// The point of another workspace that this change merges.
     pub merged: Option<MergePoint>,
+    /// The kind of the change; a batch that merges is always a [`ChangeKind::Merge`].
+    pub kind: ChangeKind,
+    /// The numbers of the changes that this change reverses, newest first. One that is undone already is a `conflict`.
+    pub reverses: Vec<u64>,
+    /// The number of the newest change for which the batch was planned: any later change is a `conflict`.
+    pub head: Option<u64>,
+    /// The summary of the change, if its origin has none.
+    pub summary: String,
 }
 
 /// One entry to put at a path.
@@ -519,6 +580,30 @@ pub enum PlacedEntry {
         /// The target, as written.
         target: String,
     },
+}
+
+impl PlacedEntry {
+    /// Returns the image of the entry; `None` for a removal. The image of new content has neither version nor address.
+    pub fn image(&self) -> Option<PathImage> {
+        let bare = |kind, mode, size| PathImage {
+            kind,
+            mode,
+            size,
+            version: None,
+            target: None,
+            content: None,
+        };
+        match self {
+            Self::Nothing => None,
+            Self::Image(image) => Some(image.clone()),
+            Self::File { content, mode } => Some(bare(EntryKind::File, *mode, content.len())),
+            Self::Directory { mode } => Some(bare(EntryKind::Directory, *mode, 0)),
+            Self::Symlink { target } => Some(PathImage {
+                target: Some(target.clone()),
+                ..bare(EntryKind::Symlink, 0o777, target.len() as u64)
+            }),
+        }
+    }
 }
 
 /// The options of [`History::snapshot`].

@@ -38,8 +38,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventOutcome, EventSink, EventWriter, MemoryEvents, NoEvents};
 pub use exclusions::Exclusions;
 pub use history::{
-    Branch, Change, ChangeActor, ChangeKind, ChangeRequest, ChangeReview, ChangesOptions, ClashReason, ContentAddress,
-    History, HistoryMode, MergeInput, MergePoint, MergeSide, NewBranch, OpenedBranch, PathChange, PathClash,
+    Branch, Change, ChangeActor, ChangeKind, ChangePlan, ChangesOptions, ClashReason, ContentAddress, History,
+    HistoryMode, HistoryOperation, MergeInput, MergePoint, MergeSide, NewBranch, OpenedBranch, PathChange, PathClash,
     PathExpectation, PathImage, PathPut, PathVersion, PlacedEntry, Point, PutBatch, RestoreTarget, ReversalOutcome,
     Snapshot, SnapshotOptions, SnapshotSize, UndoSelection,
 };

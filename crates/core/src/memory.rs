@@ -1,7 +1,7 @@
 //! The memory storage: the reference implementation of the contract.
 //!
-//! The conformance suite is written from this file, and decides wherever another storage disagrees with it. The tree is
-//! one ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a
+//! The conformance suite describes the behaviour of this storage, and every other storage must pass it. The tree is one
+//! ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a
 //! file and a directory never share a name. A batch that fails is reversed node by node.
 
 mod apply;

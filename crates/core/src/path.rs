@@ -2,7 +2,7 @@
 //!
 //! A [`WsPath`] is parsed once, at the door, and trusted from there on: it cannot leave the root by its text. (A
 //! symbolic link may still lead a storage outside; each storage guards against that itself.) Names on disk need not be
-//! UTF-8, so a storage *lists* entries by [`EntryPath`], which is a `WsPath` wherever it can be one.
+//! UTF-8, so a storage *lists* entries by [`EntryPath`], which holds a `WsPath` if the name is UTF-8.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -419,6 +419,23 @@ fn escape_bytes(bytes: &[u8]) -> String {
     shown
 }
 
+/// Splits a path at its last slash into the path of the directory above, and the name in it.
+pub fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// Returns the path of the entry `name` in the directory at `path`.
+pub fn join_path(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() {
+        name.to_vec()
+    } else {
+        [path, b"/", name].concat()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -528,5 +545,12 @@ mod tests {
     #[test]
     fn a_quoted_name_cannot_forge_a_line() {
         assert_eq!(quote("a\nb"), "`a\\nb`");
+    }
+
+    #[test]
+    fn a_path_is_taken_apart_as_it_was_put_together() {
+        for (above, name) in [(&b""[..], &b"a"[..]), (b"a", b"b"), (b"a/b", b"\xff\n")] {
+            assert_eq!(split_path(&join_path(above, name)), (above, name));
+        }
     }
 }

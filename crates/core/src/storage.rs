@@ -472,7 +472,7 @@ pub struct StorageInfo {
     /// directories by handle.
     #[serde(skip)]
     pub has_hard_links: bool,
-    /// The permission bits of a new file if none are given, if they are the same for every file.
+    /// The permission bits of a new file that is written without a mode; `None` if they depend on the file.
     #[serde(skip)]
     pub file_mode: Option<u32>,
 }

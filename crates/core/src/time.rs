@@ -101,3 +101,38 @@ impl Ids for CountedIds {
         format!("id-{}", self.0.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
+
+/// The age below which a time of a file is not trusted. Kernels tick at 100 Hz or faster; several ticks leave room for
+/// a clock that is read a little late.
+const GRAIN: Duration = Duration::from_millis(50);
+/// The age on file systems that keep whole seconds, some only even ones. Their times have no nanoseconds.
+pub const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
+
+/// Returns whether a file with these times (seconds and nanoseconds) could be changed once more and keep the first of
+/// them: it lies within one tick of the clock before `now`. File systems that keep whole seconds, and so tick slowly,
+/// show it by nanoseconds of 0 in all times.
+pub fn is_young_file(times: &[(i64, u32)], now: Timestamp) -> bool {
+    let is_coarse = times.iter().all(|(_, nanoseconds)| *nanoseconds == 0);
+    let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
+    times.first().is_none_or(|(seconds, nanoseconds)| {
+        let then = i128::from(*seconds) * 1_000_000_000 + i128::from(*nanoseconds);
+        now.as_nanosecond() - then < grain.as_nanos() as i128
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_young_until_the_clock_can_tell_its_changes_apart() {
+        let is_young = |times: &[(i64, u32)], now| is_young_file(times, Timestamp::from_millisecond(now).unwrap());
+        assert!(is_young(&[(10, 1)], 10_049) && !is_young(&[(10, 1)], 10_051));
+        assert!(is_young(&[(10, 0)], 12_499) && !is_young(&[(10, 0)], 12_501));
+        assert!(
+            !is_young(&[(10, 0), (9, 1)], 10_051),
+            "a fraction in either time shows a fine clock"
+        );
+        assert!(is_young(&[(10, 1)], 9_000), "a time in the future says nothing");
+    }
+}

@@ -1,9 +1,9 @@
 //! Finds the settings of a configuration that give more than the defaults: data in, a list of settings out.
 //!
-//! A configuration file that somebody else may have written can be opened only as far as it narrows: fewer files, fewer
-//! commands, lower limits, all below its own directory. Each setting that widens is listed here with its key and the
+//! A configuration file of an untrusted author may only narrow: fewer files, fewer commands, lower limits, all below its
+//! own directory. Each setting that widens is listed here with its key and the
 //! reason. Every type of a configuration is destructured field by field, so that a new field does not compile until
-//! somebody has decided on which side it is.
+//! it is classified as narrowing or widening.
 
 use std::path::{Component, Path};
 use std::time::Duration;

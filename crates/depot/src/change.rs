@@ -7,7 +7,7 @@ mod mutate;
 mod summary;
 
 use bytes::Bytes;
-use garret_core::{Actor, ChangeActor, ChangeKind, ChangeRequest, Error, ErrorKind, PathChange, Result, WsPath};
+use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Origin, PathChange, Result, WsPath};
 
 use crate::content::{ContentStore, PieceAddress, PreparedContent};
 use crate::depot::DepotShared;
@@ -18,7 +18,7 @@ use crate::metadata::{
 use crate::tree::DepotTree;
 use garret_core::Durability;
 
-pub(crate) use mutate::MutationStep;
+pub(crate) use mutate::{MutationStep, directory_node};
 pub(crate) use summary::summary_of;
 
 /// A change under way.
@@ -53,7 +53,7 @@ impl<'c> ChangeBuilder<'c> {
         workspace: i64,
         durability: Durability,
     ) -> Result<Self> {
-        let (head, levels) = session.head_and_levels(workspace)?.ok_or_else(|| {
+        let (head, levels) = session.workspaces().head_and_levels(workspace)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "this workspace was deleted")
                 .at_path(&WsPath::root())
                 .hint("recover it, or open another")
@@ -98,7 +98,9 @@ impl<'c> ChangeBuilder<'c> {
         self.has_touched = true;
         let place = held.as_ref().and_then(|held| self.content_number(held));
         let session = self.tree.session();
-        session.put_entry(self.workspace, path, self.seq, held.as_ref(), place, &mut self.listed)
+        session
+            .entries()
+            .put_entry(self.workspace, path, self.seq, held.as_ref(), place, &mut self.listed)
     }
 
     /// Writes `node` at `path`, at which the caller has found no entry.
@@ -107,7 +109,9 @@ impl<'c> ChangeBuilder<'c> {
         let held = LevelEntry::Node(node);
         let place = self.content_number(&held);
         let session = self.tree.session();
-        session.put_new_entry(self.workspace, path, self.seq, &held, place, &mut self.listed)
+        session
+            .entries()
+            .put_new_entry(self.workspace, path, self.seq, &held, place, &mut self.listed)
     }
 
     /// Returns the row number of the content of `held`, if that content was recorded last.
@@ -121,7 +125,7 @@ impl<'c> ChangeBuilder<'c> {
     pub(crate) fn note_move(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         self.moves += 1;
         let change = (self.workspace, self.seq);
-        self.tree.session().add_move(change, self.moves, from, to)
+        self.tree.session().entries().add_move(change, self.moves, from, to)
     }
 
     /// Makes this a change of the journal even if it writes no entry.
@@ -143,7 +147,7 @@ impl<'c> ChangeBuilder<'c> {
             workspace,
             at: self.seq,
         };
-        let touched = session.touched_so_far(workspace, self.seq, &self.listed)?;
+        let touched = session.entries().touched_so_far(workspace, self.seq, &self.listed)?;
         images_of(session, level, touched)
     }
 
@@ -166,16 +170,11 @@ impl<'c> ChangeBuilder<'c> {
         encode_change_id(&id, self.workspace, self.seq).unwrap_or(id)
     }
 
-    /// Closes the change, unless its review refuses it. Returns its number, or `None` if it touched no path.
-    pub(crate) fn finish(self, shared: &DepotShared, kind: ChangeKind, making: ChangeRequest) -> Result<Option<i64>> {
+    /// Closes the change. Returns its number, or `None` if it touched no path.
+    pub(crate) fn finish(self, shared: &DepotShared, kind: ChangeKind, origin: Origin) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
         }
-        // Inside the transaction: a refusal must roll back every step of the change.
-        if let Some(review) = &making.review {
-            review(&self.path_changes()?)?;
-        }
-        let origin = making.origin;
         let Actor {
             agent,
             session,
@@ -218,9 +217,11 @@ impl<'c> ChangeBuilder<'c> {
             undone_by: None,
         };
         let session = self.tree.session();
-        session.add_change(&row, &self.listed)?;
+        session.changes().add_change(&row, &self.listed)?;
         // The next change of the same group then needs neither to look up the head nor to walk the lineage.
-        session.remember_head(self.workspace, self.seq, self.tree.into_levels());
+        session
+            .workspaces()
+            .remember_head(self.workspace, self.seq, self.tree.into_levels());
         Ok(Some(self.seq))
     }
 

@@ -20,12 +20,14 @@ mod verified_blobs;
 use std::fmt;
 use std::ops::Deref;
 
-pub(crate) use store::{ContentStore, PlainPiece, PreparedContent};
+pub(crate) use blob_folder::modified_millis;
+pub(crate) use store::ContentStore;
+pub use store::{PlainPiece, PreparedContent};
 pub(crate) use sync::blob_folder_names;
 
 /// The address of a piece of content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PieceAddress(pub(crate) [u8; 32]);
+pub struct PieceAddress(pub(crate) [u8; 32]);
 
 impl PieceAddress {
     /// Returns the address of `bytes`.
@@ -40,12 +42,12 @@ impl PieceAddress {
     }
 
     /// Parses an address from hexadecimal `digits`.
-    pub(crate) fn from_hex(digits: &str) -> Option<Self> {
+    pub fn from_hex(digits: &str) -> Option<Self> {
         blake3::Hash::from_hex(digits).ok().map(|hash| Self(*hash.as_bytes()))
     }
 
     /// Returns the address in hexadecimal digits.
-    pub(crate) fn to_hex(self) -> String {
+    pub fn to_hex(self) -> String {
         self.hex_digits().to_owned()
     }
 

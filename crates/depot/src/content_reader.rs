@@ -28,7 +28,9 @@ impl StoredContent {
     /// Returns the bytes of `range`.
     pub(crate) async fn read_range(&self, range: Range<u64>) -> Result<Bytes> {
         let shared = &self.shared;
-        let row = shared.database.read(|session| session.content(self.address))?;
+        let row = shared
+            .database
+            .read(|session| session.contents().content(self.address))?;
         let row = row.ok_or_else(|| damaged_content("the content is missing from the home"))?;
         let content = &shared.content;
         content

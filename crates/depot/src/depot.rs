@@ -197,7 +197,7 @@ impl Depot {
 
     /// Returns the id of this depot, which no other depot has.
     pub fn id(&self) -> Result<String> {
-        let id = self.shared.database.read(|session| session.depot_id())?;
+        let id = self.shared.database.read(|session| session.workspaces().depot_id())?;
         id.ok_or_else(|| error::damaged_content("the id of the home is missing"))
     }
 
@@ -229,14 +229,14 @@ impl Depot {
                 Some(fork) => check_name_free_for_branch(session, row.name.as_deref(), fork.workspace)?,
             }
             if let Some(fork) = row.fork {
-                let origin = session.workspace(fork.workspace)?;
+                let origin = session.workspaces().workspace(fork.workspace)?;
                 origin
                     .ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch from no longer exists"))?;
                 // Checked again in this transaction: retention or a removal may have come since the point was looked
                 // up.
                 check_kept(session, fork)?;
             }
-            let id = session.add_workspace(&row)?;
+            let id = session.workspaces().add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
         };
         let durability = self.shared.options.durability;
@@ -260,7 +260,7 @@ impl Depot {
     /// Returns every workspace, deleted ones included, in the order of their names.
     pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>> {
         self.shared.database.read(|session| {
-            let rows = session.workspaces()?;
+            let rows = session.workspaces().list_workspaces()?;
             rows.into_iter().map(|row| workspace_info(session, row)).collect()
         })
     }
@@ -275,7 +275,7 @@ impl Depot {
             if new != row.uid {
                 check_name_free(session, Some(&new))?;
             }
-            session.set_name(row.id, Some(&new))
+            session.workspaces().set_name(row.id, Some(&new))
         };
         self.shared.writer.write(self.shared.options.durability, rename).await
     }
@@ -285,7 +285,7 @@ impl Depot {
     pub async fn delete(&self, name: &str) -> Result<()> {
         let row = self.shared.database.read(|session| find_workspace(session, name))?;
         let (number, now) = (row.id, stored_time(self.shared.clock.now()));
-        let delete = move |session: MetadataSession<'_>| session.set_deleted(number, Some(now));
+        let delete = move |session: MetadataSession<'_>| session.workspaces().set_deleted(number, Some(now));
         let deleted = self.shared.writer.write(self.shared.options.durability, delete);
         match row.deleted {
             // The log belongs to the place of the files: the next workspace there would take its records for its own.
@@ -301,7 +301,7 @@ impl Depot {
         let recover = move |session: MetadataSession<'_>| {
             let row = find_workspace(session, &name)?;
             check_place_kept(session, &row)?;
-            session.set_deleted(row.id, None)
+            session.workspaces().set_deleted(row.id, None)
         };
         self.shared.writer.write(self.shared.options.durability, recover).await
     }
@@ -349,9 +349,9 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
 /// Returns the workspace with the id or the name `name`, deleted or not.
 pub(crate) fn find_workspace(session: MetadataSession<'_>, name: &str) -> Result<WorkspaceRow> {
     // The id first: a workspace must not be hidden by another one whose name is that id.
-    let found = match session.workspace_by_uid(name)? {
+    let found = match session.workspaces().workspace_by_uid(name)? {
         Some(row) => Some(row),
-        None => session.workspace_by_name(name)?,
+        None => session.workspaces().workspace_by_name(name)?,
     };
     found.ok_or_else(|| no_such_workspace(name))
 }
@@ -377,10 +377,10 @@ fn no_such_workspace(name: &str) -> Error {
 
 pub(crate) fn check_name_free(session: MetadataSession<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
-    if session.workspace_by_uid(name)?.is_some() {
+    if session.workspaces().workspace_by_uid(name)?.is_some() {
         return Err(name_is_id_error(name));
     }
-    match session.workspace_by_name(name)? {
+    match session.workspaces().workspace_by_name(name)? {
         None => Ok(()),
         Some(row) => {
             let deleted = if row.deleted.is_some() {
@@ -405,7 +405,7 @@ fn name_is_id_error(name: &str) -> Error {
 fn check_name_free_for_branch(session: MetadataSession<'_>, name: Option<&str>, parent: i64) -> Result<()> {
     // Names are unique in a depot, so a taken name cannot be kept secret; any other fact about an unrelated workspace
     // can.
-    let holder = name.map_or(Ok(None), |name| session.workspace_by_name(name))?;
+    let holder = name.map_or(Ok(None), |name| session.workspaces().workspace_by_name(name))?;
     match (name, holder) {
         (Some(name), Some(holder)) if lineage_root(session, holder.id)? != lineage_root(session, parent)? => {
             let message = format!("the name {} is taken", quote(name));
@@ -442,7 +442,7 @@ pub(crate) fn workspace_info(session: MetadataSession<'_>, row: WorkspaceRow) ->
                 Err(error) if error.kind() == ErrorKind::Corrupt => false,
                 told => told?,
             };
-            session.workspace(fork.workspace)?.map(|parent| ForkPoint {
+            session.workspaces().workspace(fork.workspace)?.map(|parent| ForkPoint {
                 workspace: parent.uid,
                 change: fork.at.unsigned_abs(),
                 is_complete,

@@ -169,15 +169,6 @@ fn disk_failure(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message).hint("check the disk of the home, then retry")
 }
 
-/// Returns the error for a file outside the depot, such as an export, that cannot be written.
-pub(crate) fn export_not_written(error: &std::io::Error) -> Error {
-    let (kind, message) = match error.kind() {
-        std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
-        _ => (ErrorKind::Unavailable, "the export cannot be written"),
-    };
-    Error::new(kind, message).hint("free some space, or choose another place, then retry")
-}
-
 /// Returns the error for stored content that is damaged or lost.
 pub(crate) fn damaged_content(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("stored content is damaged: {how}"))

@@ -7,49 +7,38 @@
 //!
 //! - [`DepotWorkspace`] is a workspace: a [`garret_core::Storage`] at its newest state, with its history.
 //! - [`DepotView`] is the tree of a workspace at one point, for reading.
+//! - [`transfer`] is the interface for imports and exports, which `garret-transfer` does.
 //!
 //! Inside, data flows one way: from the handles here, to the tree and the change being made, to the metadata and the
 //! content. All SQL is in `metadata`, all blobs in `content`, and only `writer` begins a transaction that writes.
 
-mod archive;
 mod change;
-mod check;
 mod content;
 mod content_reader;
 mod depot;
 mod directory;
 mod error;
-mod garbage;
 mod history;
 mod home_permissions;
 mod journaled;
-mod leftovers;
+mod maintenance;
 mod metadata;
 mod options;
-mod portable;
-mod recovery;
-mod repair;
-mod retention;
 mod storage;
-mod stored_size;
+pub mod transfer;
 mod tree;
-mod trees;
-mod usage;
 mod workspace;
 mod workspace_places;
 mod writer;
 
-pub use check::{CheckProblem, CheckReport};
 pub use depot::{Depot, ForkPoint, NewWorkspace, WorkspaceInfo};
-pub use garbage::{CollectOptions, CollectReport};
 pub use garret_core::Durability;
 pub use garret_core::history::*;
 pub use journaled::{Journaled, LazyDepot};
+pub use maintenance::{
+    CheckProblem, CheckReport, CollectOptions, CollectReport, DepotUsage, RepairReport, RetentionReport, SnapshotUsage,
+    WorkspaceUsage,
+};
 pub use options::DepotOptions;
-pub use portable::{ExportExtent, ExportReport, ImportReport, Manifest, Progress, ProgressWatcher};
-pub use repair::RepairReport;
-pub use retention::RetentionReport;
 pub use storage::DepotView;
-pub use trees::{Compression, SkippedEntry, TreeSource, TreeTarget, TreeTransferReport, export_storage};
-pub use usage::{DepotUsage, SnapshotUsage, WorkspaceUsage};
 pub use workspace::DepotWorkspace;

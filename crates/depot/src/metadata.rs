@@ -28,13 +28,25 @@ use garret_core::{Result, Timestamp};
 use rusqlite::{Connection, Params, Row};
 
 use crate::error;
+use changes::ChangeTable;
+use contents::ContentTable;
+use entries::EntryTable;
 use group_cache::GroupCache;
+use merges::MergeTable;
+use outside_files::OutsideFileTable;
+use repair::RepairQueries;
+use retention::RetentionQueries;
+use rollback::RollbackQueries;
+use snapshots::SnapshotTable;
+use workspaces::WorkspaceTable;
 
 pub(crate) use change_id::encode_change_id;
-pub(crate) use changes::{ChangeRow, UndoCandidates};
+pub use changes::ChangeRow;
+pub(crate) use changes::UndoCandidates;
 pub(crate) use connection::{MetadataDatabase, WriteConnection, WriteTransaction};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
-pub(crate) use entries::{EntryNode, EntryRow, LevelEntry, NearestEntry};
+pub use entries::EntryNode;
+pub(crate) use entries::{EntryRow, LevelEntry, NearestEntry};
 pub(crate) use listed_paths::ListedPaths;
 pub(crate) use merges::MoveRow;
 pub(crate) use retention::{EndedRow, JournalStart};
@@ -62,6 +74,46 @@ impl<'c> MetadataSession<'c> {
         }
     }
 
+    pub(crate) fn entries(self) -> EntryTable<'c> {
+        EntryTable { session: self }
+    }
+
+    pub(crate) fn changes(self) -> ChangeTable<'c> {
+        ChangeTable { session: self }
+    }
+
+    pub(crate) fn contents(self) -> ContentTable<'c> {
+        ContentTable { session: self }
+    }
+
+    pub(crate) fn snapshots(self) -> SnapshotTable<'c> {
+        SnapshotTable { session: self }
+    }
+
+    pub(crate) fn merges(self) -> MergeTable<'c> {
+        MergeTable { session: self }
+    }
+
+    pub(crate) fn outside_files(self) -> OutsideFileTable<'c> {
+        OutsideFileTable { session: self }
+    }
+
+    pub(crate) fn workspaces(self) -> WorkspaceTable<'c> {
+        WorkspaceTable { session: self }
+    }
+
+    pub(crate) fn retention(self) -> RetentionQueries<'c> {
+        RetentionQueries { session: self }
+    }
+
+    pub(crate) fn repair(self) -> RepairQueries<'c> {
+        RepairQueries { session: self }
+    }
+
+    pub(crate) fn rollback(self) -> RollbackQueries<'c> {
+        RollbackQueries { session: self }
+    }
+
     /// Runs the integrity check of the database; returns its complaints, none if the file is sound.
     pub(crate) fn integrity_problems(self) -> Result<Vec<String>> {
         let lines = self.query_all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
@@ -79,6 +131,18 @@ impl<'c> MetadataSession<'c> {
             taken_back.map_err(|error| error::rollback_failed(Some(failed), error))?;
         }
         self.execute("RELEASE attempt", [])?;
+        done
+    }
+
+    /// Runs `work` under a savepoint, returns its result, and takes back its writes in any case.
+    pub(crate) fn with_draft<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.execute("SAVEPOINT draft", [])?;
+        let done = work();
+        self.forget_group();
+        let taken_back = self
+            .execute("ROLLBACK TO draft", [])
+            .and_then(|_| self.execute("RELEASE draft", []));
+        taken_back.map_err(|error| error::rollback_failed(done.as_ref().err(), error))?;
         done
     }
 
@@ -143,17 +207,21 @@ mod tests {
             let session = writing.session();
             let levels = vec![LineageLevel { workspace: 7, at: HEAD }];
             let refused = session.with_savepoint(|| {
-                session.remember_head(7, 3, levels.clone());
+                session.workspaces().remember_head(7, 3, levels.clone());
                 Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
             });
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
-            assert_eq!(session.head_and_levels(7).unwrap(), None, "there is no such workspace");
+            assert_eq!(
+                session.workspaces().head_and_levels(7).unwrap(),
+                None,
+                "there is no such workspace"
+            );
             let kept = session.with_savepoint(|| {
-                session.remember_head(7, 3, levels.clone());
+                session.workspaces().remember_head(7, 3, levels.clone());
                 Ok(())
             });
             assert!(kept.is_ok());
-            assert_eq!(session.head_and_levels(7).unwrap(), Some((3, levels)));
+            assert_eq!(session.workspaces().head_and_levels(7).unwrap(), Some((3, levels)));
             writing.roll_back().unwrap();
         });
     }
@@ -169,7 +237,10 @@ mod tests {
         };
         assert_eq!(database.read(look).unwrap_err().message(), "the disk fails");
         assert!(
-            database.read(|session| session.workspaces()).unwrap().is_empty(),
+            database
+                .read(|session| session.workspaces().list_workspaces())
+                .unwrap()
+                .is_empty(),
             "others go on"
         );
         connection.with_connection(|writing| {

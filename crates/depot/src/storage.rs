@@ -67,7 +67,7 @@ impl DepotView {
             return Ok(None);
         }
         let workspace = self.point.workspace;
-        let look = |session: MetadataSession<'_>| session.entry_with_content(workspace, path_key(path));
+        let look = |session: MetadataSession<'_>| session.entries().entry_with_content(workspace, path_key(path));
         let Some((LevelEntry::Node(file), Some(row))) = self.shared.database.read_once(look)? else {
             return Ok(None);
         };
@@ -81,7 +81,7 @@ fn find_file(tree: &DepotTree<'_>, path: &WsPath, follow: Follow) -> Result<Foun
     let address = file
         .content
         .ok_or_else(|| damaged_content("a file has no content").at_path(path))?;
-    let row = tree.session().content(address)?;
+    let row = tree.session().contents().content(address)?;
     let row = row.ok_or_else(|| damaged_content("the content is missing from the home").at_path(path))?;
     Ok(FoundFile { file, address, row })
 }
@@ -254,7 +254,7 @@ impl Storage for DepotWorkspace {
                         .map_err(|error| with_path(error, &path))
                 })
                 .collect::<Result<_>>()?;
-            changing.finish(&shared, ChangeKind::Change, origin.into())?;
+            changing.finish(&shared, ChangeKind::Change, origin)?;
             Ok(applied)
         };
         let applied = self.shared().writer.write_weighed(weight, self.durability, work).await;

@@ -41,7 +41,7 @@ pub(crate) struct DepotTree<'c> {
 impl<'c> DepotTree<'c> {
     /// Returns the tree at `point`.
     pub(crate) fn at_point(session: MetadataSession<'c>, point: LineageLevel) -> Result<Self> {
-        Ok(Self::from_levels(session, session.levels(point)?))
+        Ok(Self::from_levels(session, session.workspaces().levels(point)?))
     }
 
     /// Returns the tree of the given levels, the nearest first.
@@ -71,7 +71,7 @@ impl<'c> DepotTree<'c> {
 
     fn node_from(&self, nearest: usize, path: &[u8]) -> Result<Option<EntryNode>> {
         for level in &self.levels[nearest..] {
-            if let Some(held) = self.session.entry(level.workspace, path, level.at)? {
+            if let Some(held) = self.session.entries().entry(level.workspace, path, level.at)? {
                 return Ok(held.into_node());
             }
         }
@@ -129,7 +129,10 @@ impl<'c> DepotTree<'c> {
     /// only that a full lookup is needed.
     fn nearest_entry(&self, path: &WsPath) -> Result<Option<NearestEntry>> {
         match (&self.levels[..], path.parent().filter(|above| !above.is_root())) {
-            ([level], Some(above)) => self.session.entry_or_above(*level, path_key(path), path_key(&above)),
+            ([level], Some(above)) => self
+                .session
+                .entries()
+                .entry_or_above(*level, path_key(path), path_key(&above)),
             _ => Ok(None),
         }
     }

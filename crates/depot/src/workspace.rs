@@ -114,7 +114,7 @@ impl DepotWorkspace {
     /// Returns the depot's record of the workspace.
     pub async fn describe(&self) -> Result<WorkspaceInfo> {
         self.shared().database.read(|session| {
-            let row = session.workspace(self.number)?;
+            let row = session.workspaces().workspace(self.number)?;
             workspace_info(
                 session,
                 row.ok_or_else(|| damaged_content("the record of a workspace is missing"))?,

@@ -29,7 +29,7 @@ impl Depot {
         let found = self
             .shared
             .database
-            .read(|session| session.place_of_files(workspace.number))?;
+            .read(|session| session.outside_files().place_of_files(workspace.number))?;
         Ok(found.map(|(_, place)| place))
     }
 
@@ -38,7 +38,7 @@ impl Depot {
     pub fn place_of_id(&self, id: &str) -> Result<Option<String>> {
         let found = self.shared.database.read(|session| {
             let row = find_workspace(session, id)?;
-            session.place_of_files(row.id)
+            session.outside_files().place_of_files(row.id)
         })?;
         Ok(found.map(|(_, place)| place))
     }
@@ -64,9 +64,11 @@ impl Depot {
                 created,
                 deleted: None,
             };
-            let id = session.add_workspace(&row)?;
+            let id = session.workspaces().add_workspace(&row)?;
             free_place(session, &site)?;
-            session.add_journal(id, &site.kind, site.place.as_deref())?;
+            session
+                .outside_files()
+                .add_journal(id, &site.kind, site.place.as_deref())?;
             Ok(WorkspaceRow { id, ..row })
         };
         let row = self.shared.writer.write(self.shared.options.durability, add).await?;
@@ -86,6 +88,7 @@ impl Depot {
         }
         let claim = move |session: MetadataSession<'_>| {
             let row = session
+                .workspaces()
                 .workspace(row)?
                 .ok_or_else(|| damaged_content("the record of a workspace is missing"))?;
             if let Some(name) = &row.name {
@@ -93,8 +96,8 @@ impl Depot {
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("open it by that name, or rename it"));
             }
             check_name_free(session, new.name.as_deref())?;
-            session.set_name(row.id, new.name.as_deref())?;
-            session.set_config(row.id, &new.config.to_string())?;
+            session.workspaces().set_name(row.id, new.name.as_deref())?;
+            session.workspaces().set_config(row.id, &new.config.to_string())?;
             Ok(row)
         };
         let row = self.shared.writer.write(self.shared.options.durability, claim).await?;
@@ -118,8 +121,8 @@ impl Depot {
                     place: place.clone(),
                 },
             )?;
-            session.set_place(row.id, place.as_deref())?;
-            session.set_deleted(row.id, None)
+            session.outside_files().set_place(row.id, place.as_deref())?;
+            session.workspaces().set_deleted(row.id, None)
         };
         self.shared.writer.write(self.shared.options.durability, recover).await
     }
@@ -135,12 +138,13 @@ impl Depot {
         let (number, before, config) = (workspace.number, before.clone(), config.to_string());
         let replace = move |session: MetadataSession<'_>| {
             let row = session
+                .workspaces()
                 .workspace(number)?
                 .ok_or_else(|| damaged_content("the record of a workspace is missing"))?;
             let now = workspace_info(session, row)?;
             let is_same = now.kind == before.kind && now.config == before.config;
             if is_same {
-                session.set_config(number, &config)?;
+                session.workspaces().set_config(number, &config)?;
             }
             Ok(is_same)
         };
@@ -152,9 +156,11 @@ impl Depot {
 pub(crate) fn move_to_site(session: MetadataSession<'_>, number: i64, site: &Site, config: &str) -> Result<()> {
     check_unclaimed(session, site)?;
     free_place(session, site)?;
-    session.add_journal(number, &site.kind, site.place.as_deref())?;
-    session.set_kind(number, &site.kind)?;
-    session.set_config(number, config)
+    session
+        .outside_files()
+        .add_journal(number, &site.kind, site.place.as_deref())?;
+    session.workspaces().set_kind(number, &site.kind)?;
+    session.workspaces().set_config(number, config)
 }
 
 /// Checks that no workspace has its files at `site`.
@@ -171,8 +177,8 @@ pub(crate) fn check_unclaimed(session: MetadataSession<'_>, site: &Site) -> Resu
 
 /// Checks that no other workspace took the place of a workspace while it was deleted.
 pub(crate) fn check_place_kept(session: MetadataSession<'_>, row: &WorkspaceRow) -> Result<()> {
-    let is_elsewhere = session.journal(row.id)?.is_some();
-    if is_elsewhere && session.place_of_files(row.id)?.is_none() {
+    let is_elsewhere = session.outside_files().journal(row.id)?.is_some();
+    if is_elsewhere && session.outside_files().place_of_files(row.id)?.is_none() {
         let message = "another workspace has taken over its files since it was deleted";
         Err(Error::new(ErrorKind::AlreadyExists, message).hint("delete that one first, then recover this one"))
     } else {
@@ -201,17 +207,20 @@ fn place_taken_error(row: &WorkspaceRow, owner: &WorkspaceRow) -> Error {
 
 /// Returns the workspace at a place, unless it was deleted: then the place is free again.
 fn find_at(session: MetadataSession<'_>, kind: &str, place: &str) -> Result<Option<WorkspaceRow>> {
-    let Some(number) = session.workspace_at(kind, place)? else {
+    let Some(number) = session.outside_files().workspace_at(kind, place)? else {
         return Ok(None);
     };
-    Ok(session.workspace(number)?.filter(|row| row.deleted.is_none()))
+    Ok(session
+        .workspaces()
+        .workspace(number)?
+        .filter(|row| row.deleted.is_none()))
 }
 
 /// Frees a place that belongs to a deleted workspace.
 fn free_place(session: MetadataSession<'_>, site: &Site) -> Result<()> {
     let Some(place) = &site.place else { return Ok(()) };
-    match session.workspace_at(&site.kind, place)? {
-        Some(deleted) => session.set_place(deleted, None),
+    match session.outside_files().workspace_at(&site.kind, place)? {
+        Some(deleted) => session.outside_files().set_place(deleted, None),
         None => Ok(()),
     }
 }

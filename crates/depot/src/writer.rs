@@ -121,6 +121,15 @@ impl DepotWriter {
         self.write_weighed(JobWeight::Any, durability, work).await
     }
 
+    /// Runs `work` on a draft of the tables, returns its result, and takes back everything that it wrote.
+    pub(crate) async fn preview<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(MetadataSession<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.write(Durability::Relaxed, move |session| session.with_draft(|| work(session)))
+            .await
+    }
+
     /// Runs `work` in a transaction, with a cost that the caller knows, and returns after the commit. If `work` fails,
     /// its writes are rolled back.
     pub(crate) async fn write_weighed<T: Send + 'static>(
@@ -481,13 +490,17 @@ mod tests {
             data: Some(text.as_bytes()),
         };
         session
+            .contents()
             .put_content(PieceAddress::of_bytes(text.as_bytes()), &piece, 0)
             .map(|_| ())
     }
 
     fn has(database: &MetadataDatabase, text: &str) -> bool {
         let address = PieceAddress::of_bytes(text.as_bytes());
-        database.read(|session| session.content(address)).unwrap().is_some()
+        database
+            .read(|session| session.contents().content(address))
+            .unwrap()
+            .is_some()
     }
 
     /// Runs a job that puts down `before`, then `work`, then one that puts down `after`, all in one group.

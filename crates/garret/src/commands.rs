@@ -160,7 +160,7 @@ impl Garret {
         }
     }
 
-    /// Returns the directory in the home that is the same for every process that opens these files.
+    /// Returns the directory of the bench in the home. Every process that opens these files gets the same directory.
     fn bench_directory(&self, opened: &OpenedStorage) -> Option<PathBuf> {
         let name = match (&opened.location_id, &opened.history) {
             (Some(place), _) => format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32]),

@@ -55,6 +55,7 @@ pub use garret_storage::local::probe;
 pub use garret_storage::s3::{Finding, S3Factory, S3Options, S3Storage};
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, AnswerImage, Definition, ExportFormat, ToolAnswer, Toolbox};
+pub use garret_transfer as transfer;
 pub use garret_workspace::*;
 
 pub use crate::filestore::FilestoreOptions;

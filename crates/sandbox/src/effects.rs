@@ -2,7 +2,7 @@
 //!
 //! The commands on a layer decided its content: links in the place of directories, fifos that would block a reader,
 //! devices, attributes that pretend to be those of the kernel, paths deeper than any handle table. So everything here
-//! goes by handles from one directory that Garret made (`handle_tree`), stats before it opens, opens nothing but plain
+//! goes by handles from one directory that Garret made (`garret_handles`), stats before it opens, opens nothing but plain
 //! files and directories, follows no link, and believes no attribute that says more than a command could have done with
 //! `rm` and `mv` (`overlay_attributes`). Entries that a workspace does not take are left out and named. Content is not
 //! read here: an effect refers to the very file that was seen, and reading it fails if it is another by then.
@@ -17,7 +17,6 @@ mod copy_comparison;
 mod effect_collector;
 pub(crate) mod entry_status;
 mod extent_reader;
-pub(crate) mod handle_tree;
 mod layer_file;
 mod overlay_attributes;
 pub(crate) mod path_error;

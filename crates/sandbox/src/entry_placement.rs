@@ -6,13 +6,12 @@
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
+use garret_core::path::split_path;
+use garret_handles::{remove_tree, set_mode, stat_entry, write_all};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-
-use crate::effects::handle_tree::{set_mode, split_path, stat_entry};
-use crate::namespace::tree_removal::remove_tree;
 
 const DRAFT: &[u8] = b".garret-draft";
 
@@ -20,7 +19,7 @@ const DRAFT: &[u8] = b".garret-draft";
 pub(crate) fn remove_path(top: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<()> {
     let (above, name) = split_path(path);
     match open_directory(top, above) {
-        Ok(directory) => remove_entry(&directory, name),
+        Ok(directory) => remove_tree(&directory, name),
         // The directory above does not exist, so neither does the entry.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(errno) => Err(errno),
@@ -33,7 +32,7 @@ pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rus
     let directory = open_directory(top, above)?;
     let is_directory = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     if !name.is_empty() && !stat_entry(&directory, name)?.is_some_and(is_directory) {
-        remove_entry(&directory, name)?;
+        remove_tree(&directory, name)?;
         rustix::fs::mkdirat(&directory, name, Mode::RWXU)?;
     }
     let name = if name.is_empty() { b"." } else { name };
@@ -53,7 +52,7 @@ pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rus
 pub(crate) fn make_link(top: BorrowedFd<'_>, path: &[u8], target: &str) -> rustix::io::Result<()> {
     let (above, name) = split_path(path);
     let directory = open_directory(top, above)?;
-    remove_entry(&directory, name)?;
+    remove_tree(&directory, name)?;
     rustix::fs::symlinkat(target, &directory, name)
 }
 
@@ -72,7 +71,7 @@ impl DraftFile {
         let (above, name) = split_path(path);
         let directory = open_directory(top, above)?;
         // A process of the command may have put an entry under this name.
-        remove_entry(&directory, DRAFT)?;
+        remove_tree(&directory, DRAFT)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory, DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
         let draft = Self {
@@ -87,12 +86,7 @@ impl DraftFile {
 
     /// Appends bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<()> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let written = rustix::io::write(&self.file, rest)?;
-            rest = &rest[written..];
-        }
-        Ok(())
+        write_all(&self.file, bytes)
     }
 
     /// Renames the file to its path, in the place of any existing entry, with this time of modification.
@@ -108,7 +102,7 @@ impl DraftFile {
         match moved() {
             // A rename does not replace a directory by a file.
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
-                remove_entry(&self.directory, &self.name)?;
+                remove_tree(&self.directory, &self.name)?;
                 moved()?;
             }
             answer => answer?,
@@ -124,13 +118,6 @@ impl Drop for DraftFile {
             let _ = rustix::fs::unlinkat(&self.directory, DRAFT, AtFlags::empty());
         }
     }
-}
-
-fn remove_entry(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
-    if name.is_empty() {
-        return Err(Errno::INVAL);
-    }
-    remove_tree(directory.as_fd(), name)
 }
 
 /// Opens the directory at `path`, or the top itself if `path` is empty.

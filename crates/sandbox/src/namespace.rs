@@ -17,7 +17,6 @@ mod open_namespace;
 mod plain_command_line;
 mod prepared_lower;
 mod probe;
-pub(crate) mod tree_removal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

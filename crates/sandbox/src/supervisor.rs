@@ -26,7 +26,7 @@ mod mounted_layer;
 mod place_item;
 mod sandbox_root;
 mod serve;
-mod sys;
+pub(crate) mod sys;
 mod system_call_filter;
 pub(crate) mod thread_tracer;
 mod usage_tally;

@@ -14,7 +14,6 @@ mod alter;
 mod append;
 mod batch;
 mod beneath;
-mod blocking;
 mod copy;
 mod directory_entries;
 mod directory_lock;
@@ -59,6 +58,9 @@ pub use self::options::{LocalFactory, LocalOptions};
 pub struct LocalStorage {
     shared: LocalContextHandle,
 }
+
+/// The size up to which the page cache is quicker than handing the work to another thread.
+const MAX_INLINE_BYTES: u64 = 256 * 1024;
 
 /// The state that every operation needs, shared with the threads for blocking work.
 #[derive(Debug)]
@@ -120,7 +122,7 @@ impl Storage for LocalStorage {
 
     async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
         let (shared, path) = (self.shared.clone(), path.clone());
-        blocking::run_blocking(move || list::list_page(&shared.root, &path, &options)).await
+        garret_handles::run_blocking(move || list::list_page(&shared.root, &path, &options)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {

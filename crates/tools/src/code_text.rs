@@ -45,9 +45,7 @@ fn footer_parts(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(run_text::change_phrases(&result.changed));
-    if !result.isolated {
-        parts.push("not isolated from the machine".to_owned());
-    }
+    parts.extend(run_text::isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(
             "the work of an earlier command could not be saved, and is kept as a leftover: {}",
@@ -98,10 +96,12 @@ mod tests {
             left_out_bytes: 0,
             usage: None,
             isolated: true,
-            enforced: Vec::new(),
+            not_enforced: Vec::new(),
+            guards: Vec::new(),
             changed: CommandChanges::default(),
             leftovers: Vec::new(),
             corrupt: Vec::new(),
+            details: None,
         }
     }
 

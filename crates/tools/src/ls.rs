@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// By name (default) or the newest first.
     #[serde(default, deserialize_with = "unless_empty")]
     sort: Option<ListSortOrder>,
+    /// With times.
+    #[serde(default)]
+    long: Option<bool>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
     #[serde(default, deserialize_with = "text_or_number")]
@@ -71,6 +74,7 @@ impl Tool for LsTool {
             limit: limits.page_size(arguments.limit),
             cursor: arguments.cursor.clone(),
             sort: arguments.sort.unwrap_or_default(),
+            long: arguments.long.unwrap_or(false),
         };
         let (is_continued, sort, depth) = (request.cursor.is_some(), request.sort, request.depth);
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;

@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Discard its changes to the files.
     #[serde(default)]
     discard: Option<bool>,
+    /// With `details`.
+    #[serde(default)]
+    details: Option<bool>,
 }
 
 impl Tool for RunTool {
@@ -66,6 +69,9 @@ impl Tool for RunTool {
             ..shell_request(arguments.command, arguments.cwd, arguments.env)
         };
         let result = workspace.run(request).await?;
-        Ok(ToolOutput::new(run_text::format_answer(&result, room), result))
+        let text = run_text::format_answer(&result, room);
+        let is_detailed = arguments.details.unwrap_or(false);
+        let data = if is_detailed { result.with_details() } else { result };
+        Ok(ToolOutput::new(text, data))
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     max_output_bytes: Option<u64>,
     #[serde(default)]
     discard: Option<bool>,
+    #[serde(default)]
+    details: Option<bool>,
 }
 
 impl Tool for RunCodeTool {
@@ -66,6 +68,9 @@ impl Tool for RunCodeTool {
             ..CodeRequest::new(arguments.language, arguments.code)
         };
         let result = workspace.run_code(request).await?;
-        Ok(ToolOutput::new(code_text::format_answer(&result, room), result))
+        let text = code_text::format_answer(&result, room);
+        let is_detailed = arguments.details.unwrap_or(false);
+        let data = if is_detailed { result.with_details() } else { result };
+        Ok(ToolOutput::new(text, data))
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Arguments {
     timeout_s: Option<f64>,
     #[serde(default)]
     max_output_bytes: Option<u64>,
+    #[serde(default)]
+    details: Option<bool>,
 }
 
 impl Tool for RunInCodeContextTool {
@@ -48,6 +50,9 @@ impl Tool for RunInCodeContextTool {
             ..PieceRequest::new(arguments.context, arguments.code)
         };
         let result = workspace.run_in_code_context(request).await?;
-        Ok(ToolOutput::new(code_text::format_answer(&result, room), result))
+        let text = code_text::format_answer(&result, room);
+        let is_detailed = arguments.details.unwrap_or(false);
+        let data = if is_detailed { result.with_details() } else { result };
+        Ok(ToolOutput::new(text, data))
     }
 }

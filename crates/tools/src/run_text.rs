@@ -2,6 +2,7 @@
 //!
 //! The last line is written first, so that the output gets the room that it leaves.
 
+use garret_core::Guard;
 use garret_core::path::{escape_unprintable, quote};
 use garret_workspace::{CommandChanges, RunResult, TurnWaited};
 
@@ -43,9 +44,7 @@ fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(change_phrases(&result.changed));
-    if !result.isolated {
-        parts.push("not isolated from the machine".to_owned());
-    }
+    parts.extend(isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(
             "the work of an earlier command could not be saved, and is kept as a leftover: {}",
@@ -54,6 +53,19 @@ fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     }
     parts.extend(corrupt_note(&result.corrupt));
     parts
+}
+
+/// Returns notes about missing isolation, and about each guard that was not enforced.
+pub(crate) fn isolation_notes(isolated: bool, not_enforced: &[Guard]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !isolated {
+        notes.push("not isolated from the machine".to_owned());
+    }
+    if !not_enforced.is_empty() {
+        let names: Vec<_> = not_enforced.iter().map(|guard| guard.as_str()).collect();
+        notes.push(format!("not enforced: {}", names.join(", ")));
+    }
+    notes
 }
 
 /// Returns a note about files that were missing because they are damaged.
@@ -207,10 +219,12 @@ mod tests {
             left_out_bytes: 0,
             usage: Default::default(),
             isolated: true,
-            enforced: Vec::new(),
+            not_enforced: Vec::new(),
+            guards: Vec::new(),
             changed,
             leftovers: Vec::new(),
             corrupt: Vec::new(),
+            details: None,
         };
         let text = format_answer(&result, OutputRoom::within_limit(None, 100_000));
         let first = "Not applied: the files changed while the command ran. Its effects are on branch `run-2bb56b1b6e94`; \

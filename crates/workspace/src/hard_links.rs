@@ -27,7 +27,7 @@ use crate::Workspace;
 use crate::admission::AdmittedPath;
 use crate::workspace::WorkspaceView;
 
-type DeniedNames = Arc<HashSet<EntryPath>>;
+pub(crate) type DeniedNames = Arc<HashSet<EntryPath>>;
 
 /// The files that a view denies under every name.
 #[derive(Debug, Default)]

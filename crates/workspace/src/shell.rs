@@ -16,7 +16,7 @@ pub use effects::leftovers::Leftover;
 pub use foreground::command_turn::{TurnWaited, TurnWaiting};
 pub use foreground::request::{OutputSink, RunRequest};
 pub use foreground::result::{
-    ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects, RunResult, StreamShown,
+    ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects, RunDetails, RunResult, StreamShown,
 };
 pub use policy::parse::{CommandLine, CommandWord, SimpleCommand, WordKind};
 pub use policy::rules::ShellRules;

@@ -34,7 +34,7 @@ async fn main() -> Result<()> {
     let ran = toolbox.workspace().run(RunRequest::shell(text)).await?;
     print!("{}", ran.output);
     println!("exit code {}, isolated: {}", ran.exit_code, ran.isolated);
-    for told in ran.enforced.iter().filter(|told| told.is_enforced) {
+    for told in ran.guards.iter().filter(|told| told.is_enforced) {
         println!("{} is enforced by {}", told.guard.as_str(), told.by);
     }
     let undone = toolbox.call("undo", json!({})).await;

@@ -47,6 +47,9 @@ pub(crate) struct CodeArgs {
     /// Discard the changes of the code to the files
     #[arg(long)]
     discard: bool,
+    /// With --json, add `details`: both streams in the order in which they came, and all guards of the sandbox
+    #[arg(long)]
+    details: bool,
     #[command(flatten)]
     parallel: ParallelArgs,
 }
@@ -84,7 +87,10 @@ impl CodeArgs {
         let code = self.parallel.exit_code(code, &result.changed);
         let ran = summarize_run(&result, session);
         let report = match format {
-            Format::Json => CliReport::success(text_for_json(&ran, &result.output), result),
+            Format::Json => CliReport::success(
+                text_for_json(&ran, &result.output),
+                if self.details { result.with_details() } else { result },
+            ),
             // The output of the code was printed while it ran; only the value is left.
             Format::Text => CliReport::raw_bytes(format_value(&result).into_bytes())
                 .with_lost(terminal.lost)

@@ -1,8 +1,11 @@
 //! `garret export`
 
 use clap::Args;
-use garret::depot::{Compression, DepotWorkspace, ExportExtent, ExportReport, TreeTarget, TreeTransferReport};
+use garret::DepotWorkspace;
 use garret::path::escape_unprintable;
+use garret::transfer::{
+    Compression, ExportExtent, ExportReport, TreeTarget, TreeTransferReport, export_tree, export_workspace,
+};
 use garret::{Error, Point, Result, WsPath, split_point};
 use serde_json::json;
 
@@ -61,11 +64,8 @@ impl ExportArgs {
         // Removed again if the export fails, so that nobody takes a part for the whole.
         let mut writing = UnfinishedFile::create(file)?;
         let progress = ProgressLine::bar("exporting");
-        let exported = workspace
-            .export(&extent, writing.content_writer()?, &mut |done| {
-                progress.set_reached(done)
-            })
-            .await?;
+        let mut watch = |done| progress.set_reached(done);
+        let exported = export_workspace(workspace, &extent, writing.content_writer()?, &mut watch).await?;
         writing.keep()?;
         drop(progress);
         let report = CliReport::success(portable_text(file, &exported), json!(exported));
@@ -121,13 +121,13 @@ async fn write_plain_files(workspace: &DepotWorkspace, point: Option<&str>, plac
     let moved = match Compression::of_name(place) {
         None => {
             let target = TreeTarget::Directory(transfer_files::target_directory(place)?);
-            workspace.export_tree(&point, &root, target, &mut watch).await?
+            export_tree(workspace, &point, &root, target, &mut watch).await?
         }
         Some(compression) => {
             // Removed again if the export fails, so that nobody takes a part for the whole.
             let mut writing = UnfinishedFile::create(place)?;
             let target = TreeTarget::Archive(Box::new(writing.content_writer()?), compression);
-            let moved = workspace.export_tree(&point, &root, target, &mut watch).await?;
+            let moved = export_tree(workspace, &point, &root, target, &mut watch).await?;
             writing.keep()?;
             moved
         }

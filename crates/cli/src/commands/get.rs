@@ -127,7 +127,7 @@ impl GetPlan {
                 self.files.push((stat.path, target));
                 Ok(())
             }
-            // A link that the command names is followed, as `put_piece` follows one.
+            // A link that the command names is followed, as `put` follows one.
             EntryKind::Symlink => {
                 match workspace.list(path, ListRequest::default()).await {
                     Ok(_) => return self.add_below(workspace, path, target).await,

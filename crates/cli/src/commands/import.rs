@@ -1,8 +1,9 @@
 //! `garret import`
 
 use clap::Args;
-use garret::depot::{Compression, Depot, NewWorkspace, TreeSource};
+use garret::depot::{Depot, NewWorkspace};
 use garret::path::escape_unprintable;
+use garret::transfer::{Compression, TreeSource, import_files, import_workspace, read_portable_manifest};
 use garret::{Actor, Error, Origin, StorageConfig};
 use serde_json::json;
 
@@ -76,7 +77,7 @@ impl ImportArgs {
     fn workspace_name(&self, file: &str) -> Result<String, CliFailure> {
         match &self.name {
             Some(name) => Ok(name.clone()),
-            None => Depot::manifest(transfer_files::open_for_reading(file)?)?
+            None => read_portable_manifest(transfer_files::open_for_reading(file)?)?
                 .name
                 .ok_or_else(nameless_failure),
         }
@@ -88,9 +89,8 @@ async fn import_portable(depot: &Depot, file: &str, name: &str) -> CliOutcome {
     let source = transfer_files::open_for_reading(file)?;
     let progress = ProgressLine::bar("importing");
     let new = NewWorkspace::named(name);
-    let (_, imported) = depot
-        .import(new, source, &mut |done| progress.set_reached(done))
-        .await?;
+    let mut watch = |done| progress.set_reached(done);
+    let (_, imported) = import_workspace(depot, new, source, &mut watch).await?;
     drop(progress);
     let text = format!(
         "imported {}: {}, {}",
@@ -119,9 +119,8 @@ async fn import_plain_files(depot: &Depot, place: &str, name: &str) -> CliOutcom
     };
     let progress = ProgressLine::bar("importing");
     let new = NewWorkspace::named(name);
-    let (workspace, moved) = depot
-        .import_files(new, source, origin, &mut |done| progress.set_reached(done))
-        .await?;
+    let mut watch = |done| progress.set_reached(done);
+    let (workspace, moved) = import_files(depot, new, source, origin, &mut watch).await?;
     drop(progress);
     let text = format!("imported {}: {}", escape_unprintable(name), moved_amount(&moved));
     let note = left_out_files(&moved);

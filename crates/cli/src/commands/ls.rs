@@ -56,6 +56,7 @@ impl LsArgs {
             depth: self.depth,
             limit: self.limit.unwrap_or(usize::MAX),
             cursor: self.cursor.clone(),
+            long: self.long,
             ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");

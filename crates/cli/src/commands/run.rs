@@ -54,6 +54,9 @@ pub(crate) struct RunArgs {
     /// Discard the changes of the command to the files
     #[arg(long)]
     discard: bool,
+    /// With --json, add `details`: both streams in the order in which they came, and all guards of the sandbox
+    #[arg(long)]
+    details: bool,
     #[command(flatten)]
     parallel: ParallelArgs,
 }
@@ -124,7 +127,10 @@ impl RunArgs {
             corrupt: &result.corrupt,
         };
         let report = match session.global().format() {
-            Format::Json => CliReport::success(text_for_json(&ran, &result.output), result),
+            Format::Json => CliReport::success(
+                text_for_json(&ran, &result.output),
+                if self.details { result.with_details() } else { result },
+            ),
             // The output was printed while the command ran.
             Format::Text => CliReport::silent().with_lost(terminal.lost).with_note(run_notes(&ran)),
         };

@@ -380,7 +380,8 @@ fn moved_path(path: &[u8], from: &WsPath, to: &WsPath) -> Result<Vec<u8>> {
     Ok(new)
 }
 
-fn directory_node(now: i64) -> EntryNode {
+/// Returns a new directory, made at the time `now`.
+pub(crate) fn directory_node(now: i64) -> EntryNode {
     EntryNode {
         kind: EntryKind::Directory,
         mode: 0o755,

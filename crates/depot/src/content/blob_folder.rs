@@ -3,8 +3,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "the files of the blob store are read here")]
 
-use std::fs::DirEntry;
+use std::fs::{DirEntry, Metadata};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use garret_core::Result;
@@ -14,7 +15,6 @@ use super::blob_folder_names;
 use super::store::blob_path;
 use super::verified_blobs::VerifiedBlobs;
 use crate::error::blob_file_not_read;
-use crate::leftovers::modified_millis;
 
 /// The directory of a blob store.
 #[derive(Debug)]
@@ -85,4 +85,11 @@ impl BlobFolder {
         }
         Ok(old)
     }
+}
+
+/// Returns the time of a file's last modification, in milliseconds since 1970.
+pub(crate) fn modified_millis(metadata: &Metadata) -> i64 {
+    let time = metadata.modified().ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -4,22 +4,12 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use garret_core::{Error, ErrorKind, Result};
-use tokio::runtime::Handle;
-use tokio::task::JoinError;
+use garret_core::Result;
+use garret_handles::run_blocking;
 
 /// The number of items for which another thread pays off.
 const WORTH_A_THREAD: usize = 3;
 const MOST_THREADS: usize = 4;
-
-/// Runs `work` on a blocking thread of the runtime. On a thread without a runtime, such as the depot's writer, it runs
-/// in place: no task waits there.
-pub(super) async fn run_blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-    match Handle::try_current() {
-        Ok(runtime) => runtime.spawn_blocking(work).await.map_err(join_error),
-        Err(_) => Ok(work()),
-    }
-}
 
 /// Applies `work` to each of `items` on blocking threads, on several if there are many. Returns the results in the
 /// order of the items, or the first failure.
@@ -38,7 +28,7 @@ where
     });
     let mut done = Vec::new();
     for run in join_all(runs).await {
-        done.extend(run??);
+        done.extend(run?);
     }
     Ok(done)
 }
@@ -51,17 +41,10 @@ fn split_into_runs<T>(items: Vec<T>) -> Vec<Vec<T>> {
     (0..threads).map(|_| items.by_ref().take(length).collect()).collect()
 }
 
-fn join_error(error: JoinError) -> Error {
-    match error.try_into_panic() {
-        // A panic of `work` is a defect of the program: it must not look like an error of the storage.
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Error::new(ErrorKind::Unavailable, "the program is about to end"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::executor::block_on;
+    use garret_core::{Error, ErrorKind};
 
     use super::*;
 

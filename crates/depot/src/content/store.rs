@@ -21,7 +21,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::PieceAddress;
 use super::blob_folder::BlobFolder;
-use super::blocking::{run_blocking, run_in_parallel};
+use super::blocking::run_in_parallel;
 use super::chunking::{LONGEST, SHORTEST};
 use super::encoding::{ContentPart, DecodedPiece, decode_piece};
 use super::piece_reader::ContentPieceReader;
@@ -29,8 +29,9 @@ use super::plan::{ContentPiece, ContentPlan, plan_pieces};
 use crate::error::{blob_not_read, blob_not_written, damaged_content};
 use crate::metadata::{ContentRow, MetadataDatabase, MetadataSession, StoredPiece};
 use garret_core::Durability;
+use garret_handles::run_blocking;
 
-pub(crate) use transfer::PlainPiece;
+pub use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is reused without being written again. A sweep spares blobs
 /// younger than twice this time, so a blob that is reused cannot be swept before the change commits.
@@ -70,15 +71,25 @@ impl PartListCache {
     }
 }
 
-/// Content whose blobs are stored; [`ContentStore::record_content`] writes its rows.
+/// Content whose blobs are stored; the content store writes its rows later, in the transaction that uses it.
 #[derive(Debug, Clone)]
-pub(crate) struct PreparedContent {
+pub struct PreparedContent {
     pub(crate) address: PieceAddress,
     pub(crate) size: u64,
     rows: Vec<PreparedPiece>,
 }
 
 impl PreparedContent {
+    /// Returns the address of the content.
+    pub fn address(&self) -> PieceAddress {
+        self.address
+    }
+
+    /// Returns the bytes of the content.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Returns content that the depot has already, with its rows.
     pub(crate) fn already_stored(address: PieceAddress, size: u64) -> Self {
         let rows = Vec::new();
@@ -200,7 +211,7 @@ impl ContentStore {
         added: &Bytes,
         durability: Durability,
     ) -> Result<PreparedContent> {
-        let row = |address| session.content(address);
+        let row = |address| session.contents().content(address);
         let (before, last) = match block_on(self.read_piece(&row, address))? {
             DecodedPiece::Whole(bytes) => (Vec::new(), bytes),
             DecodedPiece::List(mut parts) => {
@@ -235,7 +246,7 @@ impl ContentStore {
                 _ => None,
             };
             // A sweep may have removed the row since, and the bytes are no longer in memory to write the blob again.
-            if row.place == PiecePlacement::Reused && session.content_touched(row.address)?.is_none() {
+            if row.place == PiecePlacement::Reused && session.contents().content_touched(row.address)?.is_none() {
                 return Err(swept_error());
             }
             let piece = StoredPiece {
@@ -244,16 +255,17 @@ impl ContentStore {
                 stored: row.stored,
                 data,
             };
-            number = Some(session.put_content(row.address, &piece, now)?).filter(|_| row.address == prepared.address);
+            number = Some(session.contents().put_content(row.address, &piece, now)?)
+                .filter(|_| row.address == prepared.address);
             if let PiecePlacement::Written { is_synced } = row.place {
                 // A sweep removes blobs inside a transaction of its own, so a blob that exists now stays.
                 if !block_on(self.has_blob(row.address)) {
                     return Err(swept_error());
                 }
                 if is_synced {
-                    session.remove_unsynced(row.address)?;
+                    session.contents().remove_unsynced(row.address)?;
                 } else {
-                    session.add_unsynced(row.address)?;
+                    session.contents().add_unsynced(row.address)?;
                 }
             }
         }
@@ -262,7 +274,7 @@ impl ContentStore {
 
     /// Re-dates content that a change refers to again. Returns whether the depot has it.
     pub(crate) fn refer_to_content(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
-        session.touch_content(address, self.now())
+        session.contents().touch_content(address, self.now())
     }
 
     /// Returns the verified bytes of `range` of the content at `address`. `first` is the row of that address. `size` is
@@ -275,7 +287,7 @@ impl ContentStore {
         size: u64,
         range: Range<u64>,
     ) -> Result<Bytes> {
-        let row = |address| database.read(|session| session.content(address));
+        let row = |address| database.read(|session| session.contents().content(address));
         let is_blob = first.data.is_none();
         // A list in the database came with its row, and needs no cache.
         if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
@@ -416,7 +428,7 @@ impl ContentStore {
         if is_relied_on(address)? && self.has_sound_blob(address, size).await? {
             return Ok(row(0, PiecePlacement::Reused));
         }
-        let encoded = run_blocking(move || piece.encoded_bytes()).await?;
+        let encoded = run_blocking(move || Ok(piece.encoded_bytes())).await?;
         let stored = encoded.len() as u64;
         let is_synced = self.write_blob(address, encoded.into(), durability).await?;
         Ok(row(stored, PiecePlacement::Written { is_synced }))
@@ -443,10 +455,10 @@ impl ContentStore {
     /// Returns whether a blob need not be written again: no sweep is about to remove it, and it is known to have
     /// reached the disk.
     fn is_reusable(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
-        let touched = session.content_touched(address)?;
+        let touched = session.contents().content_touched(address)?;
         let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
         // A blob that a power failure may have damaged is written again.
-        Ok(is_young && !session.is_unsynced(address)?)
+        Ok(is_young && !session.contents().is_unsynced(address)?)
     }
 
     fn now(&self) -> i64 {
@@ -473,7 +485,7 @@ impl ContentStore {
                 Err(_) => return Ok(false),
             },
         };
-        run_blocking(move || LocatedPiece { size, place }.read_decoded(address).is_ok()).await
+        run_blocking(move || Ok(LocatedPiece { size, place }.read_decoded(address).is_ok())).await
     }
 
     /// Removes the blob at `address` and returns its size. Must be called inside a transaction in which the address has
@@ -490,7 +502,7 @@ impl ContentStore {
     /// Returns the blobs written before `before`, in milliseconds, each with its size.
     pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(PieceAddress, u64)>> {
         if let Some(folder) = self.folder.clone() {
-            return run_blocking(move || folder.old_blobs(before)).await?;
+            return run_blocking(move || folder.old_blobs(before)).await;
         }
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
@@ -509,7 +521,7 @@ impl ContentStore {
         database: &MetadataDatabase,
         address: PieceAddress,
     ) -> Result<Vec<PieceAddress>> {
-        let row = |address| database.read(|session| session.content(address));
+        let row = |address| database.read(|session| session.contents().content(address));
         match self.read_piece(&row, address).await? {
             DecodedPiece::Whole(_) => Ok(Vec::new()),
             DecodedPiece::List(parts) => Ok(parts.into_iter().map(|part| part.address).collect()),
@@ -523,7 +535,7 @@ impl ContentStore {
         database: &MetadataDatabase,
         address: PieceAddress,
     ) -> Result<Option<Error>> {
-        let row = |address| database.read(|session| session.content(address));
+        let row = |address| database.read(|session| session.contents().content(address));
         match self.read_piece(&row, address).await {
             Ok(DecodedPiece::Whole(_)) => Ok(None),
             Ok(DecodedPiece::List(parts)) => {

@@ -29,12 +29,12 @@ impl ContentStore {
     /// durable change, so that the content which the change builds upon is as durable as the change. A blob that is
     /// lost stays listed; reading it is `corrupt`.
     pub(crate) fn sync_listed(&self, session: MetadataSession<'_>) -> Result<()> {
-        let listed = session.unsynced_blobs()?;
+        let listed = session.contents().unsynced_blobs()?;
         let Some(blobs) = self.folder.as_ref().filter(|_| !listed.is_empty()) else {
             // Blobs in memory need no sync.
             return listed
                 .into_iter()
-                .try_for_each(|address| session.remove_unsynced(address));
+                .try_for_each(|address| session.contents().remove_unsynced(address));
         };
         let mut synced = Vec::with_capacity(listed.len());
         for address in listed {
@@ -51,7 +51,7 @@ impl ContentStore {
         }
         synced
             .into_iter()
-            .try_for_each(|address| session.remove_unsynced(address))
+            .try_for_each(|address| session.contents().remove_unsynced(address))
     }
 
     /// Syncs a blob; returns whether it exists and is synced.
@@ -66,7 +66,7 @@ impl ContentStore {
     }
 
     fn rewrite_blob(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<bool> {
-        let data = session.content(address)?.and_then(|row| row.data);
+        let data = session.contents().content(address)?.and_then(|row| row.data);
         let encoded = match block_on(self.read_encoded(address, data)) {
             Ok(encoded) => encoded,
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
@@ -98,7 +98,7 @@ impl ContentStore {
     /// Returns the decoded piece at `address`; `None` if it is lost or damaged. A failure of the database or of the
     /// disk is an error: a disk that cannot be read must not look like lost content.
     fn read_piece_in(&self, session: MetadataSession<'_>, address: PieceAddress) -> Result<Option<DecodedPiece>> {
-        let Some(row) = session.content(address)? else {
+        let Some(row) = session.contents().content(address)? else {
             return Ok(None);
         };
         let decoded =

@@ -63,7 +63,7 @@ impl DepotWorkspace {
     pub async fn depth(&self) -> Result<usize> {
         self.shared()
             .database
-            .read(|session| Ok(session.levels(self.head_level())?.len()))
+            .read(|session| Ok(session.workspaces().levels(self.head_level())?.len()))
     }
 
     async fn bound_depth(&self) -> Result<()> {
@@ -133,12 +133,12 @@ pub(crate) fn branch_of_info(info: WorkspaceInfo) -> Branch {
 /// Copies a slice of the inherited entries from `start` on; returns the path to continue from, or `None` when the
 /// branch is flat.
 fn copy_slice(session: MetadataSession<'_>, workspace: i64, start: Vec<u8>) -> Result<Option<Vec<u8>>> {
-    let row = session.workspace(workspace)?;
+    let row = session.workspaces().workspace(workspace)?;
     let Some(fork) = row.filter(|row| !row.is_flat).and_then(|row| row.fork) else {
         return Ok(None);
     };
     // Rows that were added to a workspace while it is removed would be left over.
-    if session.is_hidden(workspace)? {
+    if session.retention().is_hidden(workspace)? {
         return Ok(None);
     }
     let tree = DepotTree::at_point(session, fork)?;
@@ -146,18 +146,20 @@ fn copy_slice(session: MetadataSession<'_>, workspace: i64, start: Vec<u8>) -> R
     scan.seek(&start);
     for _ in 0..SLICE {
         let Some((path, node)) = scan.next()? else {
-            session.set_flat(workspace)?;
+            session.workspaces().set_flat(workspace)?;
             return Ok(None);
         };
         // The copied row is valid until the branch's own first row for the path, which begins at 0 if an earlier
         // flattening copied it.
-        let until = session.first_since(workspace, &path)?.unwrap_or(i64::MAX);
+        let until = session.entries().first_since(workspace, &path)?.unwrap_or(i64::MAX);
         if until > 0 {
-            session.insert_entry(workspace, &path, (0, until), &LevelEntry::Node(node))?;
+            session
+                .entries()
+                .insert_entry(workspace, &path, (0, until), &LevelEntry::Node(node))?;
         }
     }
     match scan.next()? {
         Some((path, _)) => Ok(Some(path)),
-        None => session.set_flat(workspace).map(|()| None),
+        None => session.workspaces().set_flat(workspace).map(|()| None),
     }
 }

@@ -1,16 +1,19 @@
 //! The history contract, implemented for a workspace whose files live in the depot.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangeRequest, ChangesOptions, DirectoryHandle, History, MergeInput, NewBranch, OpenedBranch,
-    PathChange, PathVersion, Point, PutBatch, RestoreTarget, Result, RetentionLimits, ReversalOutcome, Snapshot,
-    SnapshotOptions, SnapshotSize, Storage, UndoSelection, WsPath,
+    Branch, Change, ChangePlan, ChangesOptions, DirectoryHandle, EntryPath, History, HistoryOperation, MergeInput,
+    NewBranch, OpenedBranch, Origin, PathChange, PathVersion, Point, PutBatch, Result, RetentionLimits, Snapshot,
+    SnapshotOptions, SnapshotSize, Storage, Timestamp, WsPath,
 };
 
 use super::branch::branch_of_info;
 use super::point::is_complete;
+use super::restore::plan_restore;
+use super::undo::{plan_redo, plan_undo};
 use crate::depot::NewWorkspace;
 use crate::directory::DepotDirectory;
 use crate::workspace::DepotWorkspace;
@@ -57,23 +60,25 @@ impl History for DepotWorkspace {
         Self::versions(self, path, limit).await
     }
 
-    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome> {
-        Self::undo(self, selection, making).await
+    async fn plan(&self, operation: &HistoryOperation) -> Result<ChangePlan> {
+        let number = self.number;
+        self.shared().database.read(|session| match operation {
+            HistoryOperation::Undo(selection) => plan_undo(session, number, selection),
+            HistoryOperation::Redo => plan_redo(session, number),
+            HistoryOperation::Restore(target) => plan_restore(session, number, target),
+        })
     }
 
-    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome> {
-        Self::redo(self, making).await
+    async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>> {
+        Self::plan_put(self, puts).await
     }
 
-    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>> {
-        match restore {
-            RestoreTarget::Point { point, path } => Self::restore(self, point, &path, making).await,
-            RestoreTarget::Version { path, version } => self.restore_version(&path, &version, making).await,
-        }
+    async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
+        Self::put(self, puts, origin).await
     }
 
-    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>> {
-        Self::put(self, puts, making).await
+    async fn touched_since(&self, _: &[EntryPath], _: u64, _: Timestamp) -> Result<BTreeSet<EntryPath>> {
+        Ok(BTreeSet::new())
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {

@@ -44,10 +44,10 @@ pub(crate) fn path_change(path: Vec<u8>, before: Option<&EntryNode>, after: Opti
 pub(crate) fn change_of(session: MetadataSession<'_>, row: ChangeRow) -> Result<Change> {
     let kind = ChangeKind::parse(&row.kind).unwrap_or(ChangeKind::Change);
     let reverses = match kind {
-        ChangeKind::Undo | ChangeKind::Redo => session.reversed_changes(row.workspace, row.seq)?,
+        ChangeKind::Undo | ChangeKind::Redo => session.changes().reversed_changes(row.workspace, row.seq)?,
         _ => Vec::new(),
     };
-    let touched = session.touched_paths(row.workspace, row.seq - 1, row.seq)?;
+    let touched = session.entries().touched_paths(row.workspace, row.seq - 1, row.seq)?;
     let path_count = touched.len() as u64;
     let shown = touched.into_iter().take(Change::SHOWN_PATHS);
     Ok(Change {

@@ -20,7 +20,7 @@ pub(crate) struct PathDifference {
 
 impl PathDifference {
     /// Returns the difference; `None` if both entries are the same.
-    fn if_different(path: Vec<u8>, before: Option<EntryNode>, after: Option<EntryNode>) -> Option<Self> {
+    pub(super) fn if_different(path: Vec<u8>, before: Option<EntryNode>, after: Option<EntryNode>) -> Option<Self> {
         let is_other = !is_same(before.as_ref(), after.as_ref());
         is_other.then_some(Self { path, before, after })
     }
@@ -138,15 +138,15 @@ pub(crate) fn find_later_capture(
     level: LineageLevel,
     path: &[u8],
 ) -> Result<Option<(i64, EntryNode)>> {
-    let first = session.first_since(level.workspace, path)?;
+    let first = session.entries().first_since(level.workspace, path)?;
     let Some(since) = first.filter(|since| *since > level.at) else {
         return Ok(None);
     };
-    let change = session.change(level.workspace, since)?;
+    let change = session.changes().change(level.workspace, since)?;
     if change.is_none_or(|row| row.kind != ChangeKind::Capture.as_str()) {
         return Ok(None);
     }
-    let held = session.entry(level.workspace, path, since)?;
+    let held = session.entries().entry(level.workspace, path, since)?;
     Ok(held.and_then(LevelEntry::into_node).map(|node| (since, node)))
 }
 
@@ -182,9 +182,13 @@ fn candidate_paths(session: MetadataSession<'_>, from: LineageLevel, to: Lineage
     };
     // Below the common workspace, all own changes of both sides count; in it, only those between the two points.
     for level in ours[..our_index].iter().chain(&theirs[..their_index]) {
-        paths.extend(session.touched_paths(level.workspace, 0, level.at)?);
+        paths.extend(session.entries().touched_paths(level.workspace, 0, level.at)?);
     }
     let (our, their) = (ours[our_index], theirs[their_index]);
-    paths.extend(session.touched_paths(our.workspace, our.at.min(their.at), our.at.max(their.at))?);
+    paths.extend(
+        session
+            .entries()
+            .touched_paths(our.workspace, our.at.min(their.at), our.at.max(their.at))?,
+    );
     Ok(paths)
 }

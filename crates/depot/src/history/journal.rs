@@ -14,7 +14,7 @@ impl DepotWorkspace {
     pub async fn changes(&self, before: Option<u64>, limit: usize) -> Result<Vec<Change>> {
         let before = before.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
         self.shared().database.read(|session| {
-            let rows = session.changes_before(self.number, before, limit)?;
+            let rows = session.changes().changes_before(self.number, before, limit)?;
             rows.into_iter().map(|row| change_of(session, row)).collect()
         })
     }
@@ -23,7 +23,7 @@ impl DepotWorkspace {
     pub async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)> {
         self.shared().database.read(|session| {
             let level = resolve_point(session, self.number, point)?;
-            let row = session.change(level.workspace, level.at)?;
+            let row = session.changes().change(level.workspace, level.at)?;
             let Some(row) = row else {
                 return Err(no_change_error(session, level)?);
             };
@@ -43,8 +43,10 @@ impl DepotWorkspace {
             for level in lineage {
                 let room = options.limit - changes.len();
                 let rows = match &options.path {
-                    Some(path) => session.changes_of_path(level.workspace, level.at, path_key(path), room)?,
-                    None => session.changes_before(level.workspace, level.at + 1, room)?,
+                    Some(path) => session
+                        .changes()
+                        .changes_of_path(level.workspace, level.at, path_key(path), room)?,
+                    None => session.changes().changes_before(level.workspace, level.at + 1, room)?,
                 };
                 for row in rows {
                     changes.push(change_of(session, row)?);
@@ -58,7 +60,7 @@ impl DepotWorkspace {
 /// Returns the error for a kept state without a change: the first of its journal, or one that only a snapshot or a
 /// branch keeps.
 fn no_change_error(session: MetadataSession<'_>, level: LineageLevel) -> Result<Error> {
-    match session.journal_start(level.workspace)?.seq {
+    match session.retention().journal_start(level.workspace)?.seq {
         0 => Ok(
             Error::new(ErrorKind::NotFound, "the beginning of a workspace is not a change")
                 .hint("list the changes to see their numbers"),
@@ -69,7 +71,9 @@ fn no_change_error(session: MetadataSession<'_>, level: LineageLevel) -> Result<
 
 /// Returns the state of each path that the change at `level` touched, before and after it.
 fn paths_of(session: MetadataSession<'_>, level: LineageLevel) -> Result<Vec<PathChange>> {
-    let paths = session.touched_paths(level.workspace, level.at - 1, level.at)?;
+    let paths = session
+        .entries()
+        .touched_paths(level.workspace, level.at - 1, level.at)?;
     images_of(session, level, paths)
 }
 

@@ -89,12 +89,12 @@ fn contained_changes(session: MetadataSession<'_>, point: LineageLevel) -> Resul
             continue;
         }
         // A workspace that was collected as garbage has no changes any more.
-        let Some(row) = session.workspace(level.workspace)? else {
+        let Some(row) = session.workspaces().workspace(level.workspace)? else {
             continue;
         };
         known.insert(level.workspace, level.at);
         todo.extend(row.fork);
-        todo.extend(session.merged_points(level)?);
+        todo.extend(session.merges().merged_points(level)?);
     }
     Ok(known)
 }
@@ -134,8 +134,8 @@ fn contains_point(known: &ContainedChanges, point: LineageLevel) -> bool {
 
 /// Returns the time of the state: that of its change, or of the creation of its workspace.
 fn state_time(session: MetadataSession<'_>, level: LineageLevel) -> Result<i64> {
-    let change = session.change(level.workspace, level.at)?.map(|row| row.at);
-    let workspace = session.workspace(level.workspace)?.map(|row| row.created);
+    let change = session.changes().change(level.workspace, level.at)?.map(|row| row.at);
+    let workspace = session.workspaces().workspace(level.workspace)?.map(|row| row.created);
     Ok(change.or(workspace).unwrap_or_default())
 }
 
@@ -149,7 +149,7 @@ fn find_moves(
     let mut moves: Vec<MoveRow> = Vec::new();
     for (workspace, upto) in after {
         let since = before.get(&workspace).copied().unwrap_or(0);
-        moves.extend(session.moves_between(workspace, since, upto)?);
+        moves.extend(session.merges().moves_between(workspace, since, upto)?);
     }
     // The moves come from several workspaces. Ids decide between changes of the same time.
     moves.sort_by(|one, other| (one.at, &one.change).cmp(&(other.at, &other.change)));

@@ -30,7 +30,7 @@ pub(crate) fn resolve_point(session: MetadataSession<'_>, number: i64, point: &P
         Point::Now => lineage.first().copied(),
         Point::Number(seq) => find_by_number(&lineage, *seq),
         Point::Change(id) => find_by_change_id(session, &lineage, id)?,
-        Point::Snapshot(label) => session.snapshot(number, label)?.map(|row| row.point),
+        Point::Snapshot(label) => session.snapshots().snapshot(number, label)?.map(|row| row.point),
         Point::Time(time) => find_by_time(session, &lineage, *time)?,
         Point::Named(text) => find_by_text(session, &lineage, text)?,
     };
@@ -44,13 +44,13 @@ pub(crate) fn resolve_point(session: MetadataSession<'_>, number: i64, point: &P
 
 /// Checks that the state at `level` is still kept; a dropped state is `not_found`.
 pub(crate) fn check_kept(session: MetadataSession<'_>, level: LineageLevel) -> Result<()> {
-    if session.is_hidden(level.workspace)? {
+    if session.retention().is_hidden(level.workspace)? {
         return Err(Error::new(ErrorKind::NotFound, "this workspace no longer exists"));
     }
-    if session.is_kept(level)? {
+    if session.retention().is_kept(level)? {
         Ok(())
     } else {
-        Err(no_longer_kept(session.journal_start(level.workspace)?.seq))
+        Err(no_longer_kept(session.retention().journal_start(level.workspace)?.seq))
     }
 }
 
@@ -74,13 +74,13 @@ pub(crate) fn is_complete(session: MetadataSession<'_>, level: LineageLevel) -> 
 /// Returns whether the workspace itself had captured all its files by then; files that live elsewhere may be captured
 /// later.
 pub(crate) fn has_captured_all(session: MetadataSession<'_>, level: LineageLevel) -> Result<bool> {
-    let journal = session.journal(level.workspace)?;
+    let journal = session.outside_files().journal(level.workspace)?;
     Ok(journal.is_none_or(|row| row.whole.is_some_and(|whole| whole <= level.at)))
 }
 
 /// Returns the newest numbered state of a workspace.
 pub(crate) fn newest_level(session: MetadataSession<'_>, workspace: i64) -> Result<LineageLevel> {
-    let row = session.workspace(workspace)?;
+    let row = session.workspaces().workspace(workspace)?;
     let at = row.map_or(0, |row| row.head);
     Ok(LineageLevel { workspace, at })
 }
@@ -88,11 +88,14 @@ pub(crate) fn newest_level(session: MetadataSession<'_>, workspace: i64) -> Resu
 /// Returns `level` and the forks that it descends from, nearest first; flattened branches do not end the lineage.
 pub(crate) fn lineage_of(session: MetadataSession<'_>, level: LineageLevel) -> Result<Vec<LineageLevel>> {
     let mut lineage = vec![level];
-    let mut next = session.workspace(level.workspace)?.and_then(|row| row.fork);
+    let mut next = session
+        .workspaces()
+        .workspace(level.workspace)?
+        .and_then(|row| row.fork);
     while let Some(fork) = next {
         check_older(&lineage, fork)?;
         lineage.push(fork);
-        next = session.workspace(fork.workspace)?.and_then(|row| row.fork);
+        next = session.workspaces().workspace(fork.workspace)?.and_then(|row| row.fork);
     }
     Ok(lineage)
 }
@@ -104,7 +107,7 @@ fn find_by_number(lineage: &[LineageLevel], seq: u64) -> Option<LineageLevel> {
 }
 
 fn find_by_change_id(session: MetadataSession<'_>, lineage: &[LineageLevel], id: &str) -> Result<Option<LineageLevel>> {
-    let Some(row) = session.change_by_id(id)? else {
+    let Some(row) = session.changes().change_by_id(id)? else {
         return Ok(None);
     };
     // A change that the parent made after the fork is not part of this lineage.
@@ -123,10 +126,13 @@ fn find_by_time(
     time: Timestamp,
 ) -> Result<Option<LineageLevel>> {
     for level in lineage {
-        if let Some(at) = session.change_at_time(level.workspace, level.at, stored_time(time))? {
+        if let Some(at) = session
+            .changes()
+            .change_at_time(level.workspace, level.at, stored_time(time))?
+        {
             return Ok(Some(LineageLevel { at, ..*level }));
         }
-        let oldest = session.journal_start(level.workspace)?;
+        let oldest = session.retention().journal_start(level.workspace)?;
         // The changes up to `oldest` are dropped, but the state after them is kept.
         if oldest.seq > 0 && stored_time(time) >= oldest.at {
             return Ok(Some(LineageLevel {
@@ -135,7 +141,10 @@ fn find_by_time(
             }));
         }
         // A time between the creation and `oldest` lies in the dropped part of the history.
-        let created = session.workspace(level.workspace)?.map_or(0, |row| row.created);
+        let created = session
+            .workspaces()
+            .workspace(level.workspace)?
+            .map_or(0, |row| row.created);
         if oldest.seq > 0 && stored_time(time) >= created {
             return Err(no_longer_kept(oldest.seq));
         }
@@ -149,7 +158,7 @@ fn find_by_text(session: MetadataSession<'_>, lineage: &[LineageLevel], text: &s
         return Ok(Some(*newest));
     }
     // The order decides which meaning of the text wins: a label, then the id of a change, its number, and last a time.
-    if let Some(row) = session.snapshot(newest.workspace, text)? {
+    if let Some(row) = session.snapshots().snapshot(newest.workspace, text)? {
         return Ok(Some(row.point));
     }
     if let Some(level) = find_by_change_id(session, lineage, text)? {
@@ -175,7 +184,7 @@ fn unknown_point(session: MetadataSession<'_>, lineage: &[LineageLevel], point: 
     };
     let mut is_cut = false;
     for level in lineage {
-        is_cut |= session.journal_start(level.workspace)?.seq > 0;
+        is_cut |= session.retention().journal_start(level.workspace)?.seq > 0;
     }
     let what = if is_cut {
         format!("{what}, or it is no longer kept")

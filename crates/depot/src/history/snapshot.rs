@@ -22,12 +22,12 @@ impl DepotWorkspace {
         let (number, label) = (self.number, label.to_owned());
         let at = stored_time(self.shared().clock.now());
         let add = move |session: MetadataSession<'_>| {
-            if session.snapshot(number, &label)?.is_some() {
+            if session.snapshots().snapshot(number, &label)?.is_some() {
                 let message = format!("the snapshot {} exists already", quote(&label));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
             // A label wins over an id when a point is resolved, so a label that is an id would hide that change.
-            if session.change_by_id(&label)?.is_some() {
+            if session.changes().change_by_id(&label)?.is_some() {
                 return Err(invalid_label(&label));
             }
             let point = resolve_point(session, number, &point)?;
@@ -37,7 +37,7 @@ impl DepotWorkspace {
                 at,
                 is_lazy,
             };
-            session.add_snapshot(number, &row)?;
+            session.snapshots().add_snapshot(number, &row)?;
             snapshot_of_row(session, row)
         };
         self.shared()
@@ -49,7 +49,7 @@ impl DepotWorkspace {
     /// Returns the snapshots of the workspace, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         self.shared().database.read(|session| {
-            let rows = session.snapshots(self.number)?;
+            let rows = session.snapshots().list_snapshots(self.number)?;
             rows.into_iter().map(|row| snapshot_of_row(session, row)).collect()
         })
     }
@@ -58,7 +58,7 @@ impl DepotWorkspace {
     pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
         let (number, label) = (self.number, label.to_owned());
         let remove = move |session: MetadataSession<'_>| {
-            if session.remove_snapshot(number, &label)? {
+            if session.snapshots().remove_snapshot(number, &label)? {
                 return Ok(());
             }
             let message = format!("there is no snapshot {}", quote(&label));
@@ -69,7 +69,7 @@ impl DepotWorkspace {
 }
 
 fn snapshot_of_row(session: MetadataSession<'_>, row: SnapshotRow) -> Result<Snapshot> {
-    let workspace = session.workspace(row.point.workspace)?;
+    let workspace = session.workspaces().workspace(row.point.workspace)?;
     Ok(Snapshot {
         label: row.label,
         workspace: workspace.map(|row| row.uid).unwrap_or_default(),

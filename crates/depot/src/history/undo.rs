@@ -8,58 +8,101 @@
 mod plan;
 
 use garret_core::path::quote;
-use garret_core::{ChangeKind, ChangeRequest, Error, ErrorKind, Origin, Result, ReversalOutcome, UndoSelection};
+use garret_core::{
+    ChangeKind, ChangePlan, EntryPath, Error, ErrorKind, History, Origin, PutBatch, Result, ReversalOutcome,
+    UndoSelection,
+};
 
-use super::conversions::change_of;
-use crate::change::ChangeBuilder;
-use crate::depot::DepotShared;
-use crate::error::damaged_content;
+use super::point::newest_level;
+use super::restore::plan_of_entries;
 use crate::metadata::{ChangeRow, MetadataSession, UndoCandidates};
+use crate::tree::DepotTree;
 use crate::workspace::DepotWorkspace;
 use plan::{UndoPlan, plan_reversal};
 
 impl DepotWorkspace {
     /// Reverses the selected changes as one change. An empty selection is `not_found`.
-    pub async fn undo(&self, selection: UndoSelection, making: impl Into<ChangeRequest>) -> Result<ReversalOutcome> {
-        self.reverse_selected(making.into(), move |session, workspace| {
-            select_changes(session, workspace, &selection)
-        })
-        .await
+    pub async fn undo(&self, selection: UndoSelection, origin: Origin) -> Result<ReversalOutcome> {
+        History::undo(self, selection, origin).await
     }
 
     /// Reverses the newest undo, unless new changes were made since. If there is no such undo, that is `not_found`.
-    pub async fn redo(&self, making: impl Into<ChangeRequest>) -> Result<ReversalOutcome> {
-        self.reverse_selected(making.into(), |session, workspace| {
-            Ok(session.redoable_undo(workspace)?.into_iter().collect())
-        })
-        .await
+    pub async fn redo(&self, origin: Origin) -> Result<ReversalOutcome> {
+        History::redo(self, origin).await
     }
+}
 
-    async fn reverse_selected(
-        &self,
-        making: ChangeRequest,
-        select: impl FnOnce(MetadataSession<'_>, i64) -> Result<Vec<ChangeRow>> + Send + 'static,
-    ) -> Result<ReversalOutcome> {
-        let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
-        let work = move |session: MetadataSession<'_>| {
-            let targets = select(session, number)?;
-            if targets.is_empty() {
-                let error = Error::new(ErrorKind::NotFound, "there is no change to undo or redo");
-                return Err(error.hint("list the history to see the changes"));
-            }
-            let changing = ChangeBuilder::begin(session, &shared, number, durability)?;
-            reverse_changes(session, &shared, changing, &targets, making)
-        };
-        self.write_with_epilogue(work).await
+/// Plans the reversal of the selected changes. An empty selection is `not_found`.
+pub(super) fn plan_undo(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<ChangePlan> {
+    let targets = select_changes(session, workspace, selection)?;
+    let mut plan = plan_targets(session, workspace, &targets)?;
+    // A change that is made after the plan may belong to the selection, as the newest change does.
+    if !matches!(selection, UndoSelection::Change(_) | UndoSelection::Changes(_)) {
+        plan.puts.head = Some(newest_level(session, workspace)?.at.unsigned_abs());
     }
+    Ok(plan)
+}
+
+/// Plans the reversal of the newest undo, unless new changes were made since. If there is no such undo, that is
+/// `not_found`.
+pub(super) fn plan_redo(session: MetadataSession<'_>, workspace: i64) -> Result<ChangePlan> {
+    let targets: Vec<_> = session.changes().redoable_undo(workspace)?.into_iter().collect();
+    let mut plan = plan_targets(session, workspace, &targets)?;
+    // A new change may end the redo without touching any path of the plan.
+    plan.puts.head = Some(newest_level(session, workspace)?.at.unsigned_abs());
+    Ok(plan)
+}
+
+/// Plans the reversal of `targets`, newest first.
+fn plan_targets(session: MetadataSession<'_>, workspace: i64, targets: &[ChangeRow]) -> Result<ChangePlan> {
+    if targets.is_empty() {
+        let error = Error::new(ErrorKind::NotFound, "there is no change to undo or redo");
+        return Err(error.hint("list the history to see the changes"));
+    }
+    let tree = DepotTree::at_point(session, newest_level(session, workspace)?)?;
+    let entries = match plan_reversal(session, &tree, targets)? {
+        UndoPlan::Clashes(clashes) => {
+            return Ok(ChangePlan {
+                clashes,
+                ..ChangePlan::default()
+            });
+        }
+        UndoPlan::Entries(entries) => entries,
+    };
+    let mut moves = Vec::new();
+    for target in targets {
+        for (source, place) in session
+            .entries()
+            .moves_of_change(workspace, target.seq)?
+            .into_iter()
+            .rev()
+        {
+            moves.push((EntryPath::from_bytes(place), EntryPath::from_bytes(source)));
+        }
+    }
+    let kind = kind_of(targets);
+    let batch = PutBatch {
+        moves,
+        kind,
+        reverses: targets.iter().map(|target| target.seq.unsigned_abs()).collect(),
+        summary: summarize_reversal(kind, targets),
+        ..PutBatch::default()
+    };
+    Ok(plan_of_entries(entries, batch))
 }
 
 fn select_changes(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<Vec<ChangeRow>> {
     match selection {
-        UndoSelection::Last(count) => session.undoable_changes(workspace, UndoCandidates::Last(*count)),
-        UndoSelection::Session(name) => session.undoable_changes(workspace, UndoCandidates::Session(name)),
+        UndoSelection::Last(count) => session
+            .changes()
+            .undoable_changes(workspace, UndoCandidates::Last(*count)),
+        UndoSelection::Session(name) => session
+            .changes()
+            .undoable_changes(workspace, UndoCandidates::Session(name)),
         UndoSelection::ToolCall { call, session: of } => {
-            let mut rows = session.undoable_changes(workspace, UndoCandidates::ToolCall(call))?;
+            let mut rows = session
+                .changes()
+                .undoable_changes(workspace, UndoCandidates::ToolCall(call))?;
             rows.retain(|row| of.is_none() || row.session == *of);
             let sessions = rows.iter().map(|row| row.session.clone()).collect();
             UndoSelection::check_one_session(call, &sessions)?;
@@ -79,8 +122,11 @@ fn select_changes(session: MetadataSession<'_>, workspace: i64, selection: &Undo
 /// Returns the change with the id or the number `id`, which must not be undone.
 fn find_undoable(session: MetadataSession<'_>, workspace: i64, id: &str) -> Result<ChangeRow> {
     let found = match id.parse() {
-        Ok(number) => session.change(workspace, number)?,
-        Err(_) => session.change_by_id(id)?.filter(|row| row.workspace == workspace),
+        Ok(number) => session.changes().change(workspace, number)?,
+        Err(_) => session
+            .changes()
+            .change_by_id(id)?
+            .filter(|row| row.workspace == workspace),
     };
     let row = found.ok_or_else(|| {
         Error::new(
@@ -97,44 +143,27 @@ fn find_undoable(session: MetadataSession<'_>, workspace: i64, id: &str) -> Resu
     }
 }
 
-/// Reverses `targets`, newest first.
-fn reverse_changes(
-    session: MetadataSession<'_>,
-    shared: &DepotShared,
-    mut changing: ChangeBuilder<'_>,
-    targets: &[ChangeRow],
-    making: ChangeRequest,
-) -> Result<ReversalOutcome> {
-    let workspace = changing.workspace();
-    let entries = match plan_reversal(session, &changing, targets)? {
-        UndoPlan::Clashes(clashes) => return Ok(ReversalOutcome::Clashed(clashes)),
-        UndoPlan::Entries(entries) => entries,
-    };
-    for (path, node) in entries {
-        changing.set_entry(&path, node)?;
+/// Checks that no change of `reverses` is undone already, and that `head` is still the newest change, if it is given.
+pub(super) fn check_reversal(session: MetadataSession<'_>, workspace: i64, puts: &PutBatch) -> Result<()> {
+    let newest = newest_level(session, workspace)?.at.unsigned_abs();
+    let mut is_stale = puts.head.is_some_and(|head| head != newest);
+    for seq in &puts.reverses {
+        let row = session.changes().change(workspace, seq.cast_signed())?;
+        is_stale |= row.is_none_or(|row| row.undone_by.is_some());
     }
-    for target in targets {
-        for (source, place) in session.moves_of_change(workspace, target.seq)?.into_iter().rev() {
-            changing.note_move(&place, &source)?;
-        }
+    if !is_stale {
+        return Ok(());
     }
-    let seq = changing.seq();
-    // A change of the journal even if no path differs: the undo itself must be visible, and the targets must count as
-    // undone.
-    changing.mark_touched();
-    let making = ChangeRequest {
-        origin: describe_reversal(targets, making.origin),
-        ..making
-    };
-    changing.finish(shared, kind_of(targets), making)?;
-    for target in targets {
-        session.add_reversal(workspace, seq, target.seq)?;
-        mark_undone(session, workspace, target.seq, seq)?;
-    }
-    let row = session
-        .change(workspace, seq)?
-        .ok_or_else(|| damaged_content("a change is missing from the journal"))?;
-    Ok(ReversalOutcome::Done(Box::new(change_of(session, row)?)))
+    let message = "other changes were made or undone since this was planned";
+    Err(Error::new(ErrorKind::Conflict, message).hint("nothing was changed; try again"))
+}
+
+/// Records that the change `by` reverses the changes `reverses`.
+pub(super) fn record_reversal(session: MetadataSession<'_>, workspace: i64, by: i64, reverses: &[u64]) -> Result<()> {
+    reverses.iter().map(|seq| seq.cast_signed()).try_for_each(|seq| {
+        session.changes().add_reversal(workspace, by, seq)?;
+        mark_undone(session, workspace, seq, by)
+    })
 }
 
 /// Returns the kind of a reversal: the reversal of an undo is a redo; that of anything else, a redo included, is an
@@ -148,24 +177,13 @@ fn kind_of(targets: &[ChangeRow]) -> ChangeKind {
     }
 }
 
-fn describe_reversal(targets: &[ChangeRow], origin: Origin) -> Origin {
-    let verb = kind_of(targets).as_str();
-    let summary = match targets {
-        _ if !origin.summary.is_empty() => origin.summary,
+fn summarize_reversal(kind: ChangeKind, targets: &[ChangeRow]) -> String {
+    let verb = kind.as_str();
+    match targets {
         // The summary names the original change, without the words of earlier reversals: "undo: redo: undo: …" would
         // grow without end.
         [one] => format!("{verb}: {}", original_summary(&one.summary)),
         many => format!("{verb} {} changes", many.len()),
-    };
-    let operation = if origin.operation.is_empty() {
-        verb.into()
-    } else {
-        origin.operation
-    };
-    Origin {
-        summary,
-        operation,
-        ..origin
     }
 }
 
@@ -203,21 +221,21 @@ fn mark_undone(session: MetadataSession<'_>, workspace: i64, seq: i64, by: i64) 
 fn apply_reversal_step(session: MetadataSession<'_>, workspace: i64, step: &ReversalStep) -> Result<Vec<ReversalStep>> {
     match *step {
         ReversalStep::Hold { seq, by } => {
-            let row = session.change(workspace, seq)?;
-            session.set_undone_by(workspace, seq, Some(by))?;
+            let row = session.changes().change(workspace, seq)?;
+            session.changes().set_undone_by(workspace, seq, Some(by))?;
             if row.is_none_or(|row| row.undone_by.is_some()) {
                 return Ok(Vec::new());
             }
-            let held = session.reversed_changes(workspace, seq)?;
+            let held = session.changes().reversed_changes(workspace, seq)?;
             Ok(held.into_iter().map(ReversalStep::Release).collect())
         }
         ReversalStep::Release(seq) => {
-            let other = session.standing_reversal(workspace, seq)?;
-            session.set_undone_by(workspace, seq, other)?;
+            let other = session.changes().standing_reversal(workspace, seq)?;
+            session.changes().set_undone_by(workspace, seq, other)?;
             if other.is_some() {
                 return Ok(Vec::new());
             }
-            let held = session.reversed_changes(workspace, seq)?;
+            let held = session.changes().reversed_changes(workspace, seq)?;
             Ok(held
                 .into_iter()
                 .map(|target| ReversalStep::Hold { seq: target, by: seq })

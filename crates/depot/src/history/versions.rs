@@ -69,18 +69,18 @@ fn level_history(
 ) -> Result<Option<Vec<u8>>> {
     let mut upto = level.at;
     'renamed: loop {
-        for (since, _, held) in session.entry_history(level.workspace, &path, upto)? {
+        for (since, _, held) in session.entries().entry_history(level.workspace, &path, upto)? {
             // A row that begins at 0 was copied by flattening; the original is found in the lineage.
             if found.len() >= limit || since == 0 {
                 return Ok(Some(path));
             }
             let LevelEntry::Node(node) = held else { continue };
-            let Some(row) = session.change(level.workspace, since)? else {
+            let Some(row) = session.changes().change(level.workspace, since)? else {
                 return Ok(None);
             };
             let name = path.clone();
             found.push(FoundVersion { row, path: name, node });
-            let earlier = name_before(&session.moves_of_change(level.workspace, since)?, &path);
+            let earlier = name_before(&session.entries().moves_of_change(level.workspace, since)?, &path);
             if earlier != path {
                 (path, upto) = (earlier, since - 1);
                 continue 'renamed;

@@ -11,7 +11,7 @@ use super::compare::{ComparedPath, entry_of_stat};
 use super::ingest::preview_steps;
 use super::observed::BatchObservation;
 use super::record::{ChangeAuthorship, ChangeIntent, IntentWork, KnownEntry, LoggedStep, ObservedEntry, RecordContent};
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::change::summary_of;
 use crate::error::is_disk_failure;
 
@@ -64,7 +64,7 @@ impl WriteSession<'_> {
         let intent = ChangeIntent {
             id: self.next_id(),
             // The change gets its id when it enters the journal; nobody asks for it earlier.
-            by: ChangeAuthorship::new(String::new(), self.stored_now(), batch.origin.clone()),
+            by: ChangeAuthorship::new(String::new(), self.files.stored_now(), batch.origin.clone()),
             work: IntentWork::Batch {
                 follow,
                 steps: to_logged_steps(&batch.mutations, contents),
@@ -75,14 +75,14 @@ impl WriteSession<'_> {
 
     /// Makes one full attempt: compares the paths, logs the intent, applies the batch and closes the intent.
     async fn attempt_batch(&mut self, batch: &Batch, is_guarded: bool) -> Result<Vec<MutationOutcome>, AttemptRefusal> {
-        let Some(mut concerns) = self.resolve_batch_paths(batch).await? else {
+        let Some(mut concerns) = self.files.resolve_batch_paths(batch).await? else {
             return self.expect_refusal(batch, &[]).await;
         };
         self.compare_paths(&concerns).await?;
         if !self.preconditions_hold(batch, &concerns).await? || !self.has_required_entries(batch, &concerns)? {
             return self.expect_refusal(batch, &concerns).await;
         }
-        let contents = self.prepare_contents(&batch.mutations).await?;
+        let contents = self.files.prepare_contents(&batch.mutations).await?;
         let mut touched: BTreeSet<WsPath> = concerns.iter().map(|concern| concern.path.clone()).collect();
         if is_intricate(batch) {
             match self.compute_touched_paths(batch, &contents, &mut concerns).await? {
@@ -110,7 +110,7 @@ impl WriteSession<'_> {
         if goes_far {
             self.lock.begin_change()?;
         }
-        let applied = match self.journaled.files.apply(sent.clone()).await {
+        let applied = match self.files.journaled.files.apply(sent.clone()).await {
             Ok(applied) => applied,
             Err(error) => {
                 self.abort_intent()?;
@@ -129,12 +129,13 @@ impl WriteSession<'_> {
             }
         };
         touched.extend(paths_after_rename(batch, &concerns, &below));
-        if self.journaled.reach.is_remote {
+        if self.files.journaled.reach.is_remote {
             // On a remote storage the answer to the batch tells which of the entries below are gone.
             touched.extend(below.iter().filter_map(|path| parse_ws_path(path)));
         }
         let mut left = self.observe_batch(&sent, &applied, touched).await?;
-        left.looked.extend(self.observe_remaining_paths(&below, &left).await?);
+        left.looked
+            .extend(self.files.observe_remaining_paths(&below, &left).await?);
         let doubtful = self.find_uncertain_files(&sent, &applied, &mut left.looked).await?;
         let seen = left.into_all();
         self.learn_file_mode(batch, &applied, &seen);
@@ -192,7 +193,7 @@ impl WriteSession<'_> {
                 ..
             } => Ok(false),
             Mutation::Write { path: written, .. } | Mutation::Append { path: written, .. } if written == path => {
-                self.has_applied_version(path, applied, token).await
+                self.files.has_applied_version(path, applied, token).await
             }
             Mutation::Copy { from, to, .. } if to == path => {
                 let earlier = &sent.mutations[..index];
@@ -204,21 +205,219 @@ impl WriteSession<'_> {
         }
     }
 
-    async fn has_applied_version(&self, path: &WsPath, applied: &MutationOutcome, token: &str) -> Result<bool> {
-        match &applied.version {
-            Some(left) if left.as_str() == token => Ok(true),
-            Some(left) => self.has_version(path, left.as_str()).await,
-            None => Ok(false),
-        }
-    }
-
     /// Returns whether a file still has the version that the comparison recorded.
     async fn is_still_known(&mut self, path: &WsPath) -> Result<bool> {
         match self
             .recorded_entry(path.as_str().as_bytes())?
             .and_then(|known| known.token)
         {
-            Some(token) => self.has_version(path, &token).await,
+            Some(token) => self.files.has_version(path, &token).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Returns whether the caller's preconditions hold. A path that an earlier mutation of the batch changes is not
+    /// checked.
+    async fn preconditions_hold(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<bool> {
+        let mut concerned = concerns.iter();
+        let mut met = BTreeSet::new();
+        for mutation in &batch.mutations {
+            let paths: Vec<_> = paths_of(mutation).into_iter().flatten().collect();
+            let places: Vec<_> = concerned.by_ref().take(paths.len()).collect();
+            let Some(place) = places.last() else { continue };
+            let is_first = met.insert(place.path.clone());
+            let holds = match precondition_of(mutation) {
+                Some(Precondition::Absent) if is_first => {
+                    self.recorded_entry(place.path.as_str().as_bytes())?.is_none()
+                }
+                Some(Precondition::Version(version)) if is_first => {
+                    let known = self
+                        .recorded_entry(place.path.as_str().as_bytes())?
+                        .and_then(|known| known.token);
+                    known.as_deref() == Some(version.as_str())
+                        || self.files.has_version(&place.path, version.as_str()).await?
+                }
+                _ => true,
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether each entry that a mutation needs was there at the comparison, or is made by an earlier mutation.
+    /// If not, the storage refuses the batch, or another program has just created the entry and the journal could not
+    /// record the change.
+    fn has_required_entries(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<bool> {
+        let mut concerned = concerns.iter();
+        let mut made = BTreeSet::new();
+        for mutation in &batch.mutations {
+            let count = paths_of(mutation).into_iter().flatten().count();
+            let places: Vec<_> = concerned.by_ref().take(count).map(|place| &place.path).collect();
+            let (Some(first), Some(last)) = (places.first(), places.last()) else {
+                continue;
+            };
+            if requires_existing_entry(mutation)
+                && !made.contains(*first)
+                && self.recorded_entry(first.as_str().as_bytes())?.is_none()
+            {
+                // Renames and links can bring the entry to this path; only the depot's tree can tell.
+                return Ok(is_intricate(batch));
+            }
+            // A write also creates the missing directories above it.
+            made.extend(last.ancestry());
+        }
+        Ok(true)
+    }
+
+    /// Lets the storage report why it refuses the batch. If it accepts it, because other programs changed the paths in
+    /// the meantime, the result is recorded as a change by others.
+    async fn expect_refusal(
+        &mut self,
+        batch: &Batch,
+        concerns: &[ComparedPath],
+    ) -> Result<Vec<MutationOutcome>, AttemptRefusal> {
+        self.lock.begin_change()?;
+        let applied = self.files.journaled.files.apply(batch.clone()).await;
+        self.lock.end_change()?;
+        let applied = applied?;
+        let concerns = match self.files.resolve_batch_paths(batch).await? {
+            Some(found) => [found, concerns.to_vec()].concat(),
+            None => concerns.to_vec(),
+        };
+        self.compare_paths(&concerns).await?;
+        Ok(applied)
+    }
+
+    /// Returns the paths that an intricate batch touches, computed on the depot's tree after all of them were compared
+    /// with the storage; `None` if the tree refuses the batch.
+    async fn compute_touched_paths(
+        &mut self,
+        batch: &Batch,
+        contents: &[Option<RecordContent>],
+        concerns: &mut Vec<ComparedPath>,
+    ) -> Result<Option<Vec<WsPath>>> {
+        for _ in 0..ROUNDS {
+            self.synchronize_journal().await?;
+            // Each round can find new paths, and comparing those can change the tree, so the result is computed until
+            // it is stable.
+            let steps = to_logged_steps(&batch.mutations, contents.to_vec());
+            let paths = match preview_steps(self.files.room, steps, batch.follow).await {
+                Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
+                Err(error) if is_disk_failure(&error) || error.kind() == ErrorKind::Internal => return Err(error),
+                Err(_) => return Ok(None),
+            };
+            let paths: Vec<_> = paths.collect();
+            let is_new = |path: &&WsPath| {
+                let covers = |concern: &ComparedPath| {
+                    concern.path == **path || (concern.is_deep && path.is_within(&concern.path))
+                };
+                !concerns.iter().any(covers)
+            };
+            let new: Vec<_> = paths.iter().filter(is_new).cloned().collect();
+            if new.is_empty() {
+                return Ok(Some(paths));
+            }
+            let mut looked = Vec::new();
+            for path in new {
+                looked.push(ComparedPath { path, is_deep: false });
+            }
+            self.compare_paths(&looked).await?;
+            concerns.extend(looked);
+        }
+        Ok(None)
+    }
+
+    /// Adds the missing directories above the paths.
+    fn add_missing_parents(&mut self, touched: &mut BTreeSet<WsPath>) -> Result<()> {
+        let mut missing = Vec::new();
+        for path in &*touched {
+            let mut above = path.parent();
+            while let Some(directory) = above.filter(|above| !above.is_root()) {
+                if self.recorded_entry(directory.as_str().as_bytes())?.is_some() {
+                    break;
+                }
+                above = directory.parent();
+                missing.push(directory);
+            }
+        }
+        touched.extend(missing);
+        Ok(())
+    }
+
+    /// Returns the recorded paths below the directories that are removed or moved.
+    fn recorded_paths_below(&self, concerns: &[ComparedPath]) -> Result<Vec<Vec<u8>>> {
+        let mut below = Vec::new();
+        for concern in concerns.iter().filter(|concern| concern.is_deep) {
+            let known = self
+                .state
+                .knowledge
+                .entries_below(self.files.room, concern.path.as_str().as_bytes())?;
+            below.extend(known.into_iter().map(|(path, _)| path));
+        }
+        Ok(below)
+    }
+
+    /// Returns the batch with preconditions on the recorded versions of its files, so that a concurrent change by
+    /// another program is not overwritten unseen.
+    fn bind_to_recorded_versions(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<Batch> {
+        let mut guarded = batch.clone();
+        if is_intricate(batch) {
+            return Ok(guarded);
+        }
+        let mut places: HashMap<WsPath, usize> = HashMap::new();
+        for concern in concerns {
+            *places.entry(concern.path.clone()).or_default() += 1;
+        }
+        let mut concerned = concerns.iter();
+        for mutation in &mut guarded.mutations {
+            let count = paths_of(mutation).into_iter().flatten().count();
+            let Some(place) = concerned.by_ref().take(count).last() else {
+                continue;
+            };
+            let known = self.recorded_entry(place.path.as_str().as_bytes())?;
+            // Only the first mutation of a path could meet the recorded version, so paths that occur twice stay
+            // unbound.
+            if places.get(&place.path) != Some(&1) {
+                continue;
+            }
+            let binding = match (&*mutation, known) {
+                (
+                    _,
+                    Some(KnownEntry {
+                        kind: EntryKind::File,
+                        token: Some(token),
+                        ..
+                    }),
+                ) => Precondition::Version(Version::new(token)),
+                (Mutation::Write { .. } | Mutation::Append { create: true, .. }, None) => Precondition::Absent,
+                _ => continue,
+            };
+            add_precondition(mutation, binding);
+        }
+        Ok(guarded)
+    }
+
+    /// Remembers the mode that the system gives to new files.
+    fn learn_file_mode(&mut self, batch: &Batch, applied: &[MutationOutcome], seen: &[ObservedEntry]) {
+        let [Mutation::Write { path, mode: None, .. }] = batch.mutations.as_slice() else {
+            return;
+        };
+        let is_it = |seen: &&ObservedEntry| seen.path == path.as_str().as_bytes();
+        if applied[0].created
+            && let Some(known) = seen.iter().find(is_it).and_then(|seen| seen.known.as_ref())
+        {
+            self.state.file_mode = Some(known.mode);
+        }
+    }
+}
+
+impl ObservedFiles<'_> {
+    async fn has_applied_version(&self, path: &WsPath, applied: &MutationOutcome, token: &str) -> Result<bool> {
+        match &applied.version {
+            Some(left) if left.as_str() == token => Ok(true),
+            Some(left) => self.has_version(path, left.as_str()).await,
             None => Ok(false),
         }
     }
@@ -296,80 +495,6 @@ impl WriteSession<'_> {
         }
     }
 
-    /// Returns whether the caller's preconditions hold. A path that an earlier mutation of the batch changes is not
-    /// checked.
-    async fn preconditions_hold(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<bool> {
-        let mut concerned = concerns.iter();
-        let mut met = BTreeSet::new();
-        for mutation in &batch.mutations {
-            let paths: Vec<_> = paths_of(mutation).into_iter().flatten().collect();
-            let places: Vec<_> = concerned.by_ref().take(paths.len()).collect();
-            let Some(place) = places.last() else { continue };
-            let is_first = met.insert(place.path.clone());
-            let holds = match precondition_of(mutation) {
-                Some(Precondition::Absent) if is_first => {
-                    self.recorded_entry(place.path.as_str().as_bytes())?.is_none()
-                }
-                Some(Precondition::Version(version)) if is_first => {
-                    let known = self
-                        .recorded_entry(place.path.as_str().as_bytes())?
-                        .and_then(|known| known.token);
-                    known.as_deref() == Some(version.as_str())
-                        || self.has_version(&place.path, version.as_str()).await?
-                }
-                _ => true,
-            };
-            if !holds {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Returns whether each entry that a mutation needs was there at the comparison, or is made by an earlier mutation.
-    /// If not, the storage refuses the batch, or another program has just created the entry and the journal could not
-    /// record the change.
-    fn has_required_entries(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<bool> {
-        let mut concerned = concerns.iter();
-        let mut made = BTreeSet::new();
-        for mutation in &batch.mutations {
-            let count = paths_of(mutation).into_iter().flatten().count();
-            let places: Vec<_> = concerned.by_ref().take(count).map(|place| &place.path).collect();
-            let (Some(first), Some(last)) = (places.first(), places.last()) else {
-                continue;
-            };
-            if requires_existing_entry(mutation)
-                && !made.contains(*first)
-                && self.recorded_entry(first.as_str().as_bytes())?.is_none()
-            {
-                // Renames and links can bring the entry to this path; only the depot's tree can tell.
-                return Ok(is_intricate(batch));
-            }
-            // A write also creates the missing directories above it.
-            made.extend(last.ancestry());
-        }
-        Ok(true)
-    }
-
-    /// Lets the storage report why it refuses the batch. If it accepts it, because other programs changed the paths in
-    /// the meantime, the result is recorded as a change by others.
-    async fn expect_refusal(
-        &mut self,
-        batch: &Batch,
-        concerns: &[ComparedPath],
-    ) -> Result<Vec<MutationOutcome>, AttemptRefusal> {
-        self.lock.begin_change()?;
-        let applied = self.journaled.files.apply(batch.clone()).await;
-        self.lock.end_change()?;
-        let applied = applied?;
-        let concerns = match self.resolve_batch_paths(batch).await? {
-            Some(found) => [found, concerns.to_vec()].concat(),
-            None => concerns.to_vec(),
-        };
-        self.compare_paths(&concerns).await?;
-        Ok(applied)
-    }
-
     pub(super) async fn prepare_contents(&self, mutations: &[Mutation]) -> Result<Vec<Option<RecordContent>>> {
         let mut contents = Vec::with_capacity(mutations.len());
         for mutation in mutations {
@@ -382,75 +507,6 @@ impl WriteSession<'_> {
             });
         }
         Ok(contents)
-    }
-
-    /// Returns the paths that an intricate batch touches, computed on the depot's tree after all of them were compared
-    /// with the storage; `None` if the tree refuses the batch.
-    async fn compute_touched_paths(
-        &mut self,
-        batch: &Batch,
-        contents: &[Option<RecordContent>],
-        concerns: &mut Vec<ComparedPath>,
-    ) -> Result<Option<Vec<WsPath>>> {
-        for _ in 0..ROUNDS {
-            self.synchronize_journal().await?;
-            // Each round can find new paths, and comparing those can change the tree, so the result is computed until
-            // it is stable.
-            let steps = to_logged_steps(&batch.mutations, contents.to_vec());
-            let paths = match preview_steps(self.room, steps, batch.follow).await {
-                Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
-                Err(error) if is_disk_failure(&error) || error.kind() == ErrorKind::Internal => return Err(error),
-                Err(_) => return Ok(None),
-            };
-            let paths: Vec<_> = paths.collect();
-            let is_new = |path: &&WsPath| {
-                let covers = |concern: &ComparedPath| {
-                    concern.path == **path || (concern.is_deep && path.is_within(&concern.path))
-                };
-                !concerns.iter().any(covers)
-            };
-            let new: Vec<_> = paths.iter().filter(is_new).cloned().collect();
-            if new.is_empty() {
-                return Ok(Some(paths));
-            }
-            let mut looked = Vec::new();
-            for path in new {
-                looked.push(ComparedPath { path, is_deep: false });
-            }
-            self.compare_paths(&looked).await?;
-            concerns.extend(looked);
-        }
-        Ok(None)
-    }
-
-    /// Adds the missing directories above the paths.
-    fn add_missing_parents(&mut self, touched: &mut BTreeSet<WsPath>) -> Result<()> {
-        let mut missing = Vec::new();
-        for path in &*touched {
-            let mut above = path.parent();
-            while let Some(directory) = above.filter(|above| !above.is_root()) {
-                if self.recorded_entry(directory.as_str().as_bytes())?.is_some() {
-                    break;
-                }
-                above = directory.parent();
-                missing.push(directory);
-            }
-        }
-        touched.extend(missing);
-        Ok(())
-    }
-
-    /// Returns the recorded paths below the directories that are removed or moved.
-    fn recorded_paths_below(&self, concerns: &[ComparedPath]) -> Result<Vec<Vec<u8>>> {
-        let mut below = Vec::new();
-        for concern in concerns.iter().filter(|concern| concern.is_deep) {
-            let known = self
-                .state
-                .knowledge
-                .entries_below(self.room, concern.path.as_str().as_bytes())?;
-            below.extend(known.into_iter().map(|(path, _)| path));
-        }
-        Ok(below)
     }
 
     /// Returns the state of the recorded paths below a removed or moved directory that `observe_batch` does not cover.
@@ -467,59 +523,6 @@ impl WriteSession<'_> {
             gone.push(ObservedEntry { path, known });
         }
         Ok(gone)
-    }
-
-    /// Returns the batch with preconditions on the recorded versions of its files, so that a concurrent change by
-    /// another program is not overwritten unseen.
-    fn bind_to_recorded_versions(&mut self, batch: &Batch, concerns: &[ComparedPath]) -> Result<Batch> {
-        let mut guarded = batch.clone();
-        if is_intricate(batch) {
-            return Ok(guarded);
-        }
-        let mut places: HashMap<WsPath, usize> = HashMap::new();
-        for concern in concerns {
-            *places.entry(concern.path.clone()).or_default() += 1;
-        }
-        let mut concerned = concerns.iter();
-        for mutation in &mut guarded.mutations {
-            let count = paths_of(mutation).into_iter().flatten().count();
-            let Some(place) = concerned.by_ref().take(count).last() else {
-                continue;
-            };
-            let known = self.recorded_entry(place.path.as_str().as_bytes())?;
-            // Only the first mutation of a path could meet the recorded version, so paths that occur twice stay
-            // unbound.
-            if places.get(&place.path) != Some(&1) {
-                continue;
-            }
-            let binding = match (&*mutation, known) {
-                (
-                    _,
-                    Some(KnownEntry {
-                        kind: EntryKind::File,
-                        token: Some(token),
-                        ..
-                    }),
-                ) => Precondition::Version(Version::new(token)),
-                (Mutation::Write { .. } | Mutation::Append { create: true, .. }, None) => Precondition::Absent,
-                _ => continue,
-            };
-            add_precondition(mutation, binding);
-        }
-        Ok(guarded)
-    }
-
-    /// Remembers the mode that the system gives to new files.
-    fn learn_file_mode(&mut self, batch: &Batch, applied: &[MutationOutcome], seen: &[ObservedEntry]) {
-        let [Mutation::Write { path, mode: None, .. }] = batch.mutations.as_slice() else {
-            return;
-        };
-        let is_it = |seen: &&ObservedEntry| seen.path == path.as_str().as_bytes();
-        if applied[0].created
-            && let Some(known) = seen.iter().find(is_it).and_then(|seen| seen.known.as_ref())
-        {
-            self.state.file_mode = Some(known.mode);
-        }
     }
 }
 

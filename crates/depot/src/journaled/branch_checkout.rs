@@ -83,18 +83,18 @@ impl super::write_session::WriteSession<'_> {
                 ..self.build_goal_batch(slice).await?
             };
             self.apply_with_owner_bits(batch).await?;
-            self.materialize_raw(slice).await?;
+            self.files.materialize_raw(slice).await?;
             made.extend(slice.iter().map(|goal| goal.path.clone()));
         }
-        let seen = self.observe_entries(made).await?;
+        let seen = self.files.observe_entries(made).await?;
         self.state.knowledge.set_observed(&seen);
-        let (number, site) = (room.number, self.journaled.site.clone());
+        let (number, site) = (room.number, self.files.journaled.site.clone());
         let note = move |session: MetadataSession<'_>| {
             move_to_site(session, number, &site, &config)?;
             super::ingest::record_observed_versions(session, number, &seen)?;
             // All files were just written from the journal, so no file is unknown to it.
-            session.set_complete_since(number, 0)
+            session.outside_files().set_complete_since(number, 0)
         };
-        room.shared().writer.write(self.journaled.durability, note).await
+        room.shared().writer.write(self.files.journaled.durability, note).await
     }
 }

@@ -18,7 +18,7 @@ use super::record::{
     CapturedEntry, ChangeAuthorship, FoundChange, FoundEntry, KnownEntry, ObservedEntry, RecordContent,
 };
 use super::scan::is_plainly_same;
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 
 /// Number of times that a file is read again because it changes while it is read.
 pub(super) const TRIES: usize = 5;
@@ -59,7 +59,7 @@ impl WriteSession<'_> {
             for place in self.raw_paths_to_compare(path, &mut met)? {
                 match place.as_path() {
                     Some(path) => {
-                        let stat = self.stat(path).await?;
+                        let stat = self.files.stat(path).await?;
                         self.compare_path(path, stat, &mut found).await?;
                     }
                     None => self.compare_raw(&place, &mut found).await?,
@@ -76,8 +76,8 @@ impl WriteSession<'_> {
     async fn find_differences(&mut self, concerns: &[ComparedPath]) -> Result<Vec<FoundEntry>> {
         let places = self.paths_to_compare(concerns)?;
         let paths: Vec<_> = places.iter().map(|place| place.path.clone()).collect();
-        let looks = paths.into_iter().map(|path| self.stat_unless_root(path));
-        let looks = stream::iter(looks).buffered(self.journaled.request_concurrency());
+        let looks = paths.into_iter().map(|path| self.files.stat_unless_root(path));
+        let looks = stream::iter(looks).buffered(self.files.journaled.request_concurrency());
         let stats: Vec<Option<Stat>> = looks.try_collect().await?;
         let mut found = Vec::new();
         for (place, stat) in places.iter().zip(stats) {
@@ -126,14 +126,6 @@ impl WriteSession<'_> {
         Ok(places)
     }
 
-    async fn stat_unless_root(&self, path: WsPath) -> Result<Option<Stat>> {
-        if path.is_root() {
-            Ok(None)
-        } else {
-            self.stat(&path).await
-        }
-    }
-
     fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
         let known = self.recorded_entry(path)?;
         Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
@@ -148,13 +140,17 @@ impl WriteSession<'_> {
         let found = self.drop_misplaced_entries(found)?;
         // Entries were left out, so some file is not recorded yet.
         let is_whole = is_whole && found.len() == count;
-        let shared = self.room.shared();
-        let number = self.room.number;
+        let shared = self.files.room.shared();
+        let number = self.files.room.number;
         let mut met = Vec::new();
         shared.database.read(|session| {
-            let is_all_known = session.journal(number)?.is_some_and(|row| row.whole.is_some());
+            let is_all_known = session
+                .outside_files()
+                .journal(number)?
+                .is_some_and(|row| row.whole.is_some());
             for entry in &found {
-                let was_met = is_all_known || entry.thing.is_none() || session.had_entry(number, &entry.path)?;
+                let was_met =
+                    is_all_known || entry.thing.is_none() || session.outside_files().had_entry(number, &entry.path)?;
                 met.push(was_met);
             }
             Ok(())
@@ -208,8 +204,8 @@ impl WriteSession<'_> {
             _ => "garret",
         };
         let by = ChangeAuthorship {
-            change: self.journaled.ids.next_id(),
-            at: self.stored_now(),
+            change: self.files.journaled.ids.next_id(),
+            at: self.files.stored_now(),
             operation: String::new(),
             summary: summary_of_found(kind, &entries),
             actor: ChangeActor {
@@ -234,16 +230,16 @@ impl WriteSession<'_> {
             return Ok(());
         }
         let known = self.recorded_entry(path.as_str().as_bytes())?;
-        if self.is_unchanged(path, known.as_ref(), stat.as_ref()).await? {
+        if self.files.is_unchanged(path, known.as_ref(), stat.as_ref()).await? {
             return Ok(());
         }
-        let thing = self.capture_entry(path, stat).await?;
+        let thing = self.files.capture_entry(path, stat).await?;
         if known.is_none() && thing.is_none() {
             return Ok(());
         }
         let is_new_directory = |thing: &CapturedEntry| known.is_none() && thing.known.kind == EntryKind::Directory;
         // A directory with nothing but excluded entries does not exist for the journal.
-        if thing.as_ref().is_some_and(is_new_directory) && self.is_only_excluded(path).await? {
+        if thing.as_ref().is_some_and(is_new_directory) && self.files.is_only_excluded(path).await? {
             return Ok(());
         }
         let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
@@ -261,24 +257,24 @@ impl WriteSession<'_> {
     /// Adds the recorded entries below a directory that is no longer one, as gone. If other programs bring them back,
     /// they are recorded as new, and their old state is not taken for the state in the journal.
     pub(super) fn add_lost_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
-        let below = self.state.knowledge.entries_below(self.room, directory)?;
+        let below = self.state.knowledge.entries_below(self.files.room, directory)?;
         found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 
     /// Compares everything below a directory, raw names included, and adds recorded entries that are gone.
     async fn compare_below(&mut self, directory: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let walked = self.scan_entries(directory).await?;
+        let walked = self.files.scan_entries(directory).await?;
         for (path, stat) in &walked {
             let entry = EntryPath::from_bytes(path.clone());
             if entry == *directory {
                 continue;
             }
             if let Some(path) = entry.as_path() {
-                let stat = if self.journaled.reach.is_remote {
+                let stat = if self.files.journaled.reach.is_remote {
                     Some(stat.clone())
                 } else {
-                    self.stat(path).await?
+                    self.files.stat(path).await?
                 };
                 self.compare_path(path, stat, found).await?;
                 continue;
@@ -286,18 +282,32 @@ impl WriteSession<'_> {
             let known = self.recorded_entry(path)?;
             if !known.is_some_and(|known| is_plainly_same(&known, stat)) {
                 let path = path.clone();
-                let thing = self.capture_raw(&entry, stat).await?;
+                let thing = self.files.capture_raw(&entry, stat).await?;
                 found.push(FoundEntry { path, thing });
             }
         }
-        let exclusions = self.journaled.exclusions.clone();
-        for (path, known) in self.state.knowledge.entries_below(self.room, directory.as_bytes())? {
+        let exclusions = self.files.journaled.exclusions.clone();
+        for (path, known) in self
+            .state
+            .knowledge
+            .entries_below(self.files.room, directory.as_bytes())?
+        {
             let is_excluded = exclusions.covers_bytes(&path, known.kind == EntryKind::Directory);
             if !is_excluded && walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
             }
         }
         Ok(())
+    }
+}
+
+impl ObservedFiles<'_> {
+    async fn stat_unless_root(&self, path: WsPath) -> Result<Option<Stat>> {
+        if path.is_root() {
+            Ok(None)
+        } else {
+            self.stat(&path).await
+        }
     }
 
     /// Returns the stat of `path`; `None` if nothing is there, or a kind of entry that no journal holds. A file that

@@ -7,7 +7,7 @@ use garret_core::{Batch, EntryKind, Follow, Mutation, MutationOutcome, Precondit
 
 use super::observed::{DIRECTORY_MODE, directory_entry};
 use super::record::{KnownEntry, ObservedEntry};
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 
 impl WriteSession<'_> {
     /// Returns the directories that a write of one remote file will create, the highest first; none if it creates none,
@@ -30,9 +30,9 @@ impl WriteSession<'_> {
             }
         }
         // One request is enough: if nothing is at the highest directory, nothing is below it.
-        let highest = made.first().filter(|_| self.journaled.reach.is_remote);
+        let highest = made.first().filter(|_| self.files.journaled.reach.is_remote);
         match highest {
-            Some(highest) if self.stat(highest).await?.is_none() => Ok(made),
+            Some(highest) if self.files.stat(highest).await?.is_none() => Ok(made),
             _ => Ok(Vec::new()),
         }
     }
@@ -43,7 +43,7 @@ impl WriteSession<'_> {
         let [mutation] = batch.mutations.as_slice() else {
             return Ok(None);
         };
-        let Some((path, precondition)) = self.conditional_parts(mutation) else {
+        let Some((path, precondition)) = self.files.conditional_parts(mutation) else {
             return Ok(None);
         };
         if path.is_root() || (made.is_empty() && !self.is_parent_recorded(path)?) {
@@ -80,28 +80,6 @@ impl WriteSession<'_> {
         Ok(Some(guarded))
     }
 
-    /// Returns the path and the precondition of a mutation that can be applied without a comparison. On a local storage
-    /// a comparison is cheap, so only small writes qualify there.
-    fn conditional_parts<'m>(&self, mutation: &'m Mutation) -> Option<(&'m WsPath, &'m Precondition)> {
-        let is_far = self.journaled.reach.is_remote;
-        match mutation {
-            Mutation::Write {
-                path,
-                content,
-                precondition,
-                ..
-            } => {
-                let most = self.room.shared().options.inline_bytes;
-                let is_small = content.as_bytes().is_some_and(|bytes| bytes.len() <= most);
-                (is_small || is_far).then_some((path, precondition))
-            }
-            Mutation::Append { path, precondition, .. } | Mutation::Remove { path, precondition, .. } => {
-                is_far.then_some((path, precondition))
-            }
-            _ => None,
-        }
-    }
-
     fn is_parent_recorded(&mut self, path: &WsPath) -> Result<bool> {
         let text = path.as_str();
         let above = &text[..text.rfind('/').unwrap_or(0)];
@@ -111,7 +89,9 @@ impl WriteSession<'_> {
 
     /// Returns the mode that a new file gets, if it is known.
     pub(super) fn new_file_mode(&self) -> Option<u32> {
-        self.state.file_mode.or_else(|| self.journaled.files.info().file_mode)
+        self.state
+            .file_mode
+            .or_else(|| self.files.journaled.files.info().file_mode)
     }
 
     pub(super) async fn apply_conditionally(
@@ -119,9 +99,9 @@ impl WriteSession<'_> {
         batch: Batch,
         made: Vec<WsPath>,
     ) -> Result<Vec<MutationOutcome>> {
-        let contents = self.prepare_contents(&batch.mutations).await?;
+        let contents = self.files.prepare_contents(&batch.mutations).await?;
         self.log_batch_intent(&batch, batch.follow, contents)?;
-        let applied = match self.journaled.files.apply(batch.clone()).await {
+        let applied = match self.files.journaled.files.apply(batch.clone()).await {
             Ok(applied) => applied,
             Err(error) => {
                 self.abort_intent()?;
@@ -164,5 +144,29 @@ impl WriteSession<'_> {
             target: None,
             token: applied.version.as_ref().map(|version| version.as_str().to_owned()),
         }))
+    }
+}
+
+impl ObservedFiles<'_> {
+    /// Returns the path and the precondition of a mutation that can be applied without a comparison. On a local storage
+    /// a comparison is cheap, so only small writes qualify there.
+    fn conditional_parts<'m>(&self, mutation: &'m Mutation) -> Option<(&'m WsPath, &'m Precondition)> {
+        let is_far = self.journaled.reach.is_remote;
+        match mutation {
+            Mutation::Write {
+                path,
+                content,
+                precondition,
+                ..
+            } => {
+                let most = self.room.shared().options.inline_bytes;
+                let is_small = content.as_bytes().is_some_and(|bytes| bytes.len() <= most);
+                (is_small || is_far).then_some((path, precondition))
+            }
+            Mutation::Append { path, precondition, .. } | Mutation::Remove { path, precondition, .. } => {
+                is_far.then_some((path, precondition))
+            }
+            _ => None,
+        }
     }
 }

@@ -18,9 +18,9 @@ use garret_core::Result;
 
 use super::lock_file::{JournalFiles, JournalLockFile};
 use super::log::{HEAD_BYTES, has_damage, whole_record_at};
-use crate::check::CheckProblem;
 use crate::depot::Depot;
 use crate::error;
+use crate::maintenance::CheckProblem;
 use crate::workspace_places::Site;
 
 const KEPT: &str = "damaged";
@@ -105,14 +105,21 @@ impl Depot {
         };
         let mut kept = find_kept_logs(home).map_err(|failure| error::home_not_usable(&failure))?;
         let mut problems = Vec::new();
-        for (number, kind, place) in self.shared.database.read(|session| session.placed_journals())? {
+        for (number, kind, place) in self
+            .shared
+            .database
+            .read(|session| session.outside_files().placed_journals())?
+        {
             let place = Some(place);
             let Some(files) = JournalFiles::for_site(home, &Site { kind, place }) else {
                 continue;
             };
             let of_it = kept.extract_if(.., |path| belongs_to(path, &files)).count();
             let is_damaged = of_it > 0 || are_live_logs_damaged(&files).await?;
-            let row = self.shared.database.read(|session| session.workspace(number))?;
+            let row = self
+                .shared
+                .database
+                .read(|session| session.workspaces().workspace(number))?;
             problems.extend(
                 row.filter(|_| is_damaged)
                     .map(|row| CheckProblem::of_workspace(&row, WHAT)),

@@ -6,18 +6,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangeRequest, ChangesOptions, DirectoryHandle, EntryPath, Error, ErrorKind, History, MergeInput,
-    NewBranch, OpenedBranch, PathChange, PathPut, PathVersion, PlacedEntry, Point, PutBatch, RestoreTarget, Result,
-    RetentionLimits, ReversalOutcome, Snapshot, SnapshotOptions, SnapshotSize, Storage, Timestamp, UndoSelection,
-    WsPath,
+    Branch, Change, ChangePlan, ChangesOptions, DirectoryHandle, EntryPath, Error, ErrorKind, History,
+    HistoryOperation, MergeInput, NewBranch, OpenedBranch, Origin, PathChange, PathPut, PathVersion, PlacedEntry,
+    Point, PutBatch, Result, RetentionLimits, Snapshot, SnapshotOptions, SnapshotSize, Storage, Timestamp, WsPath,
 };
 
 use super::Journaled;
-use super::history_operations::OperationOutcome;
 use super::log;
 use super::outside_changes::ChangeMoment;
 use super::past_view::PastView;
-use super::record::HistoryOperation;
 use crate::depot::NewWorkspace;
 use crate::history::branch_of_info;
 use crate::workspace::DepotWorkspace;
@@ -47,19 +44,6 @@ impl Journaled {
         self.begin_write_session().await?.scan_and_record(path).await?;
         self.ensure_workspace().await
     }
-
-    async fn run_operation(&self, operation: HistoryOperation, making: ChangeRequest) -> Result<OperationOutcome> {
-        self.required_workspace().await?;
-        self.begin_write_session().await?.run_operation(operation, making).await
-    }
-
-    async fn run_reversal(&self, operation: HistoryOperation, making: ChangeRequest) -> Result<ReversalOutcome> {
-        match self.run_operation(operation, making).await? {
-            OperationOutcome::Done(Some(change)) => Ok(ReversalOutcome::Done(change)),
-            OperationOutcome::Done(None) => Err(Error::new(ErrorKind::NotFound, "there is no change to undo or redo")),
-            OperationOutcome::Clashed(clashes) => Ok(ReversalOutcome::Clashed(clashes)),
-        }
-    }
 }
 
 /// Returns the files among the puts that have several names (hard links), each with the path that identifies the file.
@@ -70,14 +54,6 @@ fn hard_links_in(puts: &PutBatch) -> BTreeMap<WsPath, WsPath> {
         _ => None,
     };
     puts.puts.iter().filter_map(name).collect()
-}
-
-/// Returns the change of an operation that cannot clash.
-fn expect_change(outcome: OperationOutcome) -> Result<Option<Change>> {
-    match outcome {
-        OperationOutcome::Done(change) => Ok(change.map(|change| *change)),
-        OperationOutcome::Clashed(_) => Err(Error::new(ErrorKind::Internal, "only a reversal can clash")),
-    }
 }
 
 #[async_trait]
@@ -151,28 +127,26 @@ impl History for Journaled {
         }
     }
 
-    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome> {
-        self.run_reversal(HistoryOperation::Undo(selection), making).await
+    async fn plan(&self, operation: &HistoryOperation) -> Result<ChangePlan> {
+        self.required_workspace().await?;
+        self.begin_write_session().await?.plan_operation(operation).await
     }
 
-    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome> {
-        self.run_reversal(HistoryOperation::Redo, making).await
+    async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>> {
+        self.ensure_workspace().await?;
+        self.required_workspace().await?;
+        self.begin_write_session().await?.plan_put(puts).await
     }
 
-    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>> {
-        expect_change(self.run_operation(HistoryOperation::Restore(restore), making).await?)
-    }
-
-    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>> {
-        // The plan runs in a transaction that is rolled back, which would drop content that is only in its record. So
-        // content enters the depot first, and hard links are noted before that, because content in the depot does not
-        // carry them.
+    async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
+        // The log refers to content in the depot, so content enters the depot first. Hard links are noted before that,
+        // because content in the depot does not carry them.
         let names = hard_links_in(&puts);
         let puts = self.ensure_workspace().await?.store_contents(puts).await?;
         self.required_workspace().await?;
         let mut turn = self.begin_write_session().await?;
         turn.names = names;
-        expect_change(turn.run_operation(HistoryOperation::Put(puts), making).await?)
+        turn.put(puts, origin).await
     }
 
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {

@@ -2,79 +2,97 @@
 //! the plan, and the depot records the change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, ChangeRequest, EntryPath, Error, ErrorKind, Mutation, Origin, PathChange, PathClash,
-    PathExpectation, PathPut, PutBatch, RestoreTarget, Result, ReversalOutcome, WsPath, find_hard_links,
+    Actor, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
+    PathChange, PathClash, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath,
+    find_hard_links,
 };
 
-use super::ingest::{is_trial_run, record_observed_versions, trial_run_error};
+use super::ingest::record_observed_versions;
 use super::materialize::PathGoal;
-use super::record::{ChangeAuthorship, ChangeIntent, HistoryOperation, IntentWork, ObservedEntry};
-use super::write_session::WriteSession;
+use super::record::{ChangeAuthorship, ChangeIntent, IntentWork, ObservedEntry};
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::metadata::MetadataSession;
 use crate::workspace::DepotWorkspace;
 
 /// Number of times that an operation is planned again because the comparison of its paths found a difference.
 const ROUNDS: usize = 5;
 
-/// The plan of an operation.
-#[derive(Debug)]
-pub(super) enum OperationPlan {
-    /// The operation changes these paths.
-    Paths(Vec<PathChange>),
-    /// The operation changes nothing.
-    Nothing,
-    /// The operation cannot be done.
-    Clashed(Vec<PathClash>),
-}
-
-/// The outcome of an operation.
-#[derive(Debug)]
-pub(super) enum OperationOutcome {
-    Done(Option<Box<Change>>),
-    Clashed(Vec<PathClash>),
-}
-
 impl WriteSession<'_> {
-    /// Carries out the operation as one change.
-    pub(super) async fn run_operation(
-        mut self,
-        operation: HistoryOperation,
-        making: ChangeRequest,
-    ) -> Result<OperationOutcome> {
+    /// Plans an undo, a redo or a restore, after a comparison of everything that it touches with the storage.
+    pub(super) async fn plan_operation(&mut self, operation: &HistoryOperation) -> Result<ChangePlan> {
         self.synchronize_journal().await?;
-        if let HistoryOperation::Put(puts) = &operation
-            && !self.is_conditional(&operation)
+        let restored = match operation {
+            HistoryOperation::Restore(RestoreTarget::Point { path, .. }) => Some((path.clone().into(), true)),
+            HistoryOperation::Restore(RestoreTarget::Version { path, .. }) => Some((path.clone().into(), false)),
+            HistoryOperation::Undo(_) | HistoryOperation::Redo => None,
+        };
+        // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
+        let mut looked: Option<ChangePlan> = None;
+        for _ in 0..ROUNDS {
+            let plan = History::plan(self.files.room, operation).await?;
+            let is_stable = looked.as_ref().is_some_and(|looked| {
+                looked.paths == plan.paths && looked.clashes.is_empty() == plan.clashes.is_empty()
+            });
+            if is_stable {
+                return Ok(self.describe_restore(operation, plan));
+            }
+            if plan.clashes.is_empty() {
+                self.compare_planned_paths(&plan.paths, restored.clone()).await?;
+            } else {
+                self.compare_clashes(&plan.clashes).await?;
+            }
+            looked = Some(plan);
+        }
+        Err(contended_error())
+    }
+
+    /// Adds the paths that the history never captured to the summary of a restore.
+    fn describe_restore(&self, operation: &HistoryOperation, mut plan: ChangePlan) -> ChangePlan {
+        if let HistoryOperation::Restore(RestoreTarget::Point { .. }) = operation
+            && let Some(unmet) = describe_uncaptured(&self.new)
         {
+            plan.puts.summary = format!("{}; {unmet}", plan.puts.summary);
+        }
+        plan
+    }
+
+    /// Plans a put, after a comparison of everything that it touches with the storage.
+    pub(super) async fn plan_put(&mut self, puts: &PutBatch) -> Result<Vec<PathChange>> {
+        self.synchronize_journal().await?;
+        let is_conditional = self.files.is_conditional(puts);
+        if !is_conditional {
             self.compare_put_paths(puts).await?;
         }
-        // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
         let mut looked = None;
         for _ in 0..ROUNDS {
-            let planned = match self.plan_operation(&operation).await? {
-                OperationPlan::Nothing if looked.is_some() => return Ok(OperationOutcome::Done(None)),
-                OperationPlan::Nothing => Vec::new(),
-                OperationPlan::Paths(paths) => paths,
-                OperationPlan::Clashed(clashes) if looked.is_some() => return Ok(OperationOutcome::Clashed(clashes)),
-                OperationPlan::Clashed(clashes) => {
-                    self.compare_clashes(&clashes).await?;
-                    looked = Some(Vec::new());
-                    continue;
-                }
-            };
+            let planned = self.files.room.plan_put(puts).await?;
             if looked.as_ref() == Some(&planned) {
-                return self.carry_out(operation, making, planned).await;
+                return Ok(planned);
             }
-            self.compare_planned_paths(&operation, &planned).await?;
+            let mut entries = compared_entries(&planned);
+            if is_conditional {
+                entries.retain(|(_, is_deep)| *is_deep);
+            }
+            self.compare_entries(&entries).await?;
+            self.synchronize_journal().await?;
             looked = Some(planned);
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "other programs keep changing the same files",
-        ))
+        Err(contended_error())
+    }
+
+    /// Puts the entries at their paths as one change. New content is in the depot.
+    pub(super) async fn put(mut self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
+        let planned = self.plan_put(&puts).await?;
+        if planned.is_empty() && puts.reverses.is_empty() {
+            // No path differs, but the depot records that a merge was made.
+            return self.files.room.put(puts, origin).await;
+        }
+        // The plan holds, and no other process can change the journal during this write session.
+        let puts = PutBatch { head: None, ..puts };
+        self.carry_out(puts, origin, planned).await
     }
 
     async fn compare_clashes(&mut self, clashes: &[PathClash]) -> Result<()> {
@@ -83,39 +101,13 @@ impl WriteSession<'_> {
         self.synchronize_journal().await
     }
 
-    /// Compares everything that the plan touches. A directory that is removed is compared with all entries in it.
-    async fn compare_planned_paths(&mut self, operation: &HistoryOperation, planned: &[PathChange]) -> Result<()> {
-        let is_directory = |image: &Option<garret_core::PathImage>| {
-            image
-                .as_ref()
-                .is_some_and(|image| image.kind == garret_core::EntryKind::Directory)
-        };
-        let goes = |change: &PathChange| is_directory(&change.before) && !is_directory(&change.after);
-        let mut entries: Vec<_> = planned
-            .iter()
-            .map(|change| (change.path.clone(), goes(change)))
-            .collect();
-        if let HistoryOperation::Restore(RestoreTarget::Point { path, .. } | RestoreTarget::Version { path, .. }) =
-            operation
-        {
-            let is_deep = matches!(operation, HistoryOperation::Restore(RestoreTarget::Point { .. }));
-            entries.push((path.clone().into(), is_deep));
-        }
+    /// Compares everything that the plan touches, and `other`.
+    async fn compare_planned_paths(&mut self, planned: &[PathChange], other: Option<(EntryPath, bool)>) -> Result<()> {
+        let mut entries = compared_entries(planned);
+        entries.extend(other);
         clear_nested_deep_flags(&mut entries);
-        if self.is_conditional(operation) {
-            entries.retain(|(_, is_deep)| *is_deep);
-        }
         self.compare_entries(&entries).await?;
         self.synchronize_journal().await
-    }
-
-    /// Returns whether the operation needs no comparison, because each file is written or removed on the condition that
-    /// it has its recorded version. Then no change by others can be overwritten: the storage refuses instead. A
-    /// directory that is removed with its entries is compared all the same.
-    fn is_conditional(&self, operation: &HistoryOperation) -> bool {
-        let is_unmet = |put: &PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
-        let is_command = matches!(operation, HistoryOperation::Put(puts) if puts.puts.iter().all(is_unmet));
-        self.journaled.reach.is_remote && is_command
     }
 
     /// Compares the paths of puts that were computed from files which the journal may never have recorded.
@@ -125,24 +117,18 @@ impl WriteSession<'_> {
         let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
         self.compare_entries(&entries).await?;
         self.synchronize_journal().await?;
-        self.check_untouched(puts).await
+        self.files.check_untouched(puts).await
     }
 
-    async fn carry_out(
-        &mut self,
-        operation: HistoryOperation,
-        mut making: ChangeRequest,
-        planned: Vec<PathChange>,
-    ) -> Result<OperationOutcome> {
-        if let HistoryOperation::Restore(RestoreTarget::Point { path, .. }) = &operation
-            && let Some(unmet) = describe_uncaptured(&self.new)
-            && making.origin.summary.is_empty()
-        {
-            making.origin.summary = format!("restore {}; {unmet}", path.to_quoted());
-        }
-        if let Some(review) = &making.review {
-            review(&planned)?;
-        }
+    async fn carry_out(&mut self, puts: PutBatch, origin: Origin, planned: Vec<PathChange>) -> Result<Option<Change>> {
+        let origin = Origin {
+            summary: if origin.summary.is_empty() {
+                puts.summary.clone()
+            } else {
+                origin.summary
+            },
+            ..origin
+        };
         let goals: Vec<_> = planned.iter().map(PathGoal::forward).collect();
         // Raw names are not in the batch, so the storage cannot check their versions.
         self.check_raw(&goals)?;
@@ -153,11 +139,12 @@ impl WriteSession<'_> {
             .iter_mut()
             .for_each(|mutation| mark_hard_link(mutation, &named));
         let id = self.next_id();
-        let by = ChangeAuthorship::new(String::new(), self.stored_now(), making.origin.clone());
+        let work = IntentWork::Put(puts.clone());
+        let by = ChangeAuthorship::new(String::new(), self.files.stored_now(), origin.clone());
         self.open_intent(ChangeIntent {
             id,
             by,
-            work: IntentWork::Operation(operation.clone()),
+            work: work.clone(),
         })?;
         self.lock.begin_change()?;
         let mut applied = Vec::new();
@@ -171,9 +158,9 @@ impl WriteSession<'_> {
                 }
             };
         }
-        if let Err(error) = self.materialize_raw(&goals).await {
+        if let Err(error) = self.files.materialize_raw(&goals).await {
             // If this fails too, the next write session finds the intent open and recovers it.
-            self.revert_operation(&operation, &planned).await?;
+            self.revert_put(&work, &planned).await?;
             return Err(error);
         }
         let (raw, touched): (Vec<_>, Vec<_>) = goals
@@ -186,14 +173,13 @@ impl WriteSession<'_> {
         let mut left = self.observe_batch(&batch, &applied, touched).await?;
         let mut misfits = self.find_uncertain_files(&batch, &applied, &mut left.looked).await?;
         let mut seen = left.into_all();
-        seen.extend(self.observe_entries(raw).await?);
+        seen.extend(self.files.observe_entries(raw).await?);
         misfits.extend(take_mismatched_paths(&goals, &mut seen));
-        let done = run_in_depot(
-            &self.workspace_with_epilogue(id, seen.clone()),
-            operation,
-            making.origin.into(),
-        )
-        .await;
+        let done = self
+            .files
+            .workspace_with_epilogue(id, seen.clone())
+            .put(puts, origin)
+            .await;
         // Every path has its target state, so readers may see them. If the depot failed, the next write session finds
         // the intent open and everything done, and records the change.
         self.lock.end_change()?;
@@ -222,53 +208,53 @@ impl WriteSession<'_> {
             .collect();
         find_hard_links(&names, |path| written.contains(path))
     }
+}
+
+impl ObservedFiles<'_> {
+    /// Returns whether a put needs no comparison, because each file is written or removed on the condition that it has
+    /// its recorded version. Then no change by others can be overwritten: the storage refuses instead. A directory that
+    /// is removed with its entries is compared all the same.
+    fn is_conditional(&self, puts: &PutBatch) -> bool {
+        let is_unmet = |put: &PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
+        self.journaled.reach.is_remote && puts.puts.iter().all(is_unmet)
+    }
 
     /// Returns the workspace with an epilogue that records, in the same transaction, that the intent `id` is in the
     /// journal.
     fn workspace_with_epilogue(&self, id: u64, seen: Vec<ObservedEntry>) -> DepotWorkspace {
         let number = self.room.number;
         self.room.clone().with_epilogue(move |session: MetadataSession<'_>| {
-            session.set_ingested(number, id as i64)?;
+            session.outside_files().set_ingested(number, id as i64)?;
             record_observed_versions(session, number, &seen)
         })
     }
 
-    /// Records an operation that a crash interrupted, after recovery has finished it in the storage.
-    pub(super) async fn record_operation(
-        &mut self,
+    /// Records a put that a crash interrupted, after recovery has finished it in the storage.
+    pub(super) async fn record_put(
+        &self,
         id: u64,
-        operation: HistoryOperation,
+        puts: PutBatch,
         by: ChangeAuthorship,
         seen: Vec<ObservedEntry>,
     ) -> Result<()> {
-        let making = ChangeRequest::from(origin_of(by));
-        run_in_depot(&self.workspace_with_epilogue(id, seen), operation, making)
-            .await
-            .map(|_| ())
+        let done = self.workspace_with_epilogue(id, seen).put(puts, origin_of(by)).await;
+        done.map(|_| ())
     }
+}
 
-    /// Returns the plan of the operation, computed from the journal alone.
-    pub(super) async fn plan_operation(&self, operation: &HistoryOperation) -> Result<OperationPlan> {
-        let seen: Arc<Mutex<Option<Vec<PathChange>>>> = Arc::default();
-        let told = seen.clone();
-        let making = ChangeRequest {
-            review: Some(Arc::new(move |paths: &[PathChange]| {
-                *told.lock().expect("no holder panics") = Some(paths.to_vec());
-                // The error rolls the transaction back, so that planning changes nothing.
-                Err(trial_run_error())
-            })),
-            ..ChangeRequest::default()
-        };
-        match run_in_depot(self.room, operation.clone(), making).await {
-            Err(error) if is_trial_run(&error) => {
-                let paths = seen.lock().expect("no holder panics").take();
-                Ok(OperationPlan::Paths(paths.unwrap_or_default()))
-            }
-            Ok(OperationOutcome::Clashed(clashes)) => Ok(OperationPlan::Clashed(clashes)),
-            Ok(OperationOutcome::Done(_)) => Ok(OperationPlan::Nothing),
-            Err(error) => Err(error),
-        }
-    }
+fn contended_error() -> Error {
+    Error::new(ErrorKind::Unavailable, "other programs keep changing the same files")
+}
+
+/// Returns the paths of a plan to compare; a directory that is removed is compared with all entries in it.
+fn compared_entries(planned: &[PathChange]) -> Vec<(EntryPath, bool)> {
+    let is_directory =
+        |image: &Option<PathImage>| image.as_ref().is_some_and(|image| image.kind == EntryKind::Directory);
+    let goes = |change: &PathChange| is_directory(&change.before) && !is_directory(&change.after);
+    let entries = planned.iter().map(|change| (change.path.clone(), goes(change)));
+    let mut entries: Vec<_> = entries.collect();
+    clear_nested_deep_flags(&mut entries);
+    entries
 }
 
 /// Clears the deep flag of directories that lie in another deep directory, so that a deep tree is scanned once and not
@@ -331,29 +317,6 @@ fn describe_uncaptured(new: &[Vec<u8>]) -> Option<String> {
             names.join(", ")
         )
     })
-}
-
-async fn run_in_depot(
-    room: &DepotWorkspace,
-    operation: HistoryOperation,
-    making: ChangeRequest,
-) -> Result<OperationOutcome> {
-    let reversed = |reversed| match reversed {
-        ReversalOutcome::Done(change) => OperationOutcome::Done(Some(change)),
-        ReversalOutcome::Clashed(clashes) => OperationOutcome::Clashed(clashes),
-    };
-    let done = |change: Option<Change>| OperationOutcome::Done(change.map(Box::new));
-    match operation {
-        HistoryOperation::Undo(selection) => room.undo(selection, making).await.map(reversed),
-        HistoryOperation::Redo => room.redo(making).await.map(reversed),
-        HistoryOperation::Restore(RestoreTarget::Point { point, path }) => {
-            room.restore(point, &path, making).await.map(done)
-        }
-        HistoryOperation::Restore(RestoreTarget::Version { path, version }) => {
-            room.restore_version(&path, &version, making).await.map(done)
-        }
-        HistoryOperation::Put(puts) => room.put(puts, making).await.map(done),
-    }
 }
 
 /// Returns the origin that a record tells.

@@ -74,7 +74,11 @@ impl JournalIndex {
     /// Loads the recorded entries below `directory`; returns `false` without loading if there are too many.
     fn load_directory(&mut self, room: &DepotWorkspace, directory: &[u8]) -> Result<bool> {
         let (start, end) = span_below(directory);
-        let read = |session: MetadataSession<'_>| session.seen_entries(room.number, &start, end.as_deref(), LOADED + 1);
+        let read = |session: MetadataSession<'_>| {
+            session
+                .outside_files()
+                .seen_entries(room.number, &start, end.as_deref(), LOADED + 1)
+        };
         let found = room.shared().database.read(read)?;
         if found.len() > LOADED {
             return Ok(false);
@@ -96,8 +100,11 @@ impl JournalIndex {
     /// Returns all recorded entries below `directory`, sorted by path.
     pub(super) fn entries_below(&self, room: &DepotWorkspace, directory: &[u8]) -> Result<Vec<(Vec<u8>, KnownEntry)>> {
         let (start, end) = span_below(directory);
-        let read =
-            |session: MetadataSession<'_>| session.seen_entries(room.number, &start, end.as_deref(), usize::MAX >> 1);
+        let read = |session: MetadataSession<'_>| {
+            session
+                .outside_files()
+                .seen_entries(room.number, &start, end.as_deref(), usize::MAX >> 1)
+        };
         let found = room.shared().database.read(read)?;
         let known = found
             .into_iter()
@@ -119,10 +126,14 @@ impl JournalIndex {
 }
 
 fn read_known_entry(session: MetadataSession<'_>, workspace: i64, path: &[u8]) -> Result<Option<KnownEntry>> {
-    let Some(node) = session.entry(workspace, path, HEAD)?.and_then(LevelEntry::into_node) else {
+    let Some(node) = session
+        .entries()
+        .entry(workspace, path, HEAD)?
+        .and_then(LevelEntry::into_node)
+    else {
         return Ok(None);
     };
-    let token = session.seen_version(workspace, path)?;
+    let token = session.outside_files().seen_version(workspace, path)?;
     Ok(Some(entry_of_node(node, token)))
 }
 

@@ -8,8 +8,6 @@
 //! returned to the caller: the lock holder drops them from its index, compares them again, and so records the changes
 //! as those of others.
 
-use std::sync::Arc;
-
 use futures::executor::block_on;
 use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Ids, Mutation, PathChange, Result};
 
@@ -87,7 +85,10 @@ pub(super) fn sort_records(records: Vec<LogRecord>) -> SortedRecords {
 
 /// Returns the number of the newest record that is in the journal.
 pub(super) fn last_ingested_record(room: &DepotWorkspace) -> Result<u64> {
-    let row = room.shared().database.read(|session| session.journal(room.number))?;
+    let row = room
+        .shared()
+        .database
+        .read(|session| session.outside_files().journal(room.number))?;
     Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
 }
 
@@ -122,7 +123,7 @@ fn ingest_chunk(
     chunk: Vec<CompletedRecord>,
 ) -> Result<MismatchedPaths> {
     // Checked again inside the transaction: another process may have ingested the same log since.
-    let row = session.journal(workspace)?;
+    let row = session.outside_files().journal(workspace)?;
     let ingested = row.map_or(0, |row| row.ingested.unsigned_abs());
     let mut last = ingested;
     let mut misfits = MismatchedPaths::new();
@@ -134,7 +135,7 @@ fn ingest_chunk(
             CompletedRecord::Made(intent, seen) => ingest_made(session, changing, intent, &seen, &*shared.ids)?,
         });
     }
-    session.set_ingested(workspace, last as i64)?;
+    session.outside_files().set_ingested(workspace, last as i64)?;
     Ok(misfits)
 }
 
@@ -177,7 +178,7 @@ fn ingest_made(
             // The tree differed from the storage: other programs changed files at the same time. The present state is
             // recorded as found by the next comparison, so no version may be kept for it.
             for one in seen {
-                session.set_seen_version(workspace, &one.path, None)?;
+                session.outside_files().set_seen_version(workspace, &one.path, None)?;
             }
             Ok(seen.iter().map(|one| one.path.clone()).collect())
         }
@@ -219,7 +220,9 @@ fn ingest_write(
     let created = before.map_or(node.created, |before| before.created);
     // A different size means that another program wrote the file; without a version the next comparison reads it.
     let token = known.token.as_deref().filter(|_| known.size == node.size);
-    session.set_seen_version(changing.workspace(), &seen.path, token)?;
+    session
+        .outside_files()
+        .set_seen_version(changing.workspace(), &seen.path, token)?;
     changing.set_entry(&seen.path, Some(EntryNode { created, ..node }))?;
     changing.finish_as(ChangeKind::Change, by).map(|_| ())
 }
@@ -246,31 +249,12 @@ pub(super) async fn preview_steps(
     follow: Follow,
 ) -> Result<Vec<PathChange>> {
     let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
-    let paths = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let told = paths.clone();
     let work = move |session: MetadataSession<'_>| {
         let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
         run_steps(&mut changing, &steps, follow, ChangeBuilder::prepare_unchecked_content)?;
-        *told.lock().expect("no holder panics") = changing.path_changes()?;
-        // The error rolls the transaction back, so that nothing of the trial run stays.
-        Err::<(), _>(trial_run_error())
+        changing.path_changes()
     };
-    match room.shared().writer.write(durability, work).await {
-        Err(error) if is_trial_run(&error) => Ok(std::mem::take(&mut *paths.lock().expect("no holder panics"))),
-        Err(error) => Err(error),
-        Ok(()) => Ok(Vec::new()),
-    }
-}
-
-const ONLY_LOOKING: &str = "this was a trial run";
-
-/// Returns the error that ends a trial run.
-pub(super) fn trial_run_error() -> Error {
-    Error::new(ErrorKind::Internal, ONLY_LOOKING)
-}
-
-pub(super) fn is_trial_run(error: &Error) -> bool {
-    error.kind() == ErrorKind::Internal && error.message() == ONLY_LOOKING
+    room.shared().writer.preview(work).await
 }
 
 /// Returns whether the error comes from the tree, rather than from the disk.
@@ -303,7 +287,7 @@ fn apply_observed_state(changing: &mut ChangeBuilder<'_>, seen: &ObservedEntry) 
         }
         (known, node) => (None, known.is_none() && node.is_none()),
     };
-    session.set_seen_version(workspace, path, token)?;
+    session.outside_files().set_seen_version(workspace, path, token)?;
     Ok(fits)
 }
 
@@ -324,7 +308,7 @@ pub(super) fn record_observed_versions(
 ) -> Result<()> {
     seen.iter().try_for_each(|one| {
         let token = one.known.as_ref().and_then(|known| known.token.as_deref());
-        session.set_seen_version(workspace, &one.path, token)
+        session.outside_files().set_seen_version(workspace, &one.path, token)
     })
 }
 
@@ -347,7 +331,7 @@ fn ingest_found(
             .map(|slash| &entry.path[..slash]);
         let fits = entry.thing.is_none() || above == Some(directory) || is_in_directory(&changing, &entry.path)?;
         let thing = entry.thing.as_ref().filter(|_| fits);
-        session.set_seen_version(
+        session.outside_files().set_seen_version(
             workspace,
             &entry.path,
             thing.and_then(|thing| thing.known.token.as_deref()),
@@ -362,7 +346,9 @@ fn ingest_found(
     let before = changing.seq() - 1;
     let seq = changing.finish_as(found.kind, to_author(found.by, ids))?;
     if found.is_whole && misfits.is_empty() {
-        session.set_complete_since(workspace, seq.unwrap_or(before))?;
+        session
+            .outside_files()
+            .set_complete_since(workspace, seq.unwrap_or(before))?;
     }
     Ok(misfits)
 }

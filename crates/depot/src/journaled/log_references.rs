@@ -11,7 +11,7 @@ use std::path::Path;
 use garret_core::{PlacedEntry, Result};
 
 use super::log;
-use super::record::{FoundEntry, HistoryOperation, IntentWork, LogRecord, LoggedStep, RecordContent};
+use super::record::{FoundEntry, IntentWork, LogRecord, LoggedStep, RecordContent};
 use crate::content::PieceAddress;
 use crate::error;
 
@@ -47,7 +47,7 @@ fn addresses_in_record(record: &LogRecord) -> Vec<PieceAddress> {
         LogRecord::Found(found) => found.entries.iter().filter_map(of_entry).collect(),
         LogRecord::Intent(intent) => match &intent.work {
             IntentWork::Batch { steps, .. } => steps.iter().filter_map(of_step).collect(),
-            IntentWork::Operation(HistoryOperation::Put(puts)) => {
+            IntentWork::Put(puts) => {
                 let of_put = |put: &garret_core::PathPut| match &put.placed {
                     PlacedEntry::Image(image) => image.content.map(|address| PieceAddress(address.0)),
                     _ => None,

@@ -21,7 +21,11 @@ impl Depot {
         let Some(home) = &self.shared.home else {
             return Ok(());
         };
-        for (number, kind, place) in self.shared.database.read(|session| session.placed_journals())? {
+        for (number, kind, place) in self
+            .shared
+            .database
+            .read(|session| session.outside_files().placed_journals())?
+        {
             let site = Site {
                 kind,
                 place: Some(place),
@@ -29,7 +33,10 @@ impl Depot {
             let Some(files) = JournalFiles::for_site(home, &site).filter(log::has_records) else {
                 continue;
             };
-            let row = self.shared.database.read(|session| session.workspace(number))?;
+            let row = self
+                .shared
+                .database
+                .read(|session| session.workspaces().workspace(number))?;
             if let Some(row) = row.filter(|row| row.deleted.is_none()) {
                 let gate = JournalLockFile::new(Some(files.clone()));
                 ingest_site_log(&self.workspace_handle(&row), &files, &gate.lock_exclusively().await?).await?;
@@ -48,7 +55,7 @@ impl Depot {
         let found = self
             .shared
             .database
-            .read(|session| session.place_of_files(workspace.number))?;
+            .read(|session| session.outside_files().place_of_files(workspace.number))?;
         let files = self.shared.home.as_ref().zip(found).and_then(|(home, (kind, place))| {
             let place = Some(place);
             JournalFiles::for_site(home, &Site { kind, place })

@@ -9,7 +9,7 @@ use garret_core::{
 
 use super::compare::means_absent;
 use super::record::KnownEntry;
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::content::PieceAddress;
 use crate::content_reader::StoredContent;
 use crate::error::damaged_content;
@@ -96,7 +96,7 @@ impl WriteSession<'_> {
                 continue;
             }
             let is_directory = image_kind(goal.from.as_ref()) == Some(EntryKind::Directory);
-            if is_directory && goal.to.is_none() && self.holds_excluded(path, &staying).await? {
+            if is_directory && goal.to.is_none() && self.files.holds_excluded(path, &staying).await? {
                 // Removing the directory would delete files that the history cannot bring back.
                 staying.insert(path.clone());
                 continue;
@@ -122,6 +122,69 @@ impl WriteSession<'_> {
         })
     }
 
+    async fn add_creation(
+        &mut self,
+        path: &WsPath,
+        goal: &PathGoal,
+        image: &PathImage,
+        mutations: &mut Vec<Mutation>,
+        modes: &mut Vec<Mutation>,
+    ) -> Result<()> {
+        let path = path.clone();
+        match image.kind {
+            EntryKind::Directory => {
+                if goal.is_remade() {
+                    mutations.push(Mutation::MakeDir {
+                        path: path.clone(),
+                        // A directory with only excluded entries stayed when it was removed from the history, so it may
+                        // exist already.
+                        parents: self.files.is_only_excluded(&path).await?,
+                    });
+                }
+                modes.push(Mutation::SetMode { path, mode: image.mode });
+            }
+            EntryKind::Symlink => mutations.push(Mutation::Symlink {
+                path,
+                target: image.target.clone().unwrap_or_default(),
+            }),
+            EntryKind::File => {
+                if goal.has_same_content(image) {
+                    mutations.push(Mutation::SetMode { path, mode: image.mode });
+                    return Ok(());
+                }
+                let content = load_image_content(self.files.room, image)
+                    .await
+                    .map_err(|error| error.at_path(&path))?;
+                let precondition = if goal.is_remade() {
+                    Precondition::Absent
+                } else {
+                    self.recorded_version_precondition(goal)?
+                };
+                mutations.push(Mutation::Write {
+                    path,
+                    content,
+                    precondition,
+                    mode: Some(image.mode),
+                    parents: false,
+                });
+            }
+            EntryKind::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the precondition that binds a mutation to the recorded version of the file at its path.
+    fn recorded_version_precondition(&mut self, goal: &PathGoal) -> Result<Precondition> {
+        if image_kind(goal.from.as_ref()) != Some(EntryKind::File) {
+            return Ok(Precondition::Any);
+        }
+        let known = self.recorded_entry(goal.path.as_bytes())?;
+        let token = known.and_then(|known| known.token);
+        Ok(token.map_or(Precondition::Any, |token| Precondition::Version(Version::new(token))))
+    }
+}
+
+impl ObservedFiles<'_> {
     /// Returns whether a directory holds an entry that is kept out of history, or a directory that stays for that
     /// reason. Such a directory stays too.
     async fn holds_excluded(&self, directory: &WsPath, staying: &BTreeSet<WsPath>) -> Result<bool> {
@@ -168,67 +231,6 @@ impl WriteSession<'_> {
             Err(error) if means_absent(error.kind()) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
-    }
-
-    async fn add_creation(
-        &mut self,
-        path: &WsPath,
-        goal: &PathGoal,
-        image: &PathImage,
-        mutations: &mut Vec<Mutation>,
-        modes: &mut Vec<Mutation>,
-    ) -> Result<()> {
-        let path = path.clone();
-        match image.kind {
-            EntryKind::Directory => {
-                if goal.is_remade() {
-                    mutations.push(Mutation::MakeDir {
-                        path: path.clone(),
-                        // A directory with only excluded entries stayed when it was removed from the history, so it may
-                        // exist already.
-                        parents: self.is_only_excluded(&path).await?,
-                    });
-                }
-                modes.push(Mutation::SetMode { path, mode: image.mode });
-            }
-            EntryKind::Symlink => mutations.push(Mutation::Symlink {
-                path,
-                target: image.target.clone().unwrap_or_default(),
-            }),
-            EntryKind::File => {
-                if goal.has_same_content(image) {
-                    mutations.push(Mutation::SetMode { path, mode: image.mode });
-                    return Ok(());
-                }
-                let content = load_image_content(self.room, image)
-                    .await
-                    .map_err(|error| error.at_path(&path))?;
-                let precondition = if goal.is_remade() {
-                    Precondition::Absent
-                } else {
-                    self.recorded_version_precondition(goal)?
-                };
-                mutations.push(Mutation::Write {
-                    path,
-                    content,
-                    precondition,
-                    mode: Some(image.mode),
-                    parents: false,
-                });
-            }
-            EntryKind::Other => {}
-        }
-        Ok(())
-    }
-
-    /// Returns the precondition that binds a mutation to the recorded version of the file at its path.
-    fn recorded_version_precondition(&mut self, goal: &PathGoal) -> Result<Precondition> {
-        if image_kind(goal.from.as_ref()) != Some(EntryKind::File) {
-            return Ok(Precondition::Any);
-        }
-        let known = self.recorded_entry(goal.path.as_bytes())?;
-        let token = known.and_then(|known| known.token);
-        Ok(token.map_or(Precondition::Any, |token| Precondition::Version(Version::new(token))))
     }
 }
 

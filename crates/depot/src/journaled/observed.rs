@@ -37,8 +37,8 @@ impl WriteSession<'_> {
         paths: impl IntoIterator<Item = WsPath>,
     ) -> Result<BatchObservation> {
         let mut left = BatchObservation::default();
-        if !self.journaled.reach.is_remote {
-            left.looked = self.observe_paths(paths).await?;
+        if !self.files.journaled.reach.is_remote {
+            left.looked = self.files.observe_paths(paths).await?;
             return Ok(left);
         }
         let told = BatchPathIndex::from_batch(sent);
@@ -52,7 +52,7 @@ impl WriteSession<'_> {
                 None => asked.push(path),
             }
         }
-        left.looked = self.observe_paths(asked).await?;
+        left.looked = self.files.observe_paths(asked).await?;
         Ok(left)
     }
 

@@ -10,14 +10,13 @@ use garret_core::{
     Timestamp,
 };
 
+use garret_core::time::COARSE_GRAIN;
+
 use super::owner_bits::OWNER_BITS;
 use super::raw_names::split_raw_path;
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::history::changed_by_others;
 use crate::metadata::{ChangeRow, HEAD, LevelEntry, MetadataSession, stored_time};
-
-/// The precision of file systems that store whole seconds (some only even ones); their timestamps have no nanoseconds.
-const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 
 /// A past state of the files.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +37,27 @@ struct DirectoryFindings {
 }
 
 impl WriteSession<'_> {
+    /// Returns the paths that other programs touched.
+    pub(super) async fn touched_since(
+        &mut self,
+        paths: &[EntryPath],
+        since: ChangeMoment,
+    ) -> Result<BTreeSet<EntryPath>> {
+        let entries: Vec<_> = paths.iter().map(|path| (path.clone(), false)).collect();
+        self.compare_entries(&entries).await?;
+        self.synchronize_journal().await?;
+        let (mut touched, mut directories) = (BTreeSet::new(), DirectoryFindings::default());
+        for path in paths {
+            let stat = self.files.stat_without_version(path.as_bytes()).await?;
+            if self.files.is_touched(path, stat, since, &mut directories).await? {
+                touched.insert(path.clone());
+            }
+        }
+        Ok(touched)
+    }
+}
+
+impl ObservedFiles<'_> {
     /// Refuses puts whose paths other programs changed after the puts were planned. Earlier changes of other programs
     /// are part of the plan, even if the journal has not recorded them. The caller has just compared the paths with the
     /// storage.
@@ -56,25 +76,6 @@ impl WriteSession<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns the paths that other programs touched.
-    pub(super) async fn touched_since(
-        &mut self,
-        paths: &[EntryPath],
-        since: ChangeMoment,
-    ) -> Result<BTreeSet<EntryPath>> {
-        let entries: Vec<_> = paths.iter().map(|path| (path.clone(), false)).collect();
-        self.compare_entries(&entries).await?;
-        self.synchronize_journal().await?;
-        let (mut touched, mut directories) = (BTreeSet::new(), DirectoryFindings::default());
-        for path in paths {
-            let stat = self.stat_without_version(path.as_bytes()).await?;
-            if self.is_touched(path, stat, since, &mut directories).await? {
-                touched.insert(path.clone());
-            }
-        }
-        Ok(touched)
     }
 
     /// Returns whether other programs touched a path, or exchanged a directory above it. For a path that is gone,
@@ -177,8 +178,14 @@ impl WriteSession<'_> {
     fn is_as_recorded(&self, path: &[u8], change: u64) -> Result<bool> {
         let (number, change) = (self.room.number, i64::try_from(change).unwrap_or(i64::MAX));
         let read = |session: MetadataSession<'_>| {
-            let then = session.entry(number, path, change)?.and_then(LevelEntry::into_node);
-            let now = session.entry(number, path, HEAD)?.and_then(LevelEntry::into_node);
+            let then = session
+                .entries()
+                .entry(number, path, change)?
+                .and_then(LevelEntry::into_node);
+            let now = session
+                .entries()
+                .entry(number, path, HEAD)?
+                .and_then(LevelEntry::into_node);
             Ok(then.zip(now).is_some_and(|(then, now)| then.is_same(&now)))
         };
         self.room.shared().database.read(read)
@@ -195,10 +202,10 @@ impl WriteSession<'_> {
     fn newest_change(&self, path: &[u8]) -> Result<Option<ChangeRow>> {
         let number = self.room.number;
         let read = |session: MetadataSession<'_>| {
-            let history = session.entry_history(number, path, HEAD)?;
+            let history = session.entries().entry_history(number, path, HEAD)?;
             let ends = history.iter().flat_map(|(since, until, _)| [*since, *until]);
             match ends.filter(|end| *end < HEAD).max() {
-                Some(newest) => session.change(number, newest),
+                Some(newest) => session.changes().change(number, newest),
                 None => Ok(None),
             }
         };

@@ -13,7 +13,7 @@ use garret_core::{
 };
 
 use super::compare::stat_with_version;
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 
 pub(super) const OWNER_BITS: u32 = 0o700;
 
@@ -23,7 +23,7 @@ type GrantedDirectory = (WsPath, u32);
 impl WriteSession<'_> {
     /// Applies the batch, and grants missing bits of its directories if the system refuses it.
     pub(super) async fn apply_with_owner_bits(&mut self, batch: Batch) -> Result<Vec<MutationOutcome>> {
-        let denied = match self.journaled.files.apply(batch.clone()).await {
+        let denied = match self.files.journaled.files.apply(batch.clone()).await {
             Err(error) if error.kind() == ErrorKind::Denied => error,
             applied => return applied,
         };
@@ -36,7 +36,7 @@ impl WriteSession<'_> {
         }
         lent.sort();
         let (places, mutations): (Vec<_>, Vec<_>) = with_granted_bits(&batch, &lent).into_iter().unzip();
-        let applied = self.journaled.files.apply(Batch { mutations, ..batch }).await?;
+        let applied = self.files.journaled.files.apply(Batch { mutations, ..batch }).await?;
         let mut own: Vec<_> = places
             .into_iter()
             .zip(applied)
@@ -71,7 +71,7 @@ impl WriteSession<'_> {
             follow: Follow::Never,
             ..StatOptions::default()
         };
-        match self.journaled.files.stat(directory, options).await {
+        match self.files.journaled.files.stat(directory, options).await {
             Ok(stat) if stat.kind == EntryKind::Directory => Ok(stat.mode),
             Err(error) if error.kind() == ErrorKind::Denied => {
                 let known = self.recorded_entry(directory.as_str().as_bytes())?;
@@ -107,9 +107,16 @@ impl WriteSession<'_> {
         }
         // Deepest first: once a directory has its mode back, those below it may be out of reach.
         mutations.sort_by(|one, other| other.path().cmp(one.path()));
-        self.journaled.files.apply(plain_batch(mutations)).await.map(|_| ())
+        self.files
+            .journaled
+            .files
+            .apply(plain_batch(mutations))
+            .await
+            .map(|_| ())
     }
+}
 
+impl ObservedFiles<'_> {
     /// Returns the stat of `path` in a directory that denies access to its owner.
     pub(super) async fn stat_with_owner_bits(&self, path: &WsPath, denied: Error) -> Result<Stat> {
         let mut lent = Vec::new();

@@ -63,7 +63,8 @@ impl PastView {
     }
 
     async fn was_never_recorded(&self, path: &WsPath) -> Result<bool> {
-        let read = |session: MetadataSession<'_>| session.had_entry(self.level.workspace, path_key(path));
+        let read =
+            |session: MetadataSession<'_>| session.outside_files().had_entry(self.level.workspace, path_key(path));
         if self.has_recorded_all()? || self.room.shared().database.read(read)? {
             return Ok(false);
         }

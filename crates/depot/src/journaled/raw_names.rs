@@ -14,7 +14,7 @@ use super::compare::{TRIES, changing_file_error, entry_of_stat, means_absent};
 use super::materialize::{PathGoal, load_image_content};
 use super::record::{CapturedEntry, FoundEntry, KnownEntry};
 use super::scan::is_plainly_same;
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 
 /// The most handles that are kept on the way down; beyond it every second handle is closed.
 const MOST_HANDLES: usize = 128;
@@ -118,22 +118,10 @@ fn no_handles_error() -> Error {
 }
 
 impl WriteSession<'_> {
-    pub(super) fn directory_handles(&self) -> DirectoryHandles<'_> {
-        DirectoryHandles::new(&*self.journaled.files)
-    }
-
-    /// Returns the stat of an entry; `None` if nothing is there.
-    pub(super) async fn stat_entry(&self, path: &EntryPath) -> Result<Option<Stat>> {
-        match path.as_path() {
-            Some(path) => self.stat(path).await,
-            None => self.directory_handles().stat(path.as_bytes()),
-        }
-    }
-
     /// Compares a raw name with the index, and adds a difference to `found`.
     pub(super) async fn compare_raw(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
         let known = self.recorded_entry(path.as_bytes())?;
-        let stat = self.directory_handles().stat(path.as_bytes())?;
+        let stat = self.files.directory_handles().stat(path.as_bytes())?;
         let is_same = match (&known, &stat) {
             (Some(known), Some(stat)) => is_plainly_same(known, stat),
             (known, stat) => known.is_none() && stat.is_none(),
@@ -142,7 +130,7 @@ impl WriteSession<'_> {
             return Ok(());
         }
         let thing = match &stat {
-            Some(stat) => self.capture_raw(path, stat).await?,
+            Some(stat) => self.files.capture_raw(path, stat).await?,
             None => None,
         };
         let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
@@ -155,6 +143,36 @@ impl WriteSession<'_> {
             found.push(FoundEntry { path, thing });
         }
         Ok(())
+    }
+
+    /// Checks that the raw names still have their recorded state, and that the storage can change raw names at all.
+    pub(super) fn check_raw(&mut self, goals: &[PathGoal]) -> Result<()> {
+        let files = self.files.journaled.files.clone();
+        let mut way = DirectoryHandles::new(&*files);
+        for goal in goals.iter().filter(|goal| goal.path.is_escaped()) {
+            way.open_directory(b"")?;
+            let path = goal.path.as_bytes();
+            let known = self.recorded_entry(path)?.filter(|known| known.token.is_some());
+            let stat = way.stat(path)?;
+            if known.is_some_and(|known| !stat.is_some_and(|stat| is_plainly_same(&known, &stat))) {
+                return Err(Error::conflict(&displayed_path(&goal.path), None));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ObservedFiles<'_> {
+    pub(super) fn directory_handles(&self) -> DirectoryHandles<'_> {
+        DirectoryHandles::new(&*self.journaled.files)
+    }
+
+    /// Returns the stat of an entry; `None` if nothing is there.
+    pub(super) async fn stat_entry(&self, path: &EntryPath) -> Result<Option<Stat>> {
+        match path.as_path() {
+            Some(path) => self.stat(path).await,
+            None => self.directory_handles().stat(path.as_bytes()),
+        }
     }
 
     /// Captures the entry at a raw name by handle. A file that changes during the capture is read again.
@@ -178,22 +196,6 @@ impl WriteSession<'_> {
             stat = self.directory_handles().stat(path.as_bytes())?;
         }
         Err(changing_file_error(&displayed_path(path)))
-    }
-
-    /// Checks that the raw names still have their recorded state, and that the storage can change raw names at all.
-    pub(super) fn check_raw(&mut self, goals: &[PathGoal]) -> Result<()> {
-        let files = self.journaled.files.clone();
-        let mut way = DirectoryHandles::new(&*files);
-        for goal in goals.iter().filter(|goal| goal.path.is_escaped()) {
-            way.open_directory(b"")?;
-            let path = goal.path.as_bytes();
-            let known = self.recorded_entry(path)?.filter(|known| known.token.is_some());
-            let stat = way.stat(path)?;
-            if known.is_some_and(|known| !stat.is_some_and(|stat| is_plainly_same(&known, &stat))) {
-                return Err(Error::conflict(&displayed_path(&goal.path), None));
-            }
-        }
-        Ok(())
     }
 
     /// Gives the raw names their target state, after the batch is applied.

@@ -3,9 +3,7 @@
 mod encoding;
 
 use bytes::Bytes;
-use garret_core::{
-    ChangeActor, ChangeKind, EntryKind, Follow, Mutation, Origin, PutBatch, RestoreTarget, UndoSelection,
-};
+use garret_core::{ChangeActor, ChangeKind, EntryKind, Follow, HistoryOperation, Mutation, Origin, PutBatch};
 
 use crate::content::PieceAddress;
 
@@ -39,17 +37,10 @@ pub(super) struct ChangeIntent {
 pub(super) enum IntentWork {
     /// A batch of mutations. Preconditions are left out, because they held.
     Batch { follow: Follow, steps: Vec<LoggedStep> },
-    /// An operation of the history.
-    Operation(HistoryOperation),
-}
-
-/// An operation of the history.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum HistoryOperation {
-    Undo(UndoSelection),
-    Redo,
-    Restore(RestoreTarget),
+    /// Entries to put at paths. New content is in the depot.
     Put(PutBatch),
+    /// An operation that is not planned: a log of an earlier version may have one.
+    Operation(HistoryOperation),
 }
 
 /// A mutation whose content, if it has any, is beside it or in the depot.

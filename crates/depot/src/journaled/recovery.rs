@@ -9,14 +9,14 @@ use std::io::Read;
 
 use bytes::Bytes;
 use garret_core::{
-    Content, ContentSource, EntryKind, EntryPath, Follow, Mutation, PathChange, PathImage, Result, Stat, WsPath,
+    Content, ContentSource, EntryKind, EntryPath, Follow, History, Mutation, PathChange, PathImage, Result, Stat,
+    WsPath,
 };
 
-use super::history_operations::OperationPlan;
 use super::ingest::{CompletedRecord, preview_steps};
 use super::materialize::{PathGoal, has_image_content, load_image_content};
-use super::record::{ChangeIntent, HistoryOperation, IntentWork, LoggedStep, RecordContent};
-use super::write_session::WriteSession;
+use super::record::{ChangeIntent, IntentWork, LoggedStep, RecordContent};
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::error::is_disk_failure;
 
 /// The largest number of mutations for which every intermediate state is computed.
@@ -36,26 +36,35 @@ enum PathStanding {
 
 impl WriteSession<'_> {
     /// Recovers `intent`. All other records of the log are in the journal by now.
-    pub(super) async fn recover_intent(&mut self, intent: ChangeIntent) -> Result<()> {
+    pub(super) async fn recover_intent(&mut self, mut intent: ChangeIntent) -> Result<()> {
+        if let IntentWork::Operation(operation) = &intent.work {
+            match History::plan(self.files.room, operation).await {
+                Ok(plan) if plan.clashes.is_empty() => intent.work = IntentWork::Put(plan.puts),
+                Err(error) if is_disk_failure(&error) => return Err(error),
+                Ok(_) | Err(_) => return self.files.discard_intent(&intent).await,
+            }
+        }
         let planned = match &intent.work {
-            IntentWork::Batch { follow, steps } => preview_steps(self.room, steps.clone(), *follow).await,
-            IntentWork::Operation(operation) => match self.plan_operation(operation).await {
-                Ok(OperationPlan::Paths(paths)) => Ok(paths),
-                Ok(OperationPlan::Nothing | OperationPlan::Clashed(_)) => return self.discard_intent(&intent).await,
-                Err(error) => Err(error),
+            IntentWork::Batch { follow, steps } => preview_steps(self.files.room, steps.clone(), *follow).await,
+            IntentWork::Put(puts) => match self.files.room.plan_put(puts).await {
+                Ok(paths) if paths.is_empty() && puts.reverses.is_empty() => {
+                    return self.files.discard_intent(&intent).await;
+                }
+                planned => planned,
             },
+            IntentWork::Operation(_) => return self.files.discard_intent(&intent).await,
         };
         let paths = match planned {
             Ok(paths) => paths,
             Err(error) if is_disk_failure(&error) => return Err(error),
             // The tree refuses the change, as the storage did or would have done: nothing was changed.
-            Err(_) => return self.discard_intent(&intent).await,
+            Err(_) => return self.files.discard_intent(&intent).await,
         };
         if let IntentWork::Batch { steps, .. } = &intent.work {
-            self.store_logged_content(steps, &paths).await?;
+            self.files.store_logged_content(steps, &paths).await?;
         }
-        let standings = self.classify_paths(&intent.work, &paths).await?;
-        if self.can_roll_forward(&paths, &standings).await? {
+        let standings = self.files.classify_paths(&intent.work, &paths).await?;
+        if self.files.can_roll_forward(&paths, &standings).await? {
             self.roll_forward(intent, &paths, &standings).await?;
         } else {
             self.roll_back(intent, &paths, &standings).await?;
@@ -63,6 +72,87 @@ impl WriteSession<'_> {
         self.restore_owner_bits(&paths).await
     }
 
+    /// Reverts the part of a put that was done, and records that it was not done.
+    pub(super) async fn revert_put(&mut self, work: &IntentWork, paths: &[PathChange]) -> Result<()> {
+        let standings = self.files.classify_paths(work, paths).await?;
+        self.reach_goals(reverting_goals(paths, &standings)).await?;
+        self.abort_intent()?;
+        self.lock.end_change()
+    }
+
+    async fn roll_forward(
+        &mut self,
+        intent: ChangeIntent,
+        paths: &[PathChange],
+        standings: &[PathStanding],
+    ) -> Result<()> {
+        let goals = paths
+            .iter()
+            .zip(standings)
+            .filter_map(|(change, standing)| match standing {
+                PathStanding::Before => Some(PathGoal::forward(change)),
+                PathStanding::Between(from) => Some(PathGoal {
+                    from: from.clone(),
+                    ..PathGoal::forward(change)
+                }),
+                PathStanding::After | PathStanding::Neither => None,
+            });
+        self.reach_goals(goals.collect()).await?;
+        self.files.set_modes(&intent.work, paths, standings).await?;
+        let touched = paths.iter().map(|change| change.path.clone()).collect();
+        let seen = clear_foreign_states(self.files.observe_entries(touched).await?, paths, standings);
+        match intent.work {
+            IntentWork::Batch { .. } => self.ingest_completed(vec![CompletedRecord::Made(intent, seen)]).await?,
+            IntentWork::Put(puts) => self.files.record_put(intent.id, puts, intent.by, seen).await?,
+            IntentWork::Operation(_) => {}
+        }
+        self.compare_foreign_paths(paths, standings).await
+    }
+
+    async fn roll_back(
+        &mut self,
+        intent: ChangeIntent,
+        paths: &[PathChange],
+        standings: &[PathStanding],
+    ) -> Result<()> {
+        self.reach_goals(reverting_goals(paths, standings)).await?;
+        self.files.discard_intent(&intent).await?;
+        self.state.knowledge.clear();
+        let entries: Vec<_> = paths.iter().map(|change| (change.path.clone(), false)).collect();
+        self.compare_entries(&entries).await
+    }
+
+    /// Changes the storage to reach the goals.
+    async fn reach_goals(&mut self, goals: Vec<PathGoal>) -> Result<()> {
+        if goals.is_empty() {
+            return Ok(());
+        }
+        // The index holds the state before the change, and the storage may be in any state, so no mutation is bound to
+        // a version.
+        self.state.knowledge.clear();
+        // Raw names go first: the batch removes only recorded entries together with a directory.
+        self.files.remove_raw_entries(&goals)?;
+        let mut batch = self.build_goal_batch(&goals).await?;
+        batch.mutations.iter_mut().for_each(drop_precondition);
+        if !batch.mutations.is_empty() {
+            self.apply_with_owner_bits(batch).await?;
+        }
+        self.files.create_raw_entries(&goals).await
+    }
+
+    /// Compares the paths that were left alone, and records the changes that other programs made to them.
+    async fn compare_foreign_paths(&mut self, paths: &[PathChange], standings: &[PathStanding]) -> Result<()> {
+        self.state.knowledge.clear();
+        let strangers = paths
+            .iter()
+            .zip(standings)
+            .filter(|(_, standing)| **standing == PathStanding::Neither);
+        let entries: Vec<_> = strangers.map(|(change, _)| (change.path.clone(), false)).collect();
+        self.compare_entries(&entries).await
+    }
+}
+
+impl ObservedFiles<'_> {
     async fn classify_paths(&self, work: &IntentWork, paths: &[PathChange]) -> Result<Vec<PathStanding>> {
         let mut standings = Vec::with_capacity(paths.len());
         for change in paths {
@@ -73,15 +163,6 @@ impl WriteSession<'_> {
             standings.push(standing);
         }
         Ok(standings)
-    }
-
-    /// Reverts the part of an operation that was done, and records that it was not done.
-    pub(super) async fn revert_operation(&mut self, operation: &HistoryOperation, paths: &[PathChange]) -> Result<()> {
-        let work = IntentWork::Operation(operation.clone());
-        let standings = self.classify_paths(&work, paths).await?;
-        self.reach_goals(reverting_goals(paths, &standings)).await?;
-        self.abort_intent()?;
-        self.lock.end_change()
     }
 
     /// Stores the content that the record itself holds in the depot, because the images refer to it there: written
@@ -114,10 +195,11 @@ impl WriteSession<'_> {
         Ok(())
     }
 
-    async fn discard_intent(&mut self, intent: &ChangeIntent) -> Result<()> {
+    async fn discard_intent(&self, intent: &ChangeIntent) -> Result<()> {
         let (number, id) = (self.room.number, intent.id as i64);
         let shared = self.room.shared();
-        let forget = move |session: crate::metadata::MetadataSession<'_>| session.set_ingested(number, id);
+        let forget =
+            move |session: crate::metadata::MetadataSession<'_>| session.outside_files().set_ingested(number, id);
         shared.writer.write(self.journaled.durability, forget).await
     }
 
@@ -130,34 +212,6 @@ impl WriteSession<'_> {
             }
         }
         Ok(true)
-    }
-
-    async fn roll_forward(
-        &mut self,
-        intent: ChangeIntent,
-        paths: &[PathChange],
-        standings: &[PathStanding],
-    ) -> Result<()> {
-        let goals = paths
-            .iter()
-            .zip(standings)
-            .filter_map(|(change, standing)| match standing {
-                PathStanding::Before => Some(PathGoal::forward(change)),
-                PathStanding::Between(from) => Some(PathGoal {
-                    from: from.clone(),
-                    ..PathGoal::forward(change)
-                }),
-                PathStanding::After | PathStanding::Neither => None,
-            });
-        self.reach_goals(goals.collect()).await?;
-        self.set_modes(&intent.work, paths, standings).await?;
-        let touched = paths.iter().map(|change| change.path.clone()).collect();
-        let seen = clear_foreign_states(self.observe_entries(touched).await?, paths, standings);
-        match intent.work {
-            IntentWork::Batch { .. } => self.ingest_completed(vec![CompletedRecord::Made(intent, seen)]).await?,
-            IntentWork::Operation(operation) => self.record_operation(intent.id, operation, intent.by, seen).await?,
-        }
-        self.compare_foreign_paths(paths, standings).await
     }
 
     /// Sets the mode of created entries if the crash came between the two steps and the work asked for that mode.
@@ -188,48 +242,6 @@ impl WriteSession<'_> {
             ..garret_core::Batch::default()
         };
         self.journaled.files.apply(batch).await.map(|_| ())
-    }
-
-    async fn roll_back(
-        &mut self,
-        intent: ChangeIntent,
-        paths: &[PathChange],
-        standings: &[PathStanding],
-    ) -> Result<()> {
-        self.reach_goals(reverting_goals(paths, standings)).await?;
-        self.discard_intent(&intent).await?;
-        self.state.knowledge.clear();
-        let entries: Vec<_> = paths.iter().map(|change| (change.path.clone(), false)).collect();
-        self.compare_entries(&entries).await
-    }
-
-    /// Changes the storage to reach the goals.
-    async fn reach_goals(&mut self, goals: Vec<PathGoal>) -> Result<()> {
-        if goals.is_empty() {
-            return Ok(());
-        }
-        // The index holds the state before the change, and the storage may be in any state, so no mutation is bound to
-        // a version.
-        self.state.knowledge.clear();
-        // Raw names go first: the batch removes only recorded entries together with a directory.
-        self.remove_raw_entries(&goals)?;
-        let mut batch = self.build_goal_batch(&goals).await?;
-        batch.mutations.iter_mut().for_each(drop_precondition);
-        if !batch.mutations.is_empty() {
-            self.apply_with_owner_bits(batch).await?;
-        }
-        self.create_raw_entries(&goals).await
-    }
-
-    /// Compares the paths that were left alone, and records the changes that other programs made to them.
-    async fn compare_foreign_paths(&mut self, paths: &[PathChange], standings: &[PathStanding]) -> Result<()> {
-        self.state.knowledge.clear();
-        let strangers = paths
-            .iter()
-            .zip(standings)
-            .filter(|(_, standing)| **standing == PathStanding::Neither);
-        let entries: Vec<_> = strangers.map(|(change, _)| (change.path.clone(), false)).collect();
-        self.compare_entries(&entries).await
     }
 
     async fn classify_path(&self, change: &PathChange) -> Result<PathStanding> {
@@ -390,7 +402,7 @@ fn begins_with(whole: &Content, start: &Content) -> Result<bool> {
 fn asks_for_mode(work: &IntentWork, wanted: &WsPath, asked: u32) -> bool {
     let names_it = |step: &LoggedStep| matches!(&step.mutation, Mutation::SetMode { path, mode } if path == wanted && *mode == asked);
     match work {
-        IntentWork::Operation(_) => true,
+        IntentWork::Put(_) | IntentWork::Operation(_) => true,
         IntentWork::Batch { steps, .. } => steps.iter().any(names_it),
     }
 }

@@ -15,7 +15,7 @@ use garret_core::{
 use super::compare::means_absent;
 use super::raw_names::{DirectoryHandles, split_raw_path};
 use super::record::{CapturedEntry, FoundEntry, KnownEntry, RecordContent};
-use super::write_session::WriteSession;
+use super::write_session::{ObservedFiles, WriteSession};
 use crate::metadata::MetadataSession;
 
 const THREADS: usize = 4;
@@ -32,14 +32,14 @@ impl WriteSession<'_> {
         self.synchronize_journal().await?;
         // The scan runs on other threads, so the recorded entries are fetched at the same time.
         let place = EntryPath::from(within.clone());
-        let (walked, known) = futures::join!(self.scan_entries(&place), async {
+        let (walked, known) = futures::join!(self.files.scan_entries(&place), async {
             self.state
                 .knowledge
-                .entries_below(self.room, within.as_str().as_bytes())
+                .entries_below(self.files.room, within.as_str().as_bytes())
         });
         let (walked, known) = (walked?, known?);
         let mut gathering = ScanFindings::default();
-        let exclusions = self.journaled.exclusions.clone();
+        let exclusions = self.files.journaled.exclusions.clone();
         // Entries that were recorded before they were kept out of history stay recorded as they are.
         let known = known
             .into_iter()
@@ -56,19 +56,46 @@ impl WriteSession<'_> {
             }
         }
         known.for_each(|(gone, _)| gathering.add_difference(&gone, None));
-        self.capture_differences(differing, &mut gathering).await?;
-        self.store_gathered(&mut gathering).await?;
+        self.files.capture_differences(differing, &mut gathering).await?;
+        self.files.store_gathered(&mut gathering).await?;
         self.record_versions(std::mem::take(&mut gathering.renewed)).await?;
         let is_whole = within.is_root();
-        if gathering.found.is_empty() && (!is_whole || self.is_fully_recorded()?) {
+        if gathering.found.is_empty() && (!is_whole || self.files.is_fully_recorded()?) {
             return Ok(());
         }
         self.record_differences(gathering.found, is_whole).await?;
         self.synchronize_journal().await
     }
 
+    /// Records new versions of files whose content has not changed.
+    async fn record_versions(&mut self, renewed: Vec<(Vec<u8>, String)>) -> Result<()> {
+        if renewed.is_empty() {
+            return Ok(());
+        }
+        for (path, token) in &renewed {
+            if let Some(known) = self.recorded_entry(path)? {
+                let token = Some(token.clone());
+                self.state.knowledge.set(path, Some(KnownEntry { token, ..known }));
+            }
+        }
+        let number = self.files.room.number;
+        let note = move |session: MetadataSession<'_>| {
+            renewed
+                .iter()
+                .try_for_each(|(path, token)| session.outside_files().set_seen_version(number, path, Some(token)))
+        };
+        self.files
+            .room
+            .shared()
+            .writer
+            .write(self.files.journaled.durability, note)
+            .await
+    }
+}
+
+impl ObservedFiles<'_> {
     fn is_fully_recorded(&self) -> Result<bool> {
-        let read = |session: MetadataSession<'_>| session.journal(self.room.number);
+        let read = |session: MetadataSession<'_>| session.outside_files().journal(self.room.number);
         Ok(self
             .room
             .shared()
@@ -165,26 +192,6 @@ impl WriteSession<'_> {
                 .try_for_each(|one| shared.content.record_content(session, one))
         };
         writer.writer.write(durability, record).await
-    }
-
-    /// Records new versions of files whose content has not changed.
-    async fn record_versions(&mut self, renewed: Vec<(Vec<u8>, String)>) -> Result<()> {
-        if renewed.is_empty() {
-            return Ok(());
-        }
-        for (path, token) in &renewed {
-            if let Some(known) = self.recorded_entry(path)? {
-                let token = Some(token.clone());
-                self.state.knowledge.set(path, Some(KnownEntry { token, ..known }));
-            }
-        }
-        let number = self.room.number;
-        let note = move |session: MetadataSession<'_>| {
-            renewed
-                .iter()
-                .try_for_each(|(path, token)| session.set_seen_version(number, path, Some(token)))
-        };
-        self.room.shared().writer.write(self.journaled.durability, note).await
     }
 
     /// Returns everything at `within` and below it, with the stat of each entry.

@@ -17,7 +17,7 @@ use garret_core::{
 
 use super::compare::{TRIES, WHOLE_BYTES, changing_file_error, means_absent};
 use super::record::{CapturedEntry, KnownEntry};
-use super::write_session::WriteSession;
+use super::write_session::ObservedFiles;
 use crate::{error, home_permissions};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -63,7 +63,7 @@ impl ContentSource for SpoolSource {
     }
 }
 
-impl WriteSession<'_> {
+impl ObservedFiles<'_> {
     /// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
     pub(super) async fn capture_in_pieces(&self, path: &WsPath, known: &KnownEntry) -> Result<Option<CapturedEntry>> {
         let Some(files) = self.journaled.gate.files() else {

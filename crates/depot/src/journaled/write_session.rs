@@ -47,10 +47,16 @@ pub(super) struct WriterState {
     pub(super) file_mode: Option<u32>,
 }
 
-/// The right to change the files, until dropped.
-pub(super) struct WriteSession<'j> {
+/// The files and their journal in the depot, without the log and without the index of recorded entries.
+#[derive(Clone, Copy)]
+pub(super) struct ObservedFiles<'j> {
     pub(super) journaled: &'j Journaled,
     pub(super) room: &'j DepotWorkspace,
+}
+
+/// The right to change the files, until dropped.
+pub(super) struct WriteSession<'j> {
+    pub(super) files: ObservedFiles<'j>,
     pub(super) state: MutexGuard<'j, WriterState>,
     pub(super) lock: JournalWriteLock<'j>,
     /// The paths that were recorded for the first time in this session.
@@ -69,8 +75,7 @@ impl Journaled {
         let lock = self.gate.lock_exclusively().await?;
         let room = self.ensure_workspace().await?;
         let mut turn = WriteSession {
-            journaled: self,
-            room,
+            files: ObservedFiles { journaled: self, room },
             state,
             lock,
             new: Vec::new(),
@@ -93,7 +98,7 @@ impl WriteSession<'_> {
         self.state.is_ready = false;
         let mut open = self.state.open.take();
         let mut last = 0;
-        if let Some(files) = self.journaled.gate.files() {
+        if let Some(files) = self.files.journaled.gate.files() {
             let (log, records) = IntentLog::open(files)?;
             self.state.log = Some(log);
             let left = self.ingest_both_logs(files, records).await?;
@@ -101,7 +106,7 @@ impl WriteSession<'_> {
             // No log is set aside now, and no record number reaches this value.
             self.state.aside = u64::MAX;
         }
-        let ingested = ingest::last_ingested_record(self.room)?;
+        let ingested = ingest::last_ingested_record(self.files.room)?;
         self.state.next = self.state.next.max(last).max(ingested) + 1;
         self.state.knowledge.clear();
         self.state.is_ready = true;
@@ -133,7 +138,7 @@ impl WriteSession<'_> {
 
     /// Moves the records into the journal, and notes the mismatched paths.
     pub(super) async fn ingest_completed(&self, ready: Vec<CompletedRecord>) -> Result<()> {
-        let misfits = ingest::ingest_records(self.room, ready).await?;
+        let misfits = ingest::ingest_records(self.files.room, ready).await?;
         self.add_mismatches(misfits);
         Ok(())
     }
@@ -173,7 +178,7 @@ impl WriteSession<'_> {
     }
 
     async fn drain_log(&mut self) -> Result<()> {
-        let Some(files) = self.journaled.gate.files() else {
+        let Some(files) = self.files.journaled.gate.files() else {
             return Ok(());
         };
         if log::has_records(files) {
@@ -203,11 +208,6 @@ impl WriteSession<'_> {
         id
     }
 
-    /// Returns the present time, in stored form.
-    pub(super) fn stored_now(&self) -> i64 {
-        stored_time(self.journaled.clock.now())
-    }
-
     /// Records entries that differ from the journal, in the log or, without a log, in the journal.
     pub(super) async fn record_found_change(&mut self, found: FoundChange) -> Result<()> {
         for entry in &found.entries {
@@ -215,7 +215,7 @@ impl WriteSession<'_> {
             self.state.knowledge.set(&entry.path, known);
         }
         match self.state.log.as_mut() {
-            Some(log) => log.append(&[&LogRecord::Found(found)], self.journaled.durability),
+            Some(log) => log.append(&[&LogRecord::Found(found)], self.files.journaled.durability),
             None => self.ingest_completed(vec![CompletedRecord::Found(found)]).await,
         }
     }
@@ -226,7 +226,7 @@ impl WriteSession<'_> {
         let state = &mut *self.state;
         if let Some(log) = state.log.as_mut() {
             let start = log.size();
-            log.append(&[&record], self.journaled.durability)?;
+            log.append(&[&record], self.files.journaled.durability)?;
             state.intent_at = start..log.size();
         }
         let LogRecord::Intent(intent) = record else {
@@ -274,7 +274,7 @@ impl WriteSession<'_> {
 
     /// Moves a log that has grown into the journal in the background.
     async fn ingest_large_log(&mut self) -> Result<()> {
-        let Some(files) = self.journaled.gate.files() else {
+        let Some(files) = self.files.journaled.gate.files() else {
             return Ok(());
         };
         let size = self.state.log.as_ref().map_or(0, IntentLog::size);
@@ -284,14 +284,14 @@ impl WriteSession<'_> {
         }
         // Only the lock holder removes it: the background thread cannot know whether another log was set aside since it
         // started.
-        if log::is_set_aside(files) && ingest::last_ingested_record(self.room)? >= self.state.aside {
+        if log::is_set_aside(files) && ingest::last_ingested_record(self.files.room)? >= self.state.aside {
             log::remove_set_aside(files)?;
         }
         let aside = self.state.next - 1;
         let log = self.state.log.as_mut().expect("it has a size");
         if log.set_aside(files)? {
             self.state.aside = aside;
-            ingest_in_background(self.room.clone(), files.clone(), self.state.misfits.clone());
+            ingest_in_background(self.files.room.clone(), files.clone(), self.state.misfits.clone());
             return Ok(());
         }
         if size > OVERFULL_BYTES {
@@ -302,7 +302,14 @@ impl WriteSession<'_> {
 
     /// Returns the recorded entry at a path.
     pub(super) fn recorded_entry(&mut self, path: &[u8]) -> Result<Option<KnownEntry>> {
-        self.state.knowledge.entry_at(self.room, path)
+        self.state.knowledge.entry_at(self.files.room, path)
+    }
+}
+
+impl ObservedFiles<'_> {
+    /// Returns the present time, in stored form.
+    pub(super) fn stored_now(&self) -> i64 {
+        stored_time(self.journaled.clock.now())
     }
 }
 

@@ -10,22 +10,33 @@ use crate::tree::span_below;
 
 /// A change without its paths, which are found through the entries.
 #[derive(Debug, Clone)]
-pub(crate) struct ChangeRow {
-    pub(crate) workspace: i64,
-    pub(crate) seq: i64,
-    pub(crate) id: String,
-    pub(crate) at: i64,
+pub struct ChangeRow {
+    /// The number of the workspace in the depot.
+    pub workspace: i64,
+    /// The number of the change in the workspace.
+    pub seq: i64,
+    /// The id.
+    pub id: String,
+    /// The time of the change, in microseconds since 1970.
+    pub at: i64,
     /// The text form of a `ChangeKind`.
-    pub(crate) kind: String,
-    pub(crate) operation: String,
-    pub(crate) summary: String,
-    pub(crate) agent: Option<String>,
-    pub(crate) session: Option<String>,
-    pub(crate) tool_call: Option<String>,
-    pub(crate) door: String,
-    pub(crate) command: Option<String>,
+    pub kind: String,
+    /// The operation that made the change.
+    pub operation: String,
+    /// The summary.
+    pub summary: String,
+    /// The agent that made the change.
+    pub agent: Option<String>,
+    /// The session of the agent.
+    pub session: Option<String>,
+    /// The tool call of the agent.
+    pub tool_call: Option<String>,
+    /// The front door through which the change came.
+    pub door: String,
+    /// The command line, if a command made the change.
+    pub command: Option<String>,
     /// The number of the change that undid this one, if it is undone.
-    pub(crate) undone_by: Option<i64>,
+    pub undone_by: Option<i64>,
 }
 
 /// A selection among the changes that an undo may reverse.
@@ -45,38 +56,45 @@ const COLUMNS: &str =
 /// The condition for changes that an undo may reverse: neither an undo nor a redo, and not undone already.
 const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
 
-impl MetadataSession<'_> {
+/// The changes of all workspaces, and the changes that they reverse.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangeTable<'c> {
+    pub(super) session: MetadataSession<'c>,
+}
+
+impl ChangeTable<'_> {
     /// Adds a change, with the paths that are listed in its own row.
     pub(crate) fn add_change(self, row: &ChangeRow, listed: &ListedPaths) -> Result<()> {
-        self.execute(
-            "INSERT INTO change
+        self.session
+            .execute(
+                "INSERT INTO change
              (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, began,
               indexed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-            params![
-                row.workspace,
-                row.seq,
-                row.id,
-                row.at,
-                row.kind,
-                row.operation,
-                row.summary,
-                row.agent,
-                row.session,
-                row.tool_call,
-                row.door,
-                row.command,
-                listed.as_row(),
-                decode_change_id(&row.id) != Some((row.workspace, row.seq))
-            ],
-        )
-        .map(|_| ())
+                params![
+                    row.workspace,
+                    row.seq,
+                    row.id,
+                    row.at,
+                    row.kind,
+                    row.operation,
+                    row.summary,
+                    row.agent,
+                    row.session,
+                    row.tool_call,
+                    row.door,
+                    row.command,
+                    listed.as_row(),
+                    decode_change_id(&row.id) != Some((row.workspace, row.seq))
+                ],
+            )
+            .map(|_| ())
     }
 
     /// Returns the change `seq` of a workspace.
     pub(crate) fn change(self, workspace: i64, seq: i64) -> Result<Option<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq = ?2");
-        self.query_first(&sql, [workspace, seq], change_row)
+        self.session.query_first(&sql, [workspace, seq], change_row)
     }
 
     /// Returns the change with the id `id`, in any workspace.
@@ -87,13 +105,14 @@ impl MetadataSession<'_> {
             return Ok(Some(row));
         }
         let sql = format!("SELECT {COLUMNS} FROM change WHERE id = ?1 AND indexed = 1");
-        self.query_first(&sql, [id], change_row)
+        self.session.query_first(&sql, [id], change_row)
     }
 
     /// Returns the newest `limit` changes before `before`, newest first.
     pub(crate) fn changes_before(self, workspace: i64, before: i64, limit: usize) -> Result<Vec<ChangeRow>> {
         let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
-        self.query_all(&sql, params![workspace, before, limit as i64], change_row)
+        self.session
+            .query_all(&sql, params![workspace, before, limit as i64], change_row)
     }
 
     /// Returns the newest `limit` changes up to `upto` that touched `path` or a path below it, newest first; for the
@@ -122,7 +141,7 @@ impl MetadataSession<'_> {
             of("since", PAST),
             of("until", PAST)
         );
-        self.query_all(
+        self.session.query_all(
             &sql,
             params![workspace, upto, path, start, end, limit as i64],
             change_row,
@@ -132,7 +151,7 @@ impl MetadataSession<'_> {
     /// Returns the number of the newest change, up to `upto`, made at or before the time `at`.
     pub(crate) fn change_at_time(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
         let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 AND at <= ?3 ORDER BY seq DESC LIMIT 1";
-        self.query_first(sql, [workspace, upto, at], |row| row.get(0))
+        self.session.query_first(sql, [workspace, upto, at], |row| row.get(0))
     }
 
     /// Returns the changes that an undo of `which` reverses, newest first.
@@ -148,9 +167,11 @@ impl MetadataSession<'_> {
         };
         let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {IS_STANDING} {condition}");
         match which {
-            UndoCandidates::Last(count) => self.query_all(&sql, params![workspace, count as i64], change_row),
+            UndoCandidates::Last(count) => self
+                .session
+                .query_all(&sql, params![workspace, count as i64], change_row),
             UndoCandidates::Session(name) | UndoCandidates::ToolCall(name) => {
-                self.query_all(&sql, params![workspace, name], change_row)
+                self.session.query_all(&sql, params![workspace, name], change_row)
             }
         }
     }
@@ -163,26 +184,28 @@ impl MetadataSession<'_> {
                                  ORDER BY seq DESC LIMIT 1), 0)
              ORDER BY seq DESC LIMIT 1"
         );
-        self.query_first(&sql, [workspace], change_row)
+        self.session.query_first(&sql, [workspace], change_row)
     }
 
     /// Returns the count of a workspace's changes, and the number of the newest.
     pub(crate) fn change_count(self, workspace: i64) -> Result<(i64, i64)> {
         let sql = "SELECT count(*), coalesce(max(seq), 0) FROM change WHERE workspace = ?1";
-        let found = self.query_first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found = self
+            .session
+            .query_first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(found.unwrap_or_default())
     }
 
     /// Sets the change that undid `seq`; `None` if it is in effect.
     pub(crate) fn set_undone_by(self, workspace: i64, seq: i64, by: Option<i64>) -> Result<()> {
         let sql = "UPDATE change SET undone_by = ?3 WHERE workspace = ?1 AND seq = ?2";
-        self.execute(sql, params![workspace, seq, by]).map(|_| ())
+        self.session.execute(sql, params![workspace, seq, by]).map(|_| ())
     }
 
     /// Records that the change `seq` reverses the change `target`.
     pub(crate) fn add_reversal(self, workspace: i64, seq: i64, target: i64) -> Result<()> {
         let sql = "INSERT INTO reversal (workspace, seq, target) VALUES (?1, ?2, ?3)";
-        self.execute(sql, [workspace, seq, target]).map(|_| ())
+        self.session.execute(sql, [workspace, seq, target]).map(|_| ())
     }
 
     /// Returns the newest change that reverses `target` and is not undone itself.
@@ -191,13 +214,13 @@ impl MetadataSession<'_> {
         let sql = "SELECT reversal.seq FROM reversal CROSS JOIN change USING (workspace, seq)
                    WHERE reversal.workspace = ?1 AND target = ?2 AND undone_by IS NULL
                    ORDER BY reversal.seq DESC LIMIT 1";
-        self.query_first(sql, [workspace, target], |row| row.get(0))
+        self.session.query_first(sql, [workspace, target], |row| row.get(0))
     }
 
     /// Returns the changes that the change `seq` reverses, newest first.
     pub(crate) fn reversed_changes(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
         let sql = "SELECT target FROM reversal WHERE workspace = ?1 AND seq = ?2 ORDER BY target DESC";
-        self.query_all(sql, [workspace, seq], |row| row.get(0))
+        self.session.query_all(sql, [workspace, seq], |row| row.get(0))
     }
 }
 

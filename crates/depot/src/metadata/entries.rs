@@ -11,16 +11,21 @@ const LIVE: i64 = i64::MAX;
 
 /// An entry of the tree, without its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EntryNode {
-    pub(crate) kind: EntryKind,
-    pub(crate) mode: u32,
-    pub(crate) size: u64,
+pub struct EntryNode {
+    /// The kind of entry.
+    pub kind: EntryKind,
+    /// The permissions.
+    pub mode: u32,
+    /// The bytes of a file or of a link's target.
+    pub size: u64,
     /// The content of a file.
-    pub(crate) content: Option<PieceAddress>,
+    pub content: Option<PieceAddress>,
     /// The target of a link.
-    pub(crate) target: Option<String>,
-    pub(crate) created: i64,
-    pub(crate) modified: i64,
+    pub target: Option<String>,
+    /// The time of creation, in microseconds since 1970.
+    pub created: i64,
+    /// The time of the last modification, in microseconds since 1970.
+    pub modified: i64,
 }
 
 impl EntryNode {
@@ -106,10 +111,16 @@ pub(super) const ALIVE: &str = "entry WHERE workspace = ?1 AND until = 922337203
 /// The ended entries of a workspace, in the order of their paths and beginnings.
 pub(super) const PAST: &str = "entry INDEXED BY entry_past WHERE workspace = ?1 AND until < 9223372036854775807";
 
-impl MetadataSession<'_> {
+/// The entries of all workspaces, at every point of their history.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryTable<'c> {
+    pub(super) session: MetadataSession<'c>,
+}
+
+impl EntryTable<'_> {
     /// Returns the row of the level `workspace` for `path` at the point `at`.
     pub(crate) fn entry(self, workspace: i64, path: &[u8], at: i64) -> Result<Option<LevelEntry>> {
-        let live = self.query_first(
+        let live = self.session.query_first(
             "SELECT kind, mode, size, hash, target, created, modified, since FROM entry
              WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2",
             params![workspace, path],
@@ -129,7 +140,7 @@ impl MetadataSession<'_> {
         if level.at != HEAD {
             return Ok(None);
         }
-        let found = self.query_first(
+        let found = self.session.query_first(
             "SELECT kind, mode, size, hash, target, created, modified, 1 FROM entry
              WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2
              UNION ALL SELECT kind, mode, size, hash, target, created, modified, 0 FROM entry
@@ -148,7 +159,7 @@ impl MetadataSession<'_> {
 
     /// Returns the row of a level for `path` at the point `at`, if that row has ended since.
     fn past_entry(self, workspace: i64, path: &[u8], at: i64) -> Result<Option<LevelEntry>> {
-        let found = self.query_first(
+        let found = self.session.query_first(
             &format!(
                 "SELECT {COLUMNS}, until FROM {PAST} AND path = ?2 AND since <= ?3
                  ORDER BY since DESC LIMIT 1"
@@ -166,7 +177,7 @@ impl MetadataSession<'_> {
         workspace: i64,
         path: &[u8],
     ) -> Result<Option<(LevelEntry, Option<ContentRow>)>> {
-        self.query_first(
+        self.session.query_first(
             "SELECT kind, mode, entry.size, entry.hash, target, created, modified, content.size, data
              FROM entry LEFT JOIN content ON content.hash = entry.hash
              AND number = coalesce(place, (SELECT number FROM content WHERE content.hash = entry.hash))
@@ -186,7 +197,7 @@ impl MetadataSession<'_> {
 
     /// Returns the first `limit` paths from `from` up to `end` (exclusive) for which the level has a row at `at`, in
     /// order.
-    pub(crate) fn entries(
+    pub(crate) fn list_entries(
         self,
         workspace: i64,
         at: i64,
@@ -202,7 +213,7 @@ impl MetadataSession<'_> {
             HEAD => of(ALIVE),
             _ => format!("{} UNION ALL {} AND until > ?3", of(ALIVE), of(PAST)),
         };
-        self.query_all(
+        self.session.query_all(
             &format!("{selected} ORDER BY path LIMIT ?5"),
             params![workspace, from, at, end, limit as i64],
             |row| Ok((row.get(0)?, level_entry_of_row(row, 1)?)),
@@ -222,7 +233,7 @@ impl MetadataSession<'_> {
         listed: &mut ListedPaths,
     ) -> Result<()> {
         let key = params![workspace, path, seq];
-        self.execute(
+        self.session.execute(
             "UPDATE entry SET until = ?3
              WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2 AND since < ?3",
             key,
@@ -241,7 +252,7 @@ impl MetadataSession<'_> {
                 listed.remove(path);
                 let sql = "DELETE FROM entry
                            WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2 AND since = ?3";
-                self.execute(sql, key).map(|_| ())
+                self.session.execute(sql, key).map(|_| ())
             }
         }
     }
@@ -325,14 +336,16 @@ impl MetadataSession<'_> {
             node.modified,
             finding.place
         ];
-        self.execute(sql, row)
+        self.session.execute(sql, row)
     }
 
     /// Returns the paths that the changes after `after` up to `upto` touched on this level, in order.
     pub(crate) fn touched_paths(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<Vec<u8>>> {
         let mut paths = self.touched_by_entries(workspace, after, upto)?;
         let sql = "SELECT began FROM change WHERE workspace = ?1 AND seq > ?2 AND seq <= ?3 AND began IS NOT NULL";
-        let began = self.query_all(sql, [workspace, after, upto], |row| row.get(0).map(ListedPaths::of_row))?;
+        let began = self
+            .session
+            .query_all(sql, [workspace, after, upto], |row| row.get(0).map(ListedPaths::of_row))?;
         paths.extend(began.iter().flat_map(ListedPaths::paths).map(<[u8]>::to_vec));
         paths.sort_unstable();
         paths.dedup();
@@ -342,7 +355,7 @@ impl MetadataSession<'_> {
     /// Returns the paths that the changes after `after` up to `upto` touched, without those that a change lists in its
     /// own row.
     fn touched_by_entries(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<Vec<u8>>> {
-        self.query_all(
+        self.session.query_all(
             "SELECT path FROM entry INDEXED BY entry_since
              WHERE workspace = ?1 AND since > ?2 AND since <= ?3 AND listed = 0 AND since > 0
              UNION ALL SELECT path FROM entry
@@ -364,7 +377,7 @@ impl MetadataSession<'_> {
     /// Returns the entries that are marked as listed in the row of their change although they are not, each with that
     /// change.
     pub(crate) fn wrongly_listed_entries(self, workspace: i64) -> Result<Vec<(Vec<u8>, i64)>> {
-        self.query_all(
+        self.session.query_all(
             "SELECT path, since FROM entry WHERE workspace = ?1 AND listed = 1 AND NOT EXISTS
              (SELECT 1 FROM change WHERE change.workspace = ?1 AND seq = since
               AND instr(CAST(x'00' || began AS BLOB), CAST(x'00' || path || x'00' AS BLOB)))
@@ -383,14 +396,14 @@ impl MetadataSession<'_> {
             "UPDATE entry INDEXED BY entry_past SET listed = 0
              WHERE workspace = ?1 AND until < 9223372036854775807 AND path = ?2 AND since = ?3",
         ] {
-            self.execute(sql, params![workspace, path, since])?;
+            self.session.execute(sql, params![workspace, path, since])?;
         }
         Ok(())
     }
 
     /// Returns the first change that gave `path` a row on this level.
     pub(crate) fn first_since(self, workspace: i64, path: &[u8]) -> Result<Option<i64>> {
-        self.query_first(
+        self.session.query_first(
             &format!(
                 "SELECT since FROM {ALIVE} AND path = ?2 UNION ALL SELECT since FROM {PAST} AND path = ?2
                  ORDER BY since LIMIT 1"
@@ -403,7 +416,7 @@ impl MetadataSession<'_> {
     /// Returns the rows of the level for `path` that began up to `at`, newest first, each with the changes that began
     /// and ended it.
     pub(crate) fn entry_history(self, workspace: i64, path: &[u8], at: i64) -> Result<Vec<(i64, i64, LevelEntry)>> {
-        self.query_all(
+        self.session.query_all(
             &format!(
                 "SELECT since, until, {COLUMNS} FROM {ALIVE} AND path = ?2 AND since <= ?3
                  UNION ALL SELECT since, until, {COLUMNS} FROM {PAST} AND path = ?2 AND since <= ?3
@@ -416,7 +429,7 @@ impl MetadataSession<'_> {
 
     /// Returns the first `limit` rows of a level after the key `after`, in the order of paths and then of time.
     pub(crate) fn rows_after(self, workspace: i64, after: (&[u8], i64), limit: usize) -> Result<Vec<EntryRow>> {
-        self.query_all(
+        self.session.query_all(
             &format!(
                 "SELECT path, since, until, {COLUMNS} FROM {ALIVE} AND (path, since) > (?2, ?3)
                  UNION ALL SELECT path, since, until, {COLUMNS} FROM {PAST} AND (path, since) > (?2, ?3)
@@ -437,13 +450,14 @@ impl MetadataSession<'_> {
     /// Records that `change`, a workspace and a number, moved `source` to `place` as its `step`th move.
     pub(crate) fn add_move(self, change: (i64, i64), step: i64, source: &[u8], place: &[u8]) -> Result<()> {
         let sql = "INSERT INTO move (workspace, seq, step, source, place) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.execute(sql, params![change.0, change.1, step, source, place])
+        self.session
+            .execute(sql, params![change.0, change.1, step, source, place])
             .map(|_| ())
     }
 
     /// Returns the moves of the change `seq` as pairs of old and new path, in the order in which they were made.
     pub(crate) fn moves_of_change(self, workspace: i64, seq: i64) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.query_all(
+        self.session.query_all(
             "SELECT source, place FROM move WHERE workspace = ?1 AND seq = ?2 ORDER BY step",
             params![workspace, seq],
             |row| Ok((row.get(0)?, row.get(1)?)),

@@ -16,18 +16,25 @@ pub(crate) struct MoveRow {
     pub(crate) place: Vec<u8>,
 }
 
-impl MetadataSession<'_> {
+/// The merges between workspaces, and the moves that a merge follows.
+#[derive(Clone, Copy)]
+pub(crate) struct MergeTable<'c> {
+    pub(super) session: MetadataSession<'c>,
+}
+
+impl MergeTable<'_> {
     /// Records that `into` has merged everything up to `source`.
     pub(crate) fn add_merge(self, into: LineageLevel, source: LineageLevel) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO merge (workspace, seq, source, point) VALUES (?1, ?2, ?3, ?4)";
-        self.execute(sql, params![into.workspace, into.at, source.workspace, source.at])
+        self.session
+            .execute(sql, params![into.workspace, into.at, source.workspace, source.at])
             .map(|_| ())
     }
 
     /// Returns the points that `level` has merged, the newest of each workspace. A merge that was undone by then does
     /// not count.
     pub(crate) fn merged_points(self, level: LineageLevel) -> Result<Vec<LineageLevel>> {
-        self.query_all(
+        self.session.query_all(
             "SELECT source, max(point) FROM merge LEFT JOIN change USING (workspace, seq)
              WHERE merge.workspace = ?1 AND merge.seq <= ?2
                AND NOT (kind = 'merge' AND undone_by IS NOT NULL AND undone_by <= ?2)
@@ -44,7 +51,7 @@ impl MetadataSession<'_> {
 
     /// Returns the moves of the changes after `after` up to `upto`, in the order in which they were made.
     pub(crate) fn moves_between(self, workspace: i64, after: i64, upto: i64) -> Result<Vec<MoveRow>> {
-        self.query_all(
+        self.session.query_all(
             "SELECT change.at, change.id, source, place FROM move JOIN change USING (workspace, seq)
              WHERE workspace = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq, step",
             params![workspace, after, upto],

@@ -17,10 +17,16 @@ pub(crate) struct SnapshotRow {
 
 const COLUMNS: &str = "label, point_workspace, point_seq, at, lazy";
 
-impl MetadataSession<'_> {
+/// The named points of all workspaces.
+#[derive(Clone, Copy)]
+pub(crate) struct SnapshotTable<'c> {
+    pub(super) session: MetadataSession<'c>,
+}
+
+impl SnapshotTable<'_> {
     /// Adds a snapshot.
     pub(crate) fn add_snapshot(self, workspace: i64, row: &SnapshotRow) -> Result<()> {
-        self.execute(
+        self.session.execute(
             "INSERT INTO snapshot (workspace, label, point_workspace, point_seq, at, lazy) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![workspace, row.label, row.point.workspace, row.point.at, row.at, row.is_lazy],
         )
@@ -30,19 +36,21 @@ impl MetadataSession<'_> {
     /// Returns the snapshot `label` of a workspace.
     pub(crate) fn snapshot(self, workspace: i64, label: &str) -> Result<Option<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 AND label = ?2");
-        self.query_first(&sql, params![workspace, label], snapshot_row)
+        self.session.query_first(&sql, params![workspace, label], snapshot_row)
     }
 
     /// Returns the snapshots of a workspace, oldest first.
-    pub(crate) fn snapshots(self, workspace: i64) -> Result<Vec<SnapshotRow>> {
+    pub(crate) fn list_snapshots(self, workspace: i64) -> Result<Vec<SnapshotRow>> {
         let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 ORDER BY at, label");
-        self.query_all(&sql, [workspace], snapshot_row)
+        self.session.query_all(&sql, [workspace], snapshot_row)
     }
 
     /// Removes a snapshot; returns whether it existed.
     pub(crate) fn remove_snapshot(self, workspace: i64, label: &str) -> Result<bool> {
         let sql = "DELETE FROM snapshot WHERE workspace = ?1 AND label = ?2";
-        self.execute(sql, params![workspace, label]).map(|count| count > 0)
+        self.session
+            .execute(sql, params![workspace, label])
+            .map(|count| count > 0)
     }
 }
 

@@ -57,15 +57,22 @@ fn workspace_columns() -> String {
 /// The condition that leaves out workspaces which are being imported or removed; those have no name either.
 const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
 
-impl MetadataSession<'_> {
+/// The workspaces, their heads and their lineage.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkspaceTable<'c> {
+    pub(super) session: MetadataSession<'c>,
+}
+
+impl WorkspaceTable<'_> {
     /// Returns the id of this depot, which no other depot has.
     pub(crate) fn depot_id(self) -> Result<Option<String>> {
-        self.query_first("SELECT id FROM identity", [], |row| row.get(0))
+        self.session
+            .query_first("SELECT id FROM identity", [], |row| row.get(0))
     }
 
     /// Adds a workspace and returns its number.
     pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
-        self.execute(
+        self.session.execute(
             "INSERT INTO workspace (uid, name, kind, config, parent, fork, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 row.uid,
@@ -77,12 +84,12 @@ impl MetadataSession<'_> {
                 row.created
             ],
         )?;
-        Ok(self.connection.last_insert_rowid())
+        Ok(self.session.connection.last_insert_rowid())
     }
 
     /// Returns the workspace with the number `id`.
     pub(crate) fn workspace(self, id: i64) -> Result<Option<WorkspaceRow>> {
-        self.query_first(
+        self.session.query_first(
             &format!("SELECT {} FROM workspace WHERE id = ?1", workspace_columns()),
             [id],
             workspace_row,
@@ -93,12 +100,12 @@ impl MetadataSession<'_> {
     /// is deleted. Every change begins with this query, so it reads no more of the row, and uses the cached head of the
     /// change before it in the same transaction.
     pub(crate) fn head_and_levels(self, id: i64) -> Result<Option<(i64, Vec<LineageLevel>)>> {
-        if let Some(known) = self.group.and_then(|group| group.take_head(id)) {
+        if let Some(known) = self.session.group.and_then(|group| group.take_head(id)) {
             return Ok(Some(known));
         }
         let sql = "SELECT max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = ?1), 0)),
                    iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
-        let found = self.query_first(sql, [id], |row| {
+        let found = self.session.query_first(sql, [id], |row| {
             let (parent, fork): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
             Ok((row.get(0)?, parent.zip(fork)))
         })?;
@@ -117,14 +124,14 @@ impl MetadataSession<'_> {
 
     /// Caches the head for the next call of [`MetadataSession::head_and_levels`] in the same transaction.
     pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<LineageLevel>) {
-        if let Some(group) = self.group {
+        if let Some(group) = self.session.group {
             group.remember_head(id, head, levels);
         }
     }
 
     /// Returns the workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
-        self.query_first(
+        self.session.query_first(
             &format!(
                 "SELECT {} FROM workspace WHERE uid = ?1 AND {IS_SEEN}",
                 workspace_columns()
@@ -136,7 +143,7 @@ impl MetadataSession<'_> {
 
     /// Returns the workspace with the name `name`.
     pub(crate) fn workspace_by_name(self, name: &str) -> Result<Option<WorkspaceRow>> {
-        self.query_first(
+        self.session.query_first(
             &format!("SELECT {} FROM workspace WHERE name = ?1", workspace_columns()),
             [name],
             workspace_row,
@@ -144,65 +151,69 @@ impl MetadataSession<'_> {
     }
 
     /// Returns every workspace that is not hidden, in the order of names, those without a name last.
-    pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
+    pub(crate) fn list_workspaces(self) -> Result<Vec<WorkspaceRow>> {
         let sql = format!(
             "SELECT {} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id",
             workspace_columns()
         );
-        self.query_all(&sql, [], workspace_row)
+        self.session.query_all(&sql, [], workspace_row)
     }
 
     /// Sets or removes the name of a workspace.
     pub(crate) fn set_name(self, id: i64, name: Option<&str>) -> Result<()> {
         let sql = "UPDATE workspace SET name = ?2 WHERE id = ?1";
-        self.execute(sql, params![id, name]).map(|_| ())
+        self.session.execute(sql, params![id, name]).map(|_| ())
     }
 
     /// Sets the kind of storage that holds the files of a workspace.
     pub(crate) fn set_kind(self, id: i64, kind: &str) -> Result<()> {
         let sql = "UPDATE workspace SET kind = ?2 WHERE id = ?1";
-        self.execute(sql, params![id, kind]).map(|_| ())
+        self.session.execute(sql, params![id, kind]).map(|_| ())
     }
 
     /// Sets the configuration of a workspace.
     pub(crate) fn set_config(self, id: i64, config: &str) -> Result<()> {
         let sql = "UPDATE workspace SET config = ?2 WHERE id = ?1";
-        self.execute(sql, params![id, config]).map(|_| ())
+        self.session.execute(sql, params![id, config]).map(|_| ())
     }
 
     /// Sets the time of a workspace's deletion; `None` if it is not deleted.
     pub(crate) fn set_deleted(self, id: i64, deleted: Option<i64>) -> Result<()> {
         let sql = "UPDATE workspace SET deleted = ?2 WHERE id = ?1";
-        self.execute(sql, params![id, deleted]).map(|_| ())
+        self.session.execute(sql, params![id, deleted]).map(|_| ())
     }
 
     /// Sets the head of a workspace other than by adding a change: the number counts as the newest change even if that
     /// change has no row.
     pub(crate) fn set_head(self, id: i64, head: i64) -> Result<()> {
         let sql = "UPDATE workspace SET head = ?2 WHERE id = ?1";
-        self.execute(sql, params![id, head]).map(|_| ())
+        self.session.execute(sql, params![id, head]).map(|_| ())
     }
 
     /// Marks a workspace as flat: its lookups no longer go through its lineage.
     pub(crate) fn set_flat(self, id: i64) -> Result<()> {
-        self.execute("UPDATE workspace SET flat = 1 WHERE id = ?1", [id])
+        self.session
+            .execute("UPDATE workspace SET flat = 1 WHERE id = ?1", [id])
             .map(|_| ())
     }
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
         for table in OF_WORKSPACES {
-            self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
+            self.session
+                .execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
-        self.execute("DELETE FROM merge WHERE source = ?1", [id])?;
-        self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
+        self.session.execute("DELETE FROM merge WHERE source = ?1", [id])?;
+        self.session
+            .execute("DELETE FROM workspace WHERE id = ?1", [id])
+            .map(|_| ())
     }
 
     /// Returns the workspaces that were branched off this one, without those that are being removed.
     pub(crate) fn branches_of(self, id: i64) -> Result<Vec<i64>> {
         let sql = "SELECT id FROM workspace WHERE parent = ?1
                    AND id NOT IN (SELECT workspace FROM unseen WHERE removing = 1)";
-        self.query_all(sql, [id], |row| row.get(0))
+        self.session.query_all(sql, [id], |row| row.get(0))
     }
 
     /// Returns the levels that a lookup at `point` goes through, nearest first.
@@ -220,7 +231,7 @@ impl MetadataSession<'_> {
     /// Returns the point from which `workspace` inherits entries; `None` if it is flat or no branch.
     fn inherited_level(self, workspace: i64) -> Result<Option<LineageLevel>> {
         let sql = "SELECT parent, fork FROM workspace WHERE id = ?1 AND flat = 0 AND parent IS NOT NULL";
-        self.query_first(sql, [workspace], |row| {
+        self.session.query_first(sql, [workspace], |row| {
             Ok(LineageLevel {
                 workspace: row.get(0)?,
                 at: row.get(1)?,

@@ -97,7 +97,9 @@ impl LevelCursor<'_> {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let rows = session.entries(self.level.workspace, self.level.at, &self.from, end, self.count)?;
+        let rows = session
+            .entries()
+            .list_entries(self.level.workspace, self.level.at, &self.from, end, self.count)?;
         self.is_done = rows.len() < self.count;
         self.count = (self.count * 2).min(MOST_ROWS);
         if let Some((last, _)) = rows.last() {

@@ -24,6 +24,7 @@ use garret_core::{
     Bench, BenchState, ChangesOptions, Effect, Error, ErrorKind, Exclusions, Follow, History, LayerOutcome, PathChange,
     PathImage, PlacedEntry, Point, Result, StatOptions, Storage, WsPath,
 };
+use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -406,12 +407,12 @@ async fn place_effects(
     options: EntryPlacerOptions,
 ) -> Result<BTreeMap<Vec<u8>, Option<crate::effects::entry_status::EntryStatus>>> {
     let tree = home.tree.try_clone().map_err(|_| update_stopped())?;
-    let placed = tokio::task::spawn_blocking(move || {
+    run_blocking(move || {
         let mut placing = EntryPlacer::new(tree.as_fd(), options);
         effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
         placing.finish()
-    });
-    placed.await.map_err(|_| update_stopped())?
+    })
+    .await
 }
 
 #[async_trait]

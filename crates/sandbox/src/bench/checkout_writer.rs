@@ -10,9 +10,10 @@ use garret_core::{
     DirectoryHandle, EntryPath, Error, ErrorKind, Exclusions, Follow, OpenFile, Precondition, ReadOptions, ReadResult,
     Result, Storage, Timestamp, WsPath,
 };
+use garret_handles::{run_blocking, write_all};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::entry_placer::{EntryPlacer, EntryPlacerOptions, write_all};
+use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
 use super::manifest::{ManifestChanges, ManifestRecord};
 use super::wanted_entries::{CheckoutFiles, EntryForm, FILE_MODE, WantedEntry, raw_file, version_number};
 use crate::effects::entry_status::EntryStatus;
@@ -100,9 +101,8 @@ pub(super) async fn fill_tree(
     };
     let tree = tree.try_clone().map_err(|_| out_of_handles())?;
     let (sender, receiver) = channel(WAITING_FILES);
-    let writer = tokio::task::spawn_blocking(move || put_entries(&tree, &work.removed, &others, receiver, &kept));
-    let read = read_all(source, wanted_files, sender).await;
-    let written = writer.await.map_err(|_| update_stopped())?;
+    let writer = run_blocking(move || put_entries(&tree, &work.removed, &others, receiver, &kept));
+    let (written, read) = tokio::join!(writer, read_all(source, wanted_files, sender));
     // If both failed, the writer failed first: readers only notice that nobody takes their pieces.
     let filled = written?;
     read.map(|()| filled)
@@ -211,8 +211,7 @@ async fn read_raw(
         return Ok(());
     };
     let (root, name) = (files.root.clone(), path.clone());
-    let opened = tokio::task::spawn_blocking(move || raw_file(root.as_deref(), &name));
-    let opened = match opened.await.map_err(|_| update_stopped())? {
+    let opened = match run_blocking(move || raw_file(root.as_deref(), &name)).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             return sender
@@ -235,8 +234,7 @@ async fn read_raw(
         .send(CheckoutReaderMessage::File(file))
         .await
         .map_err(|_| update_stopped())?;
-    let read = tokio::task::spawn_blocking(move || send_pieces(opened, &pieces));
-    read.await.map_err(|_| update_stopped())?
+    run_blocking(move || send_pieces(opened, &pieces)).await
 }
 
 fn send_pieces(opened: OpenFile, pieces: &Sender<Result<Bytes>>) -> Result<()> {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::{Bench, BenchState, Error, ErrorKind, History, LayerOutcome, Result, Timestamp};
+use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::checkout_writer::update_stopped;
 use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
 use crate::effects::entry_status::EntryStatus;
 
@@ -63,7 +63,7 @@ impl Bench for DirectoryBench {
 
     async fn file_time(&self) -> Result<Option<Timestamp>> {
         let (root, scratch) = (self.options.root.clone(), self.scratch_directory());
-        let told = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let device = |place: &PathBuf| rustix::fs::stat(place).map(|stat| stat.st_dev).ok();
             // In the directory itself, programs that watch it would see a file come and go.
             let places = if device(&root) == device(&scratch) {
@@ -71,9 +71,9 @@ impl Bench for DirectoryBench {
             } else {
                 [root, scratch]
             };
-            places.iter().find_map(|place| file_time(place).ok().flatten())
-        });
-        told.await.map_err(|_| update_stopped())
+            Ok(places.iter().find_map(|place| file_time(place).ok().flatten()))
+        })
+        .await
     }
 
     fn scratch_directory(&self) -> PathBuf {
@@ -85,14 +85,14 @@ impl Bench for DirectoryBench {
             return Ok(());
         }
         let (root, effects) = (self.options.root.clone(), taken.excluded.to_vec());
-        let placed = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let top = rustix::fs::open(&root, flags, Mode::empty()).map_err(|_| missing_directory())?;
             let mut placing = EntryPlacer::new(top.as_fd(), EntryPlacerOptions { takes_locks: true });
             effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
             placing.finish().map(drop)
-        });
-        placed.await.map_err(|_| update_stopped())?
+        })
+        .await
     }
 }
 

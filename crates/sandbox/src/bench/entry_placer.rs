@@ -6,20 +6,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
+use garret_core::path::{join_path, split_path};
 use garret_core::{Content, Effect, Exclusions, PlacedEntry, Result, Timestamp};
+use garret_handles::{
+    HandleTree, list_names, open_beneath, path_of_handle, prefixes, remove_tree, set_mode, stat_entry, write_all,
+};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown,
     flistxattr, flock, fremovexattr, fstat, futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat,
     utimensat,
 };
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 
 use crate::effects::entry_status::EntryStatus;
-use crate::effects::handle_tree::{
-    HandleTree, join_path, list_names, open_beneath, path_of_handle, prefixes, set_mode, split_path, stat_entry,
-};
 use crate::effects::path_error::ErrnoAtPath;
 use crate::effects::tree_copy::copy_content;
 
@@ -100,21 +101,31 @@ impl<'a> EntryPlacer<'a> {
         };
         self.lock_directory(&parent).at_path(path)?;
         self.placed.insert(path.to_vec(), None);
-        match unlinkat(&parent, name, AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) => self.remove_tree(path, kept),
-            other => other.at_path(path),
+        let is_directory =
+            || Ok(stat_entry(&parent, name)?.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory()));
+        if kept.is_empty() || !is_directory().at_path(path)? {
+            self.forget_directories(path);
+            remove_tree(&parent, name).at_path(path)
+        } else {
+            self.prune_tree(path, kept)
         }
     }
 
-    fn remove_tree(&mut self, path: &[u8], kept: &Exclusions) -> Result<()> {
-        self.parent = None;
+    /// Forgets the modes and times that were to be set at `path` and below it.
+    fn forget_directories(&mut self, path: &[u8]) {
+        let is_below = |other: &[u8]| matches!(other.strip_prefix(path), Some([] | [b'/', ..]));
+        self.finals.retain(|other, _| !is_below(other));
+    }
+
+    /// Removes the entries below `path` that are not kept, and the directories that are empty then. Goes by paths, and
+    /// not as `remove_tree` does: that moves directories, and would move those with kept entries.
+    fn prune_tree(&mut self, path: &[u8], kept: &Exclusions) -> Result<()> {
+        self.forget_directories(path);
         let mut directories = vec![path.to_vec()];
         let mut next = 0;
         while let Some(directory) = directories.get(next).cloned() {
             next += 1;
             let handle = self.tree.open_directory(&directory).at_path(&directory)?;
-            self.finals.remove(&directory);
             for name in list_names(&handle).at_path(&directory)? {
                 let child = join_path(&directory, &name);
                 if is_kept(&handle, &name, &child, kept).at_path(&child)? {
@@ -131,8 +142,7 @@ impl<'a> EntryPlacer<'a> {
             let (above, name) = split_path(directory);
             let parent = self.tree.open_directory(above).at_path(directory)?;
             match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-                Err(Errno::NOTEMPTY) if !kept.is_empty() => {}
-                Err(Errno::NOENT) => {}
+                Err(Errno::NOTEMPTY | Errno::NOENT) => {}
                 other => other.at_path(directory)?,
             }
         }
@@ -144,7 +154,7 @@ impl<'a> EntryPlacer<'a> {
         let parent = self.open_parent(path)?;
         let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
         if !there.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory()) {
-            self.clear_directory(path, there.as_ref())?;
+            self.clear_directory(&parent, path, there.as_ref())?;
             self.make_directory(&parent, path)?;
         }
         self.finals
@@ -157,7 +167,7 @@ impl<'a> EntryPlacer<'a> {
     pub(super) fn place_link(&mut self, path: &[u8], target: &str, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.open_parent(path)?;
         let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(path, there.as_ref())?;
+        self.clear_directory(&parent, path, there.as_ref())?;
         let temporary = self.temporary_name();
         symlinkat(target, &parent, &temporary).at_path(path)?;
         if let Some((user, group)) = self.owner_for(&parent, split_path(path).1).at_path(path)? {
@@ -227,7 +237,7 @@ impl<'a> EntryPlacer<'a> {
             return Err(errno).at_path(path);
         }
         let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(path, there.as_ref())?;
+        self.clear_directory(&parent, path, there.as_ref())?;
         self.publish_entry(parent, &temporary, path)?;
         Ok(true)
     }
@@ -244,7 +254,7 @@ impl<'a> EntryPlacer<'a> {
             return Ok(false);
         }
         let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(path, there.as_ref())?;
+        self.clear_directory(&parent, path, there.as_ref())?;
         self.publish_entry(parent, &temporary, path)?;
         // A new name changes the time of change of the file, so the record of the first name is updated.
         let seen = EntryStatus::from_stat(&fstat(&held).at_path(path)?);
@@ -275,7 +285,7 @@ impl<'a> EntryPlacer<'a> {
             return filled;
         }
         let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(path, there.as_ref())?;
+        self.clear_directory(&parent, path, there.as_ref())?;
         self.publish_entry(parent, &temporary, path)
     }
 
@@ -326,9 +336,12 @@ impl<'a> EntryPlacer<'a> {
     }
 
     /// Removes a directory that is in the way of another kind of entry.
-    fn clear_directory(&mut self, path: &[u8], there: Option<&Stat>) -> Result<()> {
+    fn clear_directory(&mut self, parent: &OwnedFd, path: &[u8], there: Option<&Stat>) -> Result<()> {
         match there.map(EntryStatus::from_stat) {
-            Some(seen) if seen.is_directory() => self.remove_tree(path, &Exclusions::default()),
+            Some(seen) if seen.is_directory() => {
+                self.forget_directories(path);
+                remove_tree(parent, split_path(path).1).at_path(path)
+            }
             _ => Ok(()),
         }
     }
@@ -427,9 +440,6 @@ fn file_identity(stat: &Stat) -> (u64, u64) {
 
 /// Returns whether the entry is kept out of history.
 fn is_kept(directory: &OwnedFd, name: &[u8], path: &[u8], kept: &Exclusions) -> Result<bool, Errno> {
-    if kept.is_empty() {
-        return Ok(false);
-    }
     let is_directory = stat_entry(directory, name)?.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory());
     Ok(kept.covers_bytes(path, is_directory))
 }
@@ -484,16 +494,4 @@ fn fill_from(target: &OwnedFd, content: &Content, path: &[u8]) -> Result<()> {
     }
     // A hole at the end is only a seek, which does not extend the file.
     rustix::fs::ftruncate(target, end).at_path(path)
-}
-
-pub(super) fn write_all(file: impl AsFd, bytes: &[u8]) -> Result<(), Errno> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match write(&file, rest) {
-            Ok(count) => rest = &rest[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }

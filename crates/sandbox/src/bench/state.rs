@@ -1,6 +1,6 @@
 //! The state file of a checkout, and the lock that gives one process at a time the use of it.
 //!
-//! The state is one small file, written by one call, so that checking for work costs the same for every workspace size.
+//! The state is one small file, written by one call, so that the check for work does not depend on the size of the workspace.
 //! It is overwritten, not replaced: a file system may write a replaced file to the disk at once. It says that the
 //! checkout is incomplete before the first entry is touched, and complete after the last is in place: a process that
 //! dies in between leaves a checkout that the next one repairs. Nothing is synced, because everything can be written
@@ -17,12 +17,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use garret_core::{EntryPath, Error, ErrorKind, Result};
+use garret_handles::{GENTLY, stat_entry, write_all};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, statx, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::entry_placer::write_all;
-use crate::effects::handle_tree::{GENTLY, stat_entry};
 use crate::effects::path_error::ErrnoAtPath;
 
 const FORMAT: u32 = 2;

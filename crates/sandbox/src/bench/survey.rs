@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use garret_core::path::{join_path, split_path};
 use garret_core::{EntryKind, Exclusions, PathChange, PathImage, Result};
+use garret_handles::{HandleTree, list_names, stat_entry};
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
@@ -12,7 +14,6 @@ use super::entry_placer::TEMPORARY;
 use super::manifest::ManifestRecords;
 use super::wanted_entries::{EntryForm, WantedEntries, WantedEntry};
 use crate::effects::entry_status::EntryStatus;
-use crate::effects::handle_tree::{HandleTree, join_path, list_names, split_path, stat_entry};
 use crate::effects::path_error::ErrnoAtPath;
 
 const COMPARED_BITS: u32 = 0o1777;

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use garret_core::path::split_path;
 use garret_core::{
     DirectoryHandle, Entry, EntryKind, Error, ErrorKind, Follow, History, ListOptions, OpenFile, PathImage, Point,
     Result, Stat, StatOptions, Storage, Timestamp, Version, WsPath,
 };
-
-use crate::effects::handle_tree::split_path;
 
 const PAGE: usize = 5_000;
 pub(super) const FILE_MODE: u32 = 0o644;

@@ -6,13 +6,14 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use garret_core::path::join_path;
 use garret_core::{EffectLimits, Effects, EffectsMark, Result};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, open_beneath, stat_entry};
 use rustix::fs::{FileType, OFlags, fstat, readlinkat};
 use rustix::io::Errno;
 
 use super::effect_collector::{EffectCollector, duplicate_handle, has_other_names};
 use super::entry_status::{EntryMeaning, EntryStatus};
-use super::handle_tree::{HandleTree, MAX_PATH_BYTES, join_path, list_names, open_beneath, stat_entry};
 use super::path_error::ErrnoAtPath;
 
 const PIECE_BYTES: usize = 128 * 1024;
@@ -229,7 +230,7 @@ impl CopyComparison<'_> {
         };
         let compared = |seen: &EntryStatus| (seen.kind(), seen.bits() & COMPARED_BITS);
         if seen.kind() == FileType::Symlink && on_bench.kind() == FileType::Symlink {
-            let name = super::handle_tree::split_path(path).1;
+            let name = garret_core::path::split_path(path).1;
             let target = |directory| readlinkat(directory, name, Vec::new());
             return Ok(target(copy).at_path(path)? == target(bench).at_path(path)?);
         }

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use garret_core::path::split_path;
 use garret_core::{
     Clock, DroppedEntry, Effect, EffectLimits, EffectTally, Effects, EffectsMark, EntryPath, PathTree, PlacedEntry,
     Result, SystemClock, Timestamp,
 };
+use garret_handles::list_names_up_to;
 use rustix::fs::{FileType, Stat, readlinkat};
 
 use super::budget::{EffectBudget, ReadingDeadline};
 use super::entry_status::{EntryMeaning, EntryStatus, fingerprint, is_same_fingerprint};
-use super::handle_tree::{list_names_up_to, split_path};
 use super::layer_file;
 use super::path_error::ErrnoAtPath;
 

@@ -1,16 +1,10 @@
 //! The status of an entry when it was seen, and a fingerprint to tell later whether the entry has changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 use garret_core::Timestamp;
+use garret_core::time::is_young_file;
 use rustix::fs::{FileType, Stat};
-
-/// The resolution of timestamps. Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a
-/// little late.
-const GRAIN: Duration = Duration::from_millis(50);
-/// The resolution on file systems that keep whole seconds (some only even ones), which shows by nanoseconds of 0.
-const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 
 /// The status of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,13 +49,7 @@ impl EntryStatus {
     /// Returns whether a later write in the same tick of the clock could leave this status unchanged. If either time is
     /// older, the write changes it.
     pub(crate) fn is_young(&self, now: Timestamp) -> bool {
-        let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
-        let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
-        let is_near = |(seconds, nanoseconds): (i64, u32)| {
-            let then = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-            now.as_nanosecond() - then < grain.as_nanos() as i128
-        };
-        is_near(self.modified) && is_near(self.changed)
+        is_young_file(&[self.modified, self.changed], now) && is_young_file(&[self.changed, self.modified], now)
     }
 }
 

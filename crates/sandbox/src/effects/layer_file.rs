@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use garret_core::{Content, ContentSource, EntryPath, Result};
+use garret_handles::{GENTLY, HandleTree, open_beneath};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::budget::ReadingDeadline;
 use super::entry_status::EntryStatus;
 use super::extent_reader::ExtentReader;
-use super::handle_tree::{GENTLY, HandleTree, open_beneath};
 use super::path_error::{ErrnoAtPath, changed_content_error};
 
 /// Held while bits are lent: with two readers at a time, the first to finish would take the bits back too early.

@@ -7,10 +7,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use garret_handles::path_of_handle;
 use rustix::fs::{FileType, Stat, fgetxattr, lgetxattr_query};
 use rustix::io::Errno;
-
-use super::handle_tree::path_of_handle;
 
 const OPAQUE: &str = "user.overlay.opaque";
 const REDIRECT: &str = "user.overlay.redirect";

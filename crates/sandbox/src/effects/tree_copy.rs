@@ -2,7 +2,9 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use garret_core::path::join_path;
 use garret_core::{Clock, EffectsMark, Result, SystemClock};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, set_mode, stat_entry};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod,
     fchown, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, seek, symlinkat, utimensat,
@@ -12,7 +14,6 @@ use rustix::io::{Errno, pread, pwrite};
 use super::CopyOutcome;
 use super::copy_comparison::{COMPARED_BITS, is_special, meaning_of, open_as_path};
 use super::entry_status::{EntryStatus, fingerprint};
-use super::handle_tree::{HandleTree, MAX_PATH_BYTES, join_path, list_names, set_mode, stat_entry};
 use super::path_error::ErrnoAtPath;
 
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::BorrowedFd;
 
+use garret_core::path::split_path;
 use garret_core::{Content, Effect, PlacedEntry};
+use garret_handles::{GENTLY, open_beneath};
 use rustix::fs::{FileType, OFlags, fstat, readlinkat};
-
-use super::handle_tree::{GENTLY, open_beneath, split_path};
 
 const PIECE: usize = 128 * 1024;
 const BITS: u32 = 0o777;

@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use garret_core::path::{join_path, split_path};
 use garret_core::{EffectLimits, Effects, EffectsMark, Result};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, open_beneath, prefixes, stat_entry};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use super::effect_collector::{EffectCollector, duplicate_handle, has_other_names};
 use super::entry_status::{EntryMeaning, EntryStatus, is_merged_directory};
-use super::handle_tree::{
-    HandleTree, MAX_PATH_BYTES, join_path, list_names, open_beneath, prefixes, split_path, stat_entry,
-};
 use super::overlay_attributes::{DirectoryMarks, is_copied_up, is_metadata_only, is_whiteout};
 use super::path_error::ErrnoAtPath;
 

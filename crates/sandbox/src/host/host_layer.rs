@@ -13,15 +13,14 @@ use garret_core::{
     Effect, EffectLimits, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Process, ReadFilter, Result,
     SandboxCommand,
 };
+use garret_handles::{remove_tree, run_blocking};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::host_process::{HostCommand, HostProcess};
-use super::open_host::{HostDirectories, make_directory, open_directory, run_blocking, unusable_directories_error};
+use super::open_host::{HostDirectories, make_directory, open_directory, unusable_directories_error};
 use super::process_tree::{ProcessTree, pause_all};
 use super::{host_process, place_effects};
-use crate::effects::handle_tree;
-use crate::namespace::tree_removal::remove_tree;
 use crate::visible_bench::{BenchBaseline, CopyTarget, HiddenRecord, copy_visible, keep_hidden};
 
 /// The name of the copy in the directory of its layer.
@@ -181,7 +180,7 @@ impl HostLayerInner {
     /// leads to a place in the workspace.
     fn directory_of(&self, command: &SandboxCommand) -> Result<PathBuf> {
         let path = command.cwd.as_str().as_bytes();
-        let opened = handle_tree::open_through_links(&self.open_copy()?, path, OFlags::PATH | OFlags::DIRECTORY);
+        let opened = garret_handles::open_through_links(&self.open_copy()?, path, OFlags::PATH | OFlags::DIRECTORY);
         let directory = opened.map_err(|errno| match errno {
             Errno::XDEV => Error::path_escape(&command.cwd)
                 .hint("a symbolic link in this path leads outside: choose a directory inside the workspace"),
@@ -193,7 +192,7 @@ impl HostLayerInner {
             .hint("run it again"),
             _ => Error::not_found(&command.cwd).hint("make the directory first, or choose another"),
         })?;
-        let by_handle = rustix::fs::readlink(handle_tree::path_of_handle(&directory), Vec::new());
+        let by_handle = rustix::fs::readlink(garret_handles::path_of_handle(&directory), Vec::new());
         let real = by_handle.map_err(|_| unusable_directories_error())?.into_bytes();
         Ok(PathBuf::from(OsString::from_vec(real)))
     }
@@ -245,7 +244,7 @@ impl HostLayerInner {
     fn remove_files(&self) -> Result<()> {
         self.end_processes();
         self.lock_state().stage = HostLayerStage::Removed;
-        remove_tree(self.room.layers.as_fd(), self.id.as_bytes()).map_err(|_| unusable_directories_error())
+        remove_tree(&self.room.layers, self.id.as_bytes()).map_err(|_| unusable_directories_error())
     }
 
     fn set_stage(&self, from: HostLayerStage, to: HostLayerStage) -> Result<()> {

@@ -19,11 +19,11 @@ use garret_core::{
     Chunk, CommandExit, CommandProgram, CommandStdin, Error, ErrorKind, ExitCause, InputStream, Limits, OutputStream,
     Process, ResourceLimit, ResourceUsage, Result, SandboxCommand, Signal,
 };
+use garret_handles::run_blocking;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;
 
 use super::minder::{self, MindedCommand, MinderReport, ProcessLimits};
-use super::open_host::run_blocking;
 use super::process_tree::ProcessTree;
 
 const CHUNK_BYTES: usize = 64 * 1024;

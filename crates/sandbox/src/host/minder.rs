@@ -20,6 +20,7 @@ use std::process::{Child, Command};
 use rustix::pipe::PipeFlags;
 
 use crate::supervisor::confine::NO_CORE;
+use crate::supervisor::sys::reset_signals;
 
 /// Limits that the kernel keeps for each process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -106,6 +107,8 @@ const UMASK: libc::mode_t = 0o022;
 
 /// Runs in the child of the first fork, which becomes the minder; its own child becomes the command.
 fn begin_minding(handles: MinderHandles, limits: &ProcessLimits) -> io::Result<()> {
+    // The minder, too: if SIGCHLD were ignored, it would not learn how a child ended.
+    reset_signals();
     // SAFETY: these calls take numbers only.
     unsafe {
         libc::setsid();

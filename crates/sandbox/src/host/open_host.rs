@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use garret_core::time::Ids;
 use garret_core::{Error, ErrorKind, GuardStatus, Layer, OpenSandbox, Result, SandboxRequest};
+use garret_handles::{list_names, run_blocking};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::HostOptions;
@@ -101,7 +102,7 @@ impl OpenSandbox for OpenHost {
 
 /// Returns the layers that no process holds.
 fn find_leftovers(room: &Arc<HostDirectories>) -> Result<Vec<HostLayer>> {
-    let mut names = crate::effects::handle_tree::list_names(&room.layers).map_err(|_| unusable_directories_error())?;
+    let mut names = list_names(&room.layers).map_err(|_| unusable_directories_error())?;
     names.sort();
     let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
     let free = names.filter_map(|name| {
@@ -112,12 +113,6 @@ fn find_leftovers(room: &Arc<HostDirectories>) -> Result<Vec<HostLayer>> {
         layer.has_copy().then_some(layer)
     });
     Ok(free.collect())
-}
-
-/// Runs blocking work on a thread that may block.
-pub(super) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let ended = tokio::task::spawn_blocking(work).await;
-    ended.map_err(|_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed"))?
 }
 
 pub(super) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd> {

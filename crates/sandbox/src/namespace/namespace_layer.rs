@@ -11,6 +11,7 @@ use garret_core::{
     CommandProgram, CommandStdin, Content, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Limits,
     PlacedEntry, Process, Result, SandboxCommand,
 };
+use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 
 use super::connection::{ExpectedProcess, RequestOutcome, RequestReply, sandbox_ended_error};
@@ -417,15 +418,6 @@ fn is_directory_empty(directory: &OwnedFd) -> bool {
     entries
         .flatten()
         .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
-}
-
-/// Runs blocking work on a thread that may block, or here if there is no runtime.
-pub(super) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    if tokio::runtime::Handle::try_current().is_err() {
-        return work();
-    }
-    let lost = |_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed");
-    tokio::task::spawn_blocking(work).await.map_err(lost)?
 }
 
 async fn wait_for_reply(reply: RequestReply) -> Result<std::result::Result<(), StepFailure>> {

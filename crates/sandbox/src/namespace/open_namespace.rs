@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::{Error, ErrorKind, Guard, GuardStatus, Layer, Network, OpenSandbox, Result, SandboxRequest};
+use garret_handles::remove_tree_in_pieces;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -18,7 +19,6 @@ use super::connection::SupervisorConnection;
 use super::guards;
 use super::namespace_layer::{LayerForm, NamespaceLayer, make_directories};
 use super::plan::{self, OverlayUse, PlanOptions, SandboxPlan, plan_sandbox};
-use super::tree_removal::remove_tree_in_pieces;
 use super::{LayerMode, NamespaceOptions, SupervisorProgram, machine};
 use crate::supervisor::protocol::OpenedReport;
 use crate::supervisor::protocol::SupervisorRequest;
@@ -424,7 +424,7 @@ impl OpenNamespaceShared {
             return;
         };
         let delete = move || {
-            let _ = remove_tree_in_pieces(layers.as_fd(), gone.as_bytes());
+            let _ = remove_tree_in_pieces(&layers, gone.as_bytes());
         };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(delete)),

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{EffectLimits, EffectsMark, ReadFilter, Result};
+use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 
-use super::namespace_layer::{LayerForm, give_to_user, give_tree_to_user, run_blocking};
+use super::namespace_layer::{LayerForm, give_to_user, give_tree_to_user};
 use super::open_namespace::{OpenNamespaceShared, make_directory, open_directory, unusable_directories_error};
 use crate::effects;
 use crate::supervisor::protocol::LayerLower;

@@ -3,17 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use garret_core::{Guard, GuardStatus, Limits, Network, OutputStream, Result, SandboxRequest};
+use garret_handles::remove_tree;
 use rustix::fs::{Mode, OFlags};
 
 use super::connection::ExpectedProcess;
 use super::guards;
 use super::open_namespace::{OpenNamespace, unusable_directories_error};
-use super::tree_removal::remove_tree;
 use super::{NamespaceOptions, SupervisorProgram};
 use crate::supervisor::protocol::{ExecTarget, SpawnLimits, SpawnRequest, SupervisorRequest};
 
@@ -102,7 +102,7 @@ impl ProbeTrial {
 
 impl Drop for ProbeTrial {
     fn drop(&mut self) {
-        let _ = remove_tree(self.parent.as_fd(), self.name.as_bytes());
+        let _ = remove_tree(&self.parent, self.name.as_bytes());
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use garret_handles::open_through_links;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::protocol::{ExecTarget, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
 use super::system_call_filter::SystemCallFilter;
 use super::{execute, sys};
-use crate::effects::handle_tree::open_through_links;
 
 /// The standard streams of the program.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use garret_handles::open_beneath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::clock::current_time;
-use crate::effects::handle_tree::open_beneath;
 
 /// The bytes of an inode, which each entry takes besides its blocks. So files without content count as well.
 const INODE: u64 = 256;

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use garret_core::path::{join_path, split_path};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
 use super::protocol::{LayerLower, StepFailure};
 use super::sandbox_root::{BENCH, LAYERS, MASKS, MOUNTED};
-use crate::effects::handle_tree::{join_path, split_path};
 use crate::namespace::plan::OverlayUse;
 use crate::visible_bench::HiddenRecord;
 

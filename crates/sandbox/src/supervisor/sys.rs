@@ -231,14 +231,19 @@ pub(crate) fn watch_children() -> io::Result<OwnedFd> {
     }
 }
 
-/// Resets the signals to the state that a program expects: none blocked, SIGPIPE not ignored.
+/// Resets the signals to the state that a program expects: none blocked, none ignored. A shell that starts Garret in
+/// the background ignores SIGINT and SIGQUIT for it, and a program inherits ignored signals. Allocates nothing, so that
+/// it can be called after a fork.
 pub(crate) fn reset_signals() {
     // SAFETY: the set is initialised by sigemptyset; the default action is no function of this program.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        for number in 1..=libc::SIGRTMAX() {
+            // Fails for SIGKILL, SIGSTOP and the signals of the C library, which cannot be ignored.
+            libc::signal(number, libc::SIG_DFL);
+        }
     }
 }
 

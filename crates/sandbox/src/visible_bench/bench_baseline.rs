@@ -7,7 +7,7 @@ use garret_core::{EffectsMark, EntryPath, ReadFilter, Result};
 use super::filter_listing::{VisibleEntries, visible_entries};
 use crate::effects;
 use crate::effects::entry_status::EntryStatus;
-use crate::effects::handle_tree::stat_beneath;
+use garret_handles::stat_beneath;
 
 /// The state of the bench when a layer was mounted, or at the last search for changes of others.
 #[derive(Debug, Clone, Default)]

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
+use garret_core::path::{join_path, split_path};
 use garret_core::{EntryKind, EntryPath, ReadFilter, Result, SystemClock, Visibility};
+use garret_handles::{MAX_PATH_BYTES, list_names, open_beneath, stat_beneath};
 use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use crate::effects::entry_status::EntryStatus;
-use crate::effects::handle_tree::{MAX_PATH_BYTES, join_path, list_names, open_beneath, split_path, stat_beneath};
 use crate::effects::path_error::ErrnoAtPath;
 
 /// The prefixes of the temporary names under which Garret writes content on a bench. A rule on the final name does not

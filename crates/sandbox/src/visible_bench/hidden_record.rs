@@ -3,12 +3,12 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use garret_core::path::split_path;
 use garret_core::{Effect, EntryPath, PlacedEntry};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::filter_listing::is_at_or_below;
-use crate::effects::handle_tree::split_path;
 
 const NAME: &str = "hidden";
 

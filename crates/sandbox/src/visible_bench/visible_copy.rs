@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use garret_core::path::split_path;
 use garret_core::{EntryKind, ReadFilter, Result};
+use garret_handles::{GENTLY, list_names, open_beneath, set_mode, stat_beneath};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat, openat,
     readlinkat, symlinkat, unlinkat, utimensat,
@@ -14,7 +16,6 @@ use super::filter_listing::{
     ListingDepth, VisibleEntries, VisibleEntry, kind_of, list_by_filter, names_of_hidden_files, settled_status,
 };
 use crate::effects::entry_status::EntryStatus;
-use crate::effects::handle_tree::{GENTLY, list_names, open_beneath, set_mode, split_path, stat_beneath};
 use crate::effects::path_error::ErrnoAtPath;
 use crate::effects::tree_copy::{copy_content, times_of};
 

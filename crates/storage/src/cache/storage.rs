@@ -8,7 +8,7 @@ use garret_core::{
     Batch, DirectoryHandle, Follow, ListOptions, ListPage, LocalContent, Mutation, MutationOutcome, ReadOptions,
     ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
 };
-use tokio::runtime::Handle;
+use garret_handles::run_blocking;
 
 use super::{CacheKey, ContentCache};
 
@@ -49,12 +49,12 @@ impl CachedStorage {
             return;
         }
         let cache = self.cache.clone();
-        let put = move || cache.put(&key, &content);
-        match Handle::try_current() {
-            // The cache is optional, so a failed write is ignored.
-            Ok(runtime) => drop(runtime.spawn_blocking(put).await),
-            Err(_) => put(),
-        }
+        let put = move || {
+            cache.put(&key, &content);
+            Ok(())
+        };
+        // The cache is optional: if the program ends before the write does, nothing is lost.
+        let _ = run_blocking(put).await;
     }
 }
 

@@ -3,19 +3,19 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use garret_core::{Content, EntryAlteration, Error, NewEntry, Result};
+use garret_handles::{force_mode, open_child, write_all};
 use rustix::fs::{
     AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, renameat_with, statat,
     symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
-use super::directory_entries::open_child;
-use super::entry_handle::{expect_file, force_mode};
+use super::entry_handle::expect_file;
 use super::error::AccessError;
 use super::owner::FileOwner;
 use super::owner_bits::with_owner_bits;
 use super::temporary_files::{self, PREFIX};
-use super::write::{set_owner_and_mode, write_all};
+use super::write::set_owner_and_mode;
 
 const PIECE_BYTES: usize = 1024 * 1024;
 

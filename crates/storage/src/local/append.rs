@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use garret_core::{MutationOutcome, Precondition, Version, WsPath};
+use garret_handles::write_all;
 use rustix::fs::{OFlags, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 
@@ -16,7 +17,6 @@ use super::error::AccessError;
 use super::temporary_files::TemporaryFile;
 use super::undo_log::{LocalUndoStep, cut_appended};
 use super::version::ContentHash;
-use super::write::write_all;
 
 /// The largest file whose version is reported after an append: the version needs a hash of the whole file, and a caller
 /// who wants it for a larger file can ask for it.

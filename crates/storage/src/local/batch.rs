@@ -13,8 +13,8 @@ use garret_core::{Batch, Error, Follow, Mutation, MutationOutcome, Result, WsPat
 use rustix::fs::fsync;
 use rustix::io::Errno;
 
+use super::MAX_INLINE_BYTES;
 use super::beneath::LocalFinalLink;
-use super::blocking::{self, MAX_INLINE_BYTES};
 use super::directory_lock::{DirectoryLocks, LockPatience, LockedDirectory};
 use super::error::{AccessError, lock_held_error, path_keeps_changing_error};
 use super::undo_log::UndoLog;
@@ -33,7 +33,7 @@ pub(super) async fn apply_batch(shared: &LocalContextHandle, batch: Batch) -> Re
         }
     }
     let shared = shared.clone();
-    blocking::run_blocking(move || apply_with_waiting(&shared, &batch)).await
+    garret_handles::run_blocking(move || apply_with_waiting(&shared, &batch)).await
 }
 
 fn apply_with_waiting(shared: &LocalContext, batch: &Batch) -> Result<Vec<MutationOutcome>> {

@@ -10,10 +10,11 @@ use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::{Error, Follow, Result, WsPath};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat};
+use garret_handles::{GENTLY, open_across_mounts};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::entry_handle::{GENTLY, expect_file, open_file};
+use super::entry_handle::{expect_file, open_file};
 use super::error::{AccessError, path_keeps_changing_error, reserved_name_error};
 use super::link_free_directories::LinkFreeDirectories;
 use super::temporary_files;
@@ -57,17 +58,10 @@ impl RootDirectory {
 
     /// Opens `path` without following any link; a link in the last component can be opened with `PATH | NOFOLLOW` only.
     pub(super) fn open_path(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, AccessError> {
-        let path = if path.is_empty() { b"." } else { path };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..MAX_TRIES {
-            match openat2(&self.handle, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-                // The kernel could not rule out a race with a rename, and asks the caller to try again.
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::XDEV) => return Err(AccessError::Link),
-                answer => return Ok(answer?),
-            }
+        match open_across_mounts(&self.handle, path, flags) {
+            Err(Errno::XDEV) => Err(AccessError::Link),
+            answer => Ok(answer?),
         }
-        Err(AccessError::System(Errno::AGAIN))
     }
 
     /// Opens the directory at `path` so that it can be locked, synced and read.

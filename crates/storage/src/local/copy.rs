@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use garret_core::{EntryKind, Error, Follow, MutationOutcome, WsPath};
+use garret_handles::write_all;
 use rustix::fs::{Stat, copy_file_range, ioctl_ficlone};
 use rustix::io::{Errno, pread};
 
@@ -15,7 +16,7 @@ use super::entry_location::EntryLocation;
 use super::error::AccessError;
 use super::owner::FileOwner;
 use super::temporary_files::TemporaryFile;
-use super::write::{set_owner_and_mode, write_all};
+use super::write::set_owner_and_mode;
 
 const CHUNK_BYTES: usize = 256 * 1024;
 

@@ -1,57 +1,27 @@
-//! The names in a directory, read straight from the kernel, and the kinds of entries.
+//! The names in a directory that callers see, and the kinds of entries.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 
 use garret_core::{EntryKind, Timestamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, openat, seek, statat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::temporary_files;
 
-const BUFFER_BYTES: usize = 32 * 1024;
-
 /// Calls `take` with each name in `directory` and its type, except `.`, `..` and temporary files. Moves the position of
 /// the handle.
 pub(super) fn for_each_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
-    for_each_raw_name(directory, |name, kind| {
+    let listed = garret_handles::for_each_name(directory, |name, kind| {
         if !temporary_files::is_temporary(name) {
             take(name, kind);
         }
-    })
-}
-
-/// Calls `take` with each name in `directory` and its type, temporary files included.
-pub(super) fn for_each_raw_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
-    // The handle may have been read before.
-    seek(&directory, SeekFrom::Start(0))?;
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(directory.as_fd(), buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            // The directory was removed while it was read: it has no names any more.
-            Err(Errno::NOENT) => return Ok(()),
-            other => other?,
-        };
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            take(name, entry.file_type());
-        }
-    }
-    Ok(())
-}
-
-/// Opens the directory `name` in `parent`; refuses a link.
-pub(super) fn open_child(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Returns the stat of an entry without following a link; `None` if it does not exist.
-pub(super) fn stat_entry(parent: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Errno> {
-    match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
+        ControlFlow::Continue(())
+    });
+    match listed {
+        // The directory was removed while it was read: it has no names any more.
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
     }
 }
 

@@ -1,23 +1,18 @@
-//! Handles of checked entries: regular files for their content, any entry for its mode.
+//! Handles of regular files, for their content.
 //!
 //! A fifo, socket or device is never opened for its content: each entry is checked by name first, and checked again by
 //! its handle after opening, in case it was swapped in between (a non-blocking open has no effect on a special file
 //! then).
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use garret_core::EntryKind;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, chmodat, fstat, openat, statat};
+use garret_handles::GENTLY;
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
 use super::directory_entries::stat_kind;
 use super::error::AccessError;
-
-/// The flags of every open for content: no links, no waiting for a peer, no controlling terminal.
-pub(super) const GENTLY: OFlags = OFlags::NOFOLLOW
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
 
 const MAX_TRIES: usize = 4;
 
@@ -46,32 +41,5 @@ pub(super) fn expect_file(stat: &Stat) -> Result<(), AccessError> {
         EntryKind::Directory => Err(AccessError::System(Errno::ISDIR)),
         EntryKind::Symlink => Err(AccessError::Link),
         EntryKind::Other => Err(AccessError::Special),
-    }
-}
-
-/// Opens an entry with `O_PATH`, which gives no access to its content and so has no effect on a special file.
-pub(super) fn open_path_handle(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Sets the mode of an entry that was opened with `O_PATH` and is no link.
-pub(super) fn set_mode(held: &OwnedFd, mode: u32) -> Result<(), Errno> {
-    // `fchmod` refuses an `O_PATH` handle; its name under `/proc` leads to the entry itself, even if its path has
-    // changed.
-    let by_handle = format!("/proc/self/fd/{}", held.as_raw_fd());
-    match chmodat(CWD, by_handle, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty()) {
-        // The handle exists, so it is `/proc` that is not mounted.
-        Err(Errno::NOENT) => Err(Errno::OPNOTSUPP),
-        other => other,
-    }
-}
-
-/// Sets the mode of the file or directory `name` in `parent`; refuses a link.
-pub(super) fn force_mode(parent: impl AsFd, name: &[u8], mode: u32) -> Result<(), Errno> {
-    let held = open_path_handle(parent, name)?;
-    match stat_kind(&fstat(&held)?) {
-        EntryKind::Symlink => Err(Errno::LOOP),
-        _ => set_mode(&held, mode),
     }
 }

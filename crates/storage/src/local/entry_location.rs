@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use garret_core::{EntryKind, Error, Follow, Mutation, WsPath};
+use garret_handles::{open_child, stat_entry};
 use rustix::fs::{Mode, OFlags, Stat, mkdirat};
 use rustix::io::Errno;
 
 use super::batch::{AttemptError, AttemptResult, BatchAttempt, ResultAtPath, paths_to_lock};
 use super::beneath::{LocalFinalLink, refuse_reserved, split_parent};
-use super::directory_entries::{open_child, stat_entry, stat_kind};
+use super::directory_entries::stat_kind;
 use super::directory_lock::{DirectoryLockError, LockedDirectory};
 use super::error::{AccessError, lock_held_error};
 use super::hard_links::has_other_names;

@@ -7,12 +7,14 @@
 
 use std::os::fd::OwnedFd;
 
+use garret_core::path::join_path;
 use garret_core::{Entry, EntryPath, ListOptions, ListPage, Result, WsPath};
+use garret_handles::stat_entry;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::beneath::{LocalFinalLink, LocalLinkRules, RootDirectory};
-use super::directory_entries::{entry_kind, for_each_name, stat_entry, stat_kind, stat_size, timestamp_of};
+use super::directory_entries::{entry_kind, for_each_name, stat_kind, stat_size, timestamp_of};
 use super::error::AccessError;
 use super::hard_links::hard_linked;
 
@@ -175,13 +177,6 @@ fn is_after_cursor(path: &[u8], is_below: bool, after: &[u8]) -> bool {
 
 fn is_gone(cause: AccessError) -> bool {
     cause.is_missing() || matches!(cause, AccessError::Link | AccessError::System(Errno::NOTDIR))
-}
-
-fn join_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match directory {
-        b"" => name.to_vec(),
-        directory => [directory, b"/", name].concat(),
-    }
 }
 
 #[cfg(test)]

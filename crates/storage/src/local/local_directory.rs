@@ -11,11 +11,12 @@ use garret_core::path::EntryPath;
 use garret_core::{
     Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryKind, Error, OpenFile, Result, Stat, WsPath,
 };
+use garret_handles::{open_child, stat_entry};
 use rustix::fs::{FileType, OFlags, readlinkat};
 use rustix::io::Errno;
 
 use super::alter::{self, AlterationError};
-use super::directory_entries::{entry_kind, for_each_name, open_child, stat_entry, stat_kind, stat_size, timestamp_of};
+use super::directory_entries::{entry_kind, for_each_name, stat_kind, stat_size, timestamp_of};
 use super::entry_handle::open_file;
 use super::error::AccessError;
 use super::hard_links::hard_linked;

@@ -1,12 +1,13 @@
 //! Setting permission bits.
 
 use garret_core::{EntryKind, MutationOutcome, WsPath};
+use garret_handles::{open_path_handle, set_mode};
 use rustix::fs::{Mode, OFlags, Stat, Timespec, Timestamps, fchmod, fstat, futimens, syncfs};
 
 use super::batch::{AttemptError, AttemptResult, BatchAttempt, ResultAtPath};
 use super::beneath::LocalFinalLink;
 use super::directory_entries::{stat_kind, stat_size};
-use super::entry_handle::{expect_file, open_file, open_path_handle, set_mode};
+use super::entry_handle::{expect_file, open_file};
 use super::entry_location::EntryLocation;
 use super::error::root_denied_error;
 use super::hard_links::has_other_names;

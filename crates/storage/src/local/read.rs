@@ -10,8 +10,8 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
+use super::MAX_INLINE_BYTES;
 use super::beneath::{LocalFinalLink, LocalLinkRules, RootDirectory};
-use super::blocking::{self, MAX_INLINE_BYTES};
 use super::directory_entries::stat_size;
 use super::error::AccessError;
 use super::hard_links::hard_linked;
@@ -27,7 +27,7 @@ pub(super) async fn read_file(shared: &LocalContextHandle, path: &WsPath, option
         return finish_read(shared, path, &options, opened);
     }
     let (shared, path) = (shared.clone(), path.clone());
-    blocking::run_blocking(move || finish_read(&shared, &path, &options, opened)).await
+    garret_handles::run_blocking(move || finish_read(&shared, &path, &options, opened)).await
 }
 
 /// A file opened for one read.

@@ -4,12 +4,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use garret_core::{EntryKind, Error, ErrorKind, MutationOutcome, Precondition, WsPath};
+use garret_handles::open_child;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::batch::{AttemptError, AttemptResult, BatchAttempt, ResultAtPath};
 use super::beneath::LocalFinalLink;
-use super::directory_entries::open_child;
 use super::directory_lock::LockedDirectory;
 use super::entry_location::EntryLocation;
 use super::error::root_denied_error;
@@ -94,7 +94,7 @@ impl BatchAttempt<'_> {
         match self.set_aside((parent, place.name()), KeptEntryKind::Tree) {
             // A layered file system cannot rename a directory of a lower layer, but can delete it entry by entry.
             Err(Errno::XDEV) if self.is_last => {
-                temporary_files::remove_tree(parent.as_fd(), place.name().as_bytes()).at_path(&place.real)?;
+                garret_handles::remove_tree(&**parent, place.name().as_bytes()).at_path(&place.real)?;
                 self.mark_unsynced(parent);
                 Ok(())
             }

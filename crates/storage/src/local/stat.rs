@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use garret_core::{EntryKind, FileIdentity, HardLinkedFile, Result, Stat, StatOptions, Version, WsPath};
 use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, makedev, readlinkat, statx};
 
+use super::MAX_INLINE_BYTES;
 use super::beneath::{LocalFinalLink, LocalLinkRules};
-use super::blocking::{self, MAX_INLINE_BYTES};
 use super::directory_entries::{entry_kind, timestamp_of};
 use super::error::AccessError;
 use super::version::{ContentHash, StatFingerprint};
@@ -30,7 +30,7 @@ pub(super) async fn describe_path(shared: &LocalContextHandle, path: &WsPath, op
         return describe_blocking(shared, path, options);
     }
     let (shared, path) = (shared.clone(), path.clone());
-    blocking::run_blocking(move || describe_blocking(&shared, &path, options)).await
+    garret_handles::run_blocking(move || describe_blocking(&shared, &path, options)).await
 }
 
 fn describe_blocking(shared: &LocalContext, path: &WsPath, options: StatOptions) -> Result<Stat> {

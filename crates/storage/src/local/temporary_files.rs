@@ -5,25 +5,19 @@
 //! deleted. So a writer that holds the lock of a directory, and has no temporary entries of its own left there, may
 //! remove those that a crashed process left.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::Ids;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, openat, renameat_with, unlinkat,
-};
+use garret_handles::{list_names, open_child, path_of_handle, remove_tree};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::directory_entries::{for_each_name, for_each_raw_name, open_child, stat_entry};
+use super::directory_entries::for_each_name;
 use super::directory_lock::LockedDirectory;
-use super::entry_handle::force_mode;
 
 /// The prefix of the name of every temporary entry.
 pub(super) const PREFIX: &str = ".garret-tmp-";
-
-/// Below this depth, directories are moved up before they are emptied, so that a deep tree does not use up the handles.
-const MAX_OPEN_DEPTH: usize = 64;
-const MAX_TRIES: usize = 8;
 
 /// Returns whether `name` is the name of a temporary entry.
 pub(super) fn is_temporary(name: &[u8]) -> bool {
@@ -68,7 +62,7 @@ impl TemporaryFile {
     /// Adds a temporary name to an existing file, so that the file can be published like a new one.
     pub(super) fn link_existing(file: OwnedFd, parent: &Arc<LockedDirectory>, ids: &dyn Ids) -> Result<Self, Errno> {
         // By its handle, so that no other file can be swapped in between the comparison and the link.
-        let by_handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let by_handle = path_of_handle(&file);
         loop {
             let name = fresh_name(ids);
             match linkat(CWD, &by_handle, parent, &name, AtFlags::SYMLINK_FOLLOW) {
@@ -117,136 +111,8 @@ pub(super) fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Er
     if !is_empty(directory.as_fd())? {
         return Err(Errno::NOTEMPTY);
     }
-    let mut stale = Vec::new();
-    for_each_raw_name(&directory, |name, _| stale.push(name.to_vec()))?;
-    for entry in stale.iter().filter(|entry| is_temporary(entry)) {
-        remove_any(directory.as_fd(), entry)?;
+    for entry in list_names(&directory)?.iter().filter(|entry| is_temporary(entry)) {
+        remove_tree(&directory, entry)?;
     }
     unlinkat(parent, name, AtFlags::REMOVEDIR)
-}
-
-/// Removes a file, a link, or a directory with everything in it.
-pub(super) fn remove_any(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    match unlinkat(parent, name, AtFlags::empty()) {
-        // Linux answers `EISDIR` for a directory; POSIX and some file systems answer `EPERM`.
-        Err(Errno::ISDIR | Errno::PERM) => remove_tree(parent, name),
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
-    }
-}
-
-/// Removes the directory `name` in `parent` with everything in it. Entries that other programs remove at the same time
-/// count as removed.
-pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-    for _ in 0..MAX_TRIES {
-        let top = match open_to_empty(parent, name) {
-            Err(Errno::NOENT) => return Ok(()),
-            top => top?,
-        };
-        let mut removal = TreeRemoval {
-            top: top.as_fd(),
-            hoisted: 0,
-        };
-        removal.empty_directory(top.as_fd(), 0)?;
-        // Hoisted directories are now entries of the top, so each round empties the levels below them.
-        while removal.hoisted > 0 {
-            removal.empty_directory(top.as_fd(), 0)?;
-        }
-        match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // Another program added an entry after the scan: empty the directory again.
-            Err(Errno::NOTEMPTY) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Err(Errno::NOTEMPTY)
-}
-
-struct TreeRemoval<'a> {
-    top: BorrowedFd<'a>,
-    hoisted: usize,
-}
-
-impl TreeRemoval<'_> {
-    fn empty_directory(&mut self, directory: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
-        if depth == 0 {
-            self.hoisted = 0;
-        }
-        let mut names = Vec::new();
-        for_each_raw_name(directory, |name, kind| names.push((name.to_vec(), kind)))?;
-        names
-            .iter()
-            .try_for_each(|(name, kind)| self.remove_entry(directory, name, *kind, depth))
-    }
-
-    fn remove_entry(
-        &mut self,
-        directory: BorrowedFd<'_>,
-        name: &[u8],
-        kind: FileType,
-        depth: usize,
-    ) -> Result<(), Errno> {
-        if !is_directory(directory, name, kind)? {
-            return ignore_missing(unlinkat(directory, name, AtFlags::empty()));
-        }
-        if depth >= MAX_OPEN_DEPTH {
-            return self.hoist_directory(directory, name);
-        }
-        match open_to_empty(directory, name) {
-            Err(Errno::NOENT) => return Ok(()),
-            child => self.empty_directory(child?.as_fd(), depth + 1)?,
-        }
-        match unlinkat(directory, name, AtFlags::REMOVEDIR) {
-            // Directories that were hoisted, or entries that were added meanwhile, are removed in the next round.
-            Err(Errno::NOTEMPTY) => Ok(()),
-            other => ignore_missing(other),
-        }
-    }
-
-    fn hoist_directory(&mut self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
-        let mut number = self.hoisted;
-        loop {
-            // A directory that was hoisted in an earlier round may still have this number.
-            let new = format!("{PREFIX}{number}");
-            match renameat_with(directory, name, self.top, &new, RenameFlags::NOREPLACE) {
-                Err(Errno::EXIST) => number += 1,
-                other => {
-                    self.hoisted = number + 1;
-                    return ignore_missing(other);
-                }
-            }
-        }
-    }
-}
-
-fn is_directory(parent: BorrowedFd<'_>, name: &[u8], kind: FileType) -> Result<bool, Errno> {
-    if kind != FileType::Unknown {
-        return Ok(kind == FileType::Directory);
-    }
-    let stat = stat_entry(parent, name)?;
-    Ok(stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))
-}
-
-/// Opens a directory that is to be emptied; gives its owner the missing permission bits first.
-fn open_to_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let directory = match open_child(parent, name) {
-        Err(Errno::ACCESS) => {
-            force_mode(parent, name, 0o700)?;
-            open_child(parent, name)?
-        }
-        other => other?,
-    };
-    let lacks_bits = fstat(&directory)?.st_mode & 0o700 != 0o700;
-    if lacks_bits {
-        // A failure is ignored: it shows at the removal of the first entry, with a better error.
-        let _ = fchmod(&directory, Mode::RWXU);
-    }
-    Ok(directory)
-}
-
-fn ignore_missing(outcome: Result<(), Errno>) -> Result<(), Errno> {
-    match outcome {
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
-    }
 }

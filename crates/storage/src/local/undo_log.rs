@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::directory_lock::LockedDirectory;
 use super::owner_bits::with_owner_bits;
 use super::publish::rename_with;
-use super::{entry_handle, temporary_files};
+use super::temporary_files;
 
 /// A step that was done, with the data to revert it.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn revert_step(note: LocalUndoStep) -> Result<(), Errno> {
         }
         LocalUndoStep::Moved { from, to } => rename_with((&to.0, &to.1), (&from.0, &from.1), RenameFlags::NOREPLACE),
         LocalUndoStep::Grew { file, size, added } => cut_appended(&file, size, added),
-        LocalUndoStep::Mode { entry, mode } => entry_handle::set_mode(&entry, mode),
+        LocalUndoStep::Mode { entry, mode } => garret_handles::set_mode(&entry, mode),
     }
 }
 
@@ -169,6 +169,6 @@ fn put_back_unless_removed(removed: Result<(), Errno>, parent: &Arc<LockedDirect
 /// Deletes removed trees. A tree that cannot be deleted stays under its hidden name.
 pub(super) fn delete_trees(doomed: Vec<RemovedTree>) {
     for RemovedTree { parent, name } in doomed {
-        let _ = with_bits_if_denied(&parent, || temporary_files::remove_any(parent.as_fd(), name.as_bytes()));
+        let _ = with_bits_if_denied(&parent, || garret_handles::remove_tree(&parent, name.as_bytes()));
     }
 }

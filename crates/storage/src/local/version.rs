@@ -6,16 +6,12 @@
 //! conflict, never a lost update.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
 
+use garret_core::time::is_young_file;
 use garret_core::{Timestamp, Version};
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
-/// Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a little late.
-const GRAIN: Duration = Duration::from_millis(50);
-/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
-const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
 /// Most files are small, and clearing a large buffer costs more than reading one of them.
 const FIRST_CHUNK_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 128 * 1024;
@@ -44,11 +40,7 @@ impl StatFingerprint {
     pub(super) fn is_young(&self, now: Timestamp) -> bool {
         // The kernel sets ctime at every change of content or mtime. A program can set mtime by hand, to a future time
         // that would keep the file young for ever.
-        let (seconds, nanoseconds) = self.changed;
-        let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
-        let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
-        let last = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-        now.as_nanosecond() - last < grain.as_nanos() as i128
+        is_young_file(&[self.changed, self.modified], now)
     }
 
     /// Returns whether at most ctime differs, as it does when a file gets or loses a hard link.

@@ -4,8 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{Content, Error, MutationOutcome, Precondition, Version, WsPath};
+use garret_handles::write_all;
 use rustix::fs::{Mode, OFlags, Stat, fchmod, fstat};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 
 use super::batch::{AttemptResult, BatchAttempt, ResultAtPath};
 use super::beneath::LocalFinalLink;
@@ -213,18 +214,6 @@ pub(super) fn set_owner_and_mode(file: &OwnedFd, owner: Option<FileOwner>, mode:
         Some(mode) if is_given || now.st_mode & 0o7777 != mode => fchmod(file, Mode::from_raw_mode(mode)),
         _ => Ok(()),
     }
-}
-
-pub(super) fn write_all(file: impl AsFd, content: &[u8]) -> Result<(), Errno> {
-    let mut rest = content;
-    while !rest.is_empty() {
-        match write(&file, rest) {
-            Ok(count) => rest = &rest[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }
 
 /// Returns the size of the entry at the location, 0 if there is none.

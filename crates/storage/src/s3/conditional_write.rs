@@ -281,7 +281,6 @@ async fn read_all(content: &Content) -> Result<Bytes, ObjectWriteError> {
     }
     let content = content.clone();
     // The content may come from a file, so it is read on a thread that may block.
-    let read = tokio::task::spawn_blocking(move || content.to_bytes()).await;
-    read.expect("reading does not panic")
-        .map_err(|error| ObjectWriteError::Failed(S3RequestError::Local(error)))
+    let read = garret_handles::run_blocking(move || content.to_bytes()).await;
+    read.map_err(|error| ObjectWriteError::Failed(S3RequestError::Local(error)))
 }

@@ -239,8 +239,8 @@ fn content_pieces(content: Content, size: u64) -> impl futures::Stream<Item = Re
     };
     futures::stream::try_unfold(begin, move |state| async move {
         // A content may come from a file, so it is read on a thread that may block.
-        let read = tokio::task::spawn_blocking(move || state.read_next(size)).await;
-        read.expect("reading does not panic").map_err(S3RequestError::Local)
+        let read = garret_handles::run_blocking(move || state.read_next(size)).await;
+        read.map_err(S3RequestError::Local)
     })
 }
 

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::ContextShown;
 use super::context_worker::ContextCall;
-use crate::shell::interpreter::SandboxConditions;
+use crate::shell::interpreter::{SandboxConditions, unenforced_guards};
 
 /// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
@@ -160,6 +160,8 @@ impl CodeContext {
             calls: self.calls.load(Ordering::Relaxed),
             running: ended.is_none(),
             ended,
+            isolated: self.surroundings.isolated,
+            not_enforced: unenforced_guards(&self.surroundings.guards),
         }
     }
 

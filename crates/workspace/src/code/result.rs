@@ -1,13 +1,13 @@
 //! The result of a piece of code, and a context as results show it.
 
-use garret_core::{CommandOutput, GuardStatus, Language, ResourceLimit, ResourceUsage};
+use garret_core::{CommandOutput, Guard, GuardStatus, Language, ResourceLimit, ResourceUsage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::outcome::CodeOutcome;
 use super::{CodeError, CodeValue};
-use crate::shell::interpreter::SandboxConditions;
-use crate::{CommandChanges, RunResult, StreamShown, TurnWaited};
+use crate::shell::interpreter::{SandboxConditions, unenforced_guards};
+use crate::{CommandChanges, RunDetails, RunResult, StreamShown, TurnWaited};
 
 /// The result of a piece of code. Code that ran is a success, even if it failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,11 +26,17 @@ pub struct CodeResult {
     /// The exit code: of the code for Bash, else of the interpreter, where it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
+    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a
+    /// line says so. Serialized in `details` only.
+    #[serde(skip)]
     pub output: String,
     /// Standard output, byte for byte.
+    #[serde(flatten, serialize_with = "crate::shell::interpreter::serialize_stdout")]
+    #[schemars(with = "crate::shell::interpreter::SerializedStdout<'static>")]
     pub stdout: StreamShown,
     /// Standard error, byte for byte.
+    #[serde(flatten, serialize_with = "crate::shell::interpreter::serialize_stderr")]
+    #[schemars(with = "crate::shell::interpreter::SerializedStderr<'static>")]
     pub stderr: StreamShown,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
@@ -57,8 +63,11 @@ pub struct CodeResult {
     pub usage: Option<ResourceUsage>,
     /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
-    /// What the sandbox enforced, and by what means.
-    pub enforced: Vec<GuardStatus>,
+    /// The guards that the sandbox did not enforce.
+    pub not_enforced: Vec<Guard>,
+    /// All guards of the sandbox: whether each was enforced, and by what means. Serialized in `details` only.
+    #[serde(skip)]
+    pub guards: Vec<GuardStatus>,
     /// What it did to the files.
     pub changed: CommandChanges,
     /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
@@ -67,6 +76,9 @@ pub struct CodeResult {
     /// Files that the code did not see, because their stored content is damaged. They are in the workspace as before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corrupt: Vec<String>,
+    /// Output in the order in which it came and the full table of guards, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<RunDetails>,
 }
 
 impl CodeResult {
@@ -79,7 +91,7 @@ impl CodeResult {
     ) -> Self {
         let surroundings = SandboxConditions {
             isolated: ran.isolated,
-            enforced: ran.enforced,
+            guards: ran.guards,
             leftovers: ran.leftovers,
         };
         Self {
@@ -122,11 +134,23 @@ impl CodeResult {
             left_out_bytes: output.stdout.left_out + output.stderr.left_out,
             usage: None,
             isolated: surroundings.isolated,
-            enforced: surroundings.enforced,
+            not_enforced: unenforced_guards(&surroundings.guards),
+            guards: surroundings.guards,
             changed,
             leftovers: surroundings.leftovers,
             corrupt: Vec::new(),
+            details: None,
         }
+    }
+
+    /// Adds the details to the serialized form.
+    #[must_use]
+    pub fn with_details(mut self) -> Self {
+        self.details = Some(RunDetails {
+            output: self.output.clone(),
+            guards: self.guards.clone(),
+        });
+        self
     }
 }
 
@@ -138,6 +162,7 @@ pub struct ContextShown {
     /// Its language.
     pub language: Language,
     /// When it was made, in RFC 3339.
+    #[serde(rename = "at")]
     pub created: String,
     /// How many pieces of code were run in it.
     pub calls: u64,
@@ -146,4 +171,8 @@ pub struct ContextShown {
     /// How it ended, once it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// Whether it is isolated: it can reach no other files and processes of the machine.
+    pub isolated: bool,
+    /// The guards that the sandbox does not enforce.
+    pub not_enforced: Vec<Guard>,
 }

@@ -41,6 +41,8 @@ pub struct ListRequest {
     pub cursor: Option<String>,
     /// The order. By time, each page costs a walk of the whole tree.
     pub sort: ListSortOrder,
+    /// Whether each entry has its time; in a list by time, it always has.
+    pub long: bool,
 }
 
 impl Default for ListRequest {
@@ -50,6 +52,7 @@ impl Default for ListRequest {
             limit: 1_000,
             cursor: None,
             sort: ListSortOrder::Name,
+            long: false,
         }
     }
 }
@@ -73,7 +76,8 @@ pub struct DirectoryListing {
 /// An entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ListedEntry {
-    /// Its name.
+    /// Its name; the last part of its path.
+    #[serde(skip)]
     pub name: String,
     /// Its path.
     pub path: String,
@@ -81,11 +85,22 @@ pub struct ListedEntry {
     pub r#type: EntryKind,
     /// Bytes of content.
     pub size: u64,
-    /// When it last changed, if the storage knows.
+    /// When it last changed, if the storage knows; only in a long list and in a list by time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<String>,
     /// Set where the name is not UTF-8: it is shown in escaped form, and no tool can open it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub escaped: bool,
+}
+
+impl DirectoryListing {
+    /// Removes the times, unless the request asked for them.
+    fn for_request(mut self, request: &ListRequest) -> Self {
+        if !request.long && request.sort == ListSortOrder::Name {
+            self.entries.iter_mut().for_each(|entry| entry.modified_at = None);
+        }
+        self
+    }
 }
 
 impl Workspace {
@@ -95,7 +110,7 @@ impl Workspace {
         let work = async {
             match once.list_page(path, &request).await {
                 Err(error) if error.kind() == ErrorKind::NotADirectory => Err(self.explain_file(path, error).await),
-                listed => listed,
+                listed => listed.map(|page| page.for_request(&request)),
             }
         };
         self.run_operation("ls", &[path], |_| 0, work).await

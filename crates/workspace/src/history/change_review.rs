@@ -1,13 +1,30 @@
 //! Policies applied to the past: the part of a change that a view may see, and the paths that it may restore.
 
 use garret_core::{
-    Access, Change, ChangeRequest, ChangeReview, EntryKind, EntryPath, Error, ErrorKind, PathChange, PathExpectation,
-    PathImage, PathPut, PlacedEntry, PutBatch, Result, WsPath,
+    Access, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, HistoryOperation, PathChange, PathImage,
+    Result, WsPath,
 };
-use std::borrow::Cow;
 
 use crate::Workspace;
-use crate::quota::QuotaHold;
+use crate::hard_links::DeniedNames;
+use crate::quota::{QuotaHold, QuotaRoom};
+
+/// The present room in quotas and the names that the policy denies: the limits that the plan of a change must keep.
+pub(crate) struct PlanLimits {
+    rooms: Vec<QuotaRoom>,
+    denied: DeniedNames,
+}
+
+impl PlanLimits {
+    /// Reviews the changes of paths that a plan would make for `view`, by policy, size and quota.
+    pub(crate) fn check_changes(&self, view: &Workspace, paths: &[PathChange]) -> Result<()> {
+        view.review_changes(paths)?;
+        if paths.iter().any(|one| self.denied.contains(&one.path)) {
+            return Err(hidden_change_error());
+        }
+        self.rooms.iter().try_for_each(|room| room.check_changes(paths))
+    }
+}
 
 impl Workspace {
     /// Returns a change as this view shows it; `None` if it touched no path that this view shows.
@@ -98,27 +115,6 @@ impl Workspace {
             .collect()
     }
 
-    /// Returns the origin and the review of a change that the history makes for this view: the review refuses a change
-    /// of a path that the view may not change.
-    pub(crate) fn change_request(&self, operation: impl Into<Cow<'static, str>>) -> ChangeRequest {
-        let view = self.clone();
-        let review: ChangeReview = std::sync::Arc::new(move |paths| view.review_changes(paths));
-        ChangeRequest {
-            origin: self.change_origin(operation, String::new()),
-            review: Some(review),
-        }
-    }
-
-    /// Returns the origin and the review of a change that quotas may refuse, and the turns of all quotas. The caller
-    /// holds the turns until the change is made.
-    pub(crate) async fn change_request_in_turn(
-        &self,
-        operation: impl Into<Cow<'static, str>>,
-    ) -> Result<(ChangeRequest, Vec<QuotaHold<'_>>)> {
-        let turns = self.take_quota_turns().await;
-        Ok((self.change_request_with_turns(operation).await?, turns))
-    }
-
     /// Waits for the turn of every quota of this view.
     pub(crate) async fn take_quota_turns(&self) -> Vec<QuotaHold<'_>> {
         let mut turns = Vec::new();
@@ -129,52 +125,50 @@ impl Workspace {
         turns
     }
 
-    /// Returns the origin and the review of a change that quotas may refuse, for a caller that holds the turns.
-    pub(crate) async fn change_request_with_turns(
+    /// Plans `operation`, reviews the plan, and commits it unless it is only tried; plans again if the files changed
+    /// between the plan and the commit. Returns the plan and the change; no change if nothing differs.
+    pub(crate) async fn commit_operation(
         &self,
-        operation: impl Into<Cow<'static, str>>,
-    ) -> Result<ChangeRequest> {
+        operation: &HistoryOperation,
+        name: &'static str,
+        dry_run: bool,
+    ) -> Result<(Vec<PathChange>, Option<Change>)> {
+        // Held until the change is made, so that no other operation takes the room that the review found.
+        let _turns = self.take_quota_turns().await;
+        let journal = self.journal()?;
+        let mut attempt = 1;
+        loop {
+            let plan = journal.plan(operation).await?;
+            if !plan.clashes.is_empty() {
+                return Err(self.clash_error(&plan.clashes));
+            }
+            self.measure_plan_limits().await?.check_changes(self, &plan.paths)?;
+            if dry_run {
+                return Ok((plan.paths, None));
+            }
+            let origin = self.change_origin(name, String::new());
+            match journal.put(plan.puts, origin).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
+                done => return Ok((plan.paths, done?)),
+            }
+        }
+    }
+
+    /// Measures the limits by which the plan of a change is reviewed, for a caller that holds the turns of the quotas.
+    pub(crate) async fn measure_plan_limits(&self) -> Result<PlanLimits> {
         let mut rooms = Vec::new();
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
                 rooms.push(quota.measure_room(self.storage(), &layer.base).await?);
             }
         }
-        let view = self.clone();
-        // The review is called inside a transaction and cannot wait, so counts and denied names are collected before.
         let denied = self.denied_names().await?;
-        let review: ChangeReview = std::sync::Arc::new(move |paths| {
-            view.review_changes(paths)?;
-            if paths.iter().any(|one| denied.contains(&one.path)) {
-                return Err(hidden_change_error());
-            }
-            rooms.iter().try_for_each(|room| room.check_changes(paths))
-        });
-        Ok(ChangeRequest {
-            review: Some(review),
-            ..self.change_request(operation)
-        })
+        Ok(PlanLimits { rooms, denied })
     }
 
     /// Checks that this view may make each of these changes to paths.
     pub(crate) fn review_changes(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
-    }
-
-    /// Checks that this view may put these entries at their paths.
-    pub(crate) fn review_puts(&self, puts: &PutBatch) -> Result<()> {
-        let change = |put: &PathPut| PathChange {
-            path: put.path.clone(),
-            before: match &put.expected {
-                PathExpectation::Is(image) => image.clone(),
-                PathExpectation::UnchangedSince { .. } => None,
-            },
-            after: match &put.placed {
-                PlacedEntry::Image(image) => Some(image.clone()),
-                _ => None,
-            },
-        };
-        puts.puts.iter().map(change).try_for_each(|one| self.review_path(&one))
     }
 
     fn review_path(&self, one: &PathChange) -> Result<()> {

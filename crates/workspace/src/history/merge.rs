@@ -20,13 +20,12 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{ChangeRequest, EntryKind, EntryPath, Error, ErrorKind, MergeInput, Result};
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, MergeInput, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use crate::Workspace;
-use crate::quota::QuotaHold;
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -180,13 +179,15 @@ impl Workspace {
         }
         merged.merged = plan.puts.puts.iter().map(|put| put.path.display_path()).collect();
         merged.merged.sort();
+        let _turns = self.take_quota_turns().await;
+        let paths = journal.plan_put(&plan.puts).await?;
+        // A trial must refuse every merge that would be refused when it is written.
+        self.measure_plan_limits().await?.check_changes(self, &paths)?;
         if options.dry_run {
-            // A trial must refuse every merge that would be refused when it is written.
-            self.review_puts(&plan.puts)?;
             return Ok(merged);
         }
-        let (making, _turns) = self.merge_request(&merging.theirs.name).await?;
-        if let Some(change) = journal.put(plan.puts, making).await? {
+        let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
+        if let Some(change) = journal.put(plan.puts, self.change_origin("merge", summary)).await? {
             let fallback = ChangeShown::from(change.clone());
             merged.change = Some(self.visible_change(change).await?.map_or(fallback, ChangeShown::from));
         }
@@ -203,11 +204,5 @@ impl Workspace {
             Some(neighbours) if neighbours.record_outside_changes(id).await? => journal.merge_input(id).await,
             _ => Ok(merging),
         }
-    }
-
-    async fn merge_request(&self, other: &str) -> Result<(ChangeRequest, Vec<QuotaHold<'_>>)> {
-        let (mut making, turns) = self.change_request_in_turn("merge").await?;
-        making.origin.summary = format!("merge {}", garret_core::path::quote(other));
-        Ok((making, turns))
     }
 }

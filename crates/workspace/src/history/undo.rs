@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, PathClash, Result, ReversalOutcome,
+    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
     UndoSelection, WsPath,
 };
 
@@ -63,22 +63,18 @@ impl Workspace {
             UndoRequest::Session(session) => UndoSelection::Session(session),
             UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
         };
-        let (making, _turns) = self.change_request_in_turn("undo").await?;
-        let reversed = self.journal()?.undo(selection, making).await?;
-        self.reversal_result(reversed).await
+        self.commit_reversal(HistoryOperation::Undo(selection), "undo").await
     }
 
     async fn reverse_undo(&self) -> Result<ChangeShown> {
         // A redo is a call of the tool `undo`, and policies name tools.
         self.check_approval("undo", &[]).await?;
-        let (making, _turns) = self.change_request_in_turn("redo").await?;
-        let reversed = if self.is_restricted() {
-            let undo = self.find_newest_undo().await?;
-            self.journal()?.undo(UndoSelection::Change(undo), making).await?
+        let operation = if self.is_restricted() {
+            HistoryOperation::Undo(UndoSelection::Change(self.find_newest_undo().await?))
         } else {
-            self.journal()?.redo(making).await?
+            HistoryOperation::Redo
         };
-        self.reversal_result(reversed).await
+        self.commit_reversal(operation, "redo").await
     }
 
     /// Selects the requested changes that are not undone and that this view shows. Changes outside of this view do not
@@ -144,19 +140,16 @@ impl Workspace {
         self.journal()?.changes(options).await
     }
 
-    async fn reversal_result(&self, reversed: ReversalOutcome) -> Result<ChangeShown> {
-        match reversed {
-            ReversalOutcome::Done(change) => {
-                let left_alone = self.paths_left_alone(&change.reverses);
-                let fallback = ChangeShown::from((*change).clone());
-                let shown = self.visible_change(*change).await?.map_or(fallback, ChangeShown::from);
-                Ok(ChangeShown { left_alone, ..shown })
-            }
-            ReversalOutcome::Clashed(clashes) => Err(self.clash_error(&clashes)),
-        }
+    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
+        let (_, change) = self.commit_operation(&operation, name, false).await?;
+        let change = change.ok_or_else(nothing_to_reverse_error)?;
+        let left_alone = self.paths_left_alone(&change.reverses);
+        let fallback = ChangeShown::from(change.clone());
+        let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
+        Ok(ChangeShown { left_alone, ..shown })
     }
 
-    fn clash_error(&self, clashes: &[PathClash]) -> Error {
+    pub(crate) fn clash_error(&self, clashes: &[PathClash]) -> Error {
         let hidden = clashes
             .iter()
             .filter(|clash| !self.is_recorded_path_visible(&clash.path))

@@ -1,6 +1,6 @@
 //! The versions of one file.
 
-use garret_core::{Access, Error, ErrorKind, PathVersion, RestoreTarget, Result, WsPath};
+use garret_core::{Access, Error, ErrorKind, HistoryOperation, PathVersion, RestoreTarget, Result, WsPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -129,8 +129,8 @@ impl Workspace {
         restore: RestoreTarget,
         operation: &'static str,
     ) -> Result<Option<ChangeShown>> {
-        let (making, _turns) = self.change_request_in_turn(operation).await?;
-        match self.journal()?.restore(restore, making).await? {
+        let restore = HistoryOperation::Restore(restore);
+        match self.commit_operation(&restore, operation, false).await?.1 {
             None => Ok(None),
             Some(change) => {
                 let fallback = ChangeShown::from(change.clone());

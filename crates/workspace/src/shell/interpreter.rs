@@ -50,7 +50,7 @@ pub(crate) struct InterpreterProcess {
 #[derive(Debug, Clone)]
 pub(crate) struct SandboxConditions {
     pub(crate) isolated: bool,
-    pub(crate) enforced: Vec<GuardStatus>,
+    pub(crate) guards: Vec<GuardStatus>,
     pub(crate) leftovers: Vec<String>,
 }
 
@@ -172,10 +172,10 @@ impl InterpreterProcess {
 
     pub(crate) fn sandbox_conditions(&self) -> SandboxConditions {
         let laid = self.live.sandbox_layer();
-        let enforced = laid.sandbox.guard_statuses().to_vec();
+        let guards = laid.sandbox.guard_statuses().to_vec();
         SandboxConditions {
-            isolated: is_isolated(&enforced),
-            enforced,
+            isolated: is_isolated(&guards),
+            guards,
             leftovers: laid.leftovers.clone(),
         }
     }
@@ -202,4 +202,7 @@ impl InterpreterProcess {
 }
 
 pub(crate) use crate::shell::foreground::request::NoSink;
+pub(crate) use crate::shell::foreground::result::{
+    SerializedStderr, SerializedStdout, serialize_stderr, serialize_stdout, unenforced_guards,
+};
 pub(crate) use crate::shell::foreground::run::{describe_exit, duration_millis, lowered_limit};

@@ -14,16 +14,18 @@ use crate::metadata::MetadataDatabase;
 
 /// A piece in the form of a transfer: its decoded bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct PlainPiece {
-    pub(crate) address: PieceAddress,
+pub struct PlainPiece {
+    /// The address.
+    pub address: PieceAddress,
     /// Whether the piece is the list of a larger content's parts.
-    pub(crate) is_list: bool,
-    pub(crate) bytes: Bytes,
+    pub is_list: bool,
+    /// The bytes.
+    pub bytes: Bytes,
 }
 
 impl PlainPiece {
     /// Checks that the bytes match the address.
-    pub(crate) fn verify_address(self) -> Result<Self> {
+    pub fn verify_address(self) -> Result<Self> {
         let found = if self.is_list {
             PieceAddress::of_list(&self.bytes)
         } else {
@@ -37,14 +39,14 @@ impl PlainPiece {
     }
 
     /// Returns the parts of a list with their sizes; `None` if the bytes do not form a list.
-    pub(crate) fn sized_parts(&self) -> Option<Vec<(PieceAddress, u64)>> {
+    pub fn sized_parts(&self) -> Option<Vec<(PieceAddress, u64)>> {
         let parts = parse_parts(&self.bytes);
         let is_list = !parts.is_empty() && list_bytes(&parts) == self.bytes;
         is_list.then(|| parts.into_iter().map(|part| (part.address, part.size)).collect())
     }
 
     /// Returns the parts of a list; none if the piece is no list.
-    pub(crate) fn part_addresses(&self) -> Vec<PieceAddress> {
+    pub fn part_addresses(&self) -> Vec<PieceAddress> {
         if self.is_list {
             parse_parts(&self.bytes).into_iter().map(|part| part.address).collect()
         } else {
@@ -68,7 +70,7 @@ impl ContentStore {
         database: &MetadataDatabase,
         address: PieceAddress,
     ) -> Result<PlainPiece> {
-        let row = |address| database.read(|session| session.content(address));
+        let row = |address| database.read(|session| session.contents().content(address));
         let (is_list, bytes) = match self.read_piece(&row, address).await? {
             DecodedPiece::Whole(bytes) => (false, bytes),
             DecodedPiece::List(parts) => (true, list_bytes(&parts).into()),

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use garret_core::{ClashReason, EntryKind, EntryPath, PathClash, Result};
 
-use crate::change::ChangeBuilder;
 use crate::history::conversions::image_of;
-use crate::history::diff::is_same;
+use crate::history::diff::{PathDifference, is_same};
 use crate::metadata::{ChangeRow, EntryNode, LineageLevel, MetadataSession};
 use crate::tree::DepotTree;
 
@@ -15,7 +14,7 @@ type PlannedEntries = BTreeMap<Vec<u8>, Option<EntryNode>>;
 /// The plan of a reversal, or the reasons why it is impossible.
 pub(super) enum UndoPlan {
     /// The paths that change, with the new entry of each.
-    Entries(PlannedEntries),
+    Entries(Vec<PathDifference>),
     /// The paths that make the reversal impossible.
     Clashes(Vec<PathClash>),
 }
@@ -23,26 +22,26 @@ pub(super) enum UndoPlan {
 /// Plans the reversal of `targets`, newest first.
 pub(super) fn plan_reversal(
     session: MetadataSession<'_>,
-    changing: &ChangeBuilder<'_>,
+    tree: &DepotTree<'_>,
     targets: &[ChangeRow],
 ) -> Result<UndoPlan> {
     let mut entries = PlannedEntries::new();
     let mut clashes = Vec::new();
     for target in targets {
-        reverse_one(session, changing, target, &mut entries, &mut clashes)?;
+        reverse_one(session, tree, target, &mut entries, &mut clashes)?;
     }
     if clashes.is_empty() {
-        check_tree(changing, &entries, &mut clashes)?;
+        check_tree(tree, &entries, &mut clashes)?;
     }
     if !clashes.is_empty() {
         return Ok(UndoPlan::Clashes(clashes));
     }
-    date_entries(changing, entries).map(UndoPlan::Entries)
+    drop_unchanged(tree, entries).map(UndoPlan::Entries)
 }
 
 fn reverse_one(
     session: MetadataSession<'_>,
-    changing: &ChangeBuilder<'_>,
+    tree: &DepotTree<'_>,
     target: &ChangeRow,
     entries: &mut PlannedEntries,
     clashes: &mut Vec<PathClash>,
@@ -55,14 +54,17 @@ fn reverse_one(
         DepotTree::at_point(session, at(target.seq - 1))?,
         DepotTree::at_point(session, at(target.seq))?,
     );
-    for path in session.touched_paths(target.workspace, target.seq - 1, target.seq)? {
+    for path in session
+        .entries()
+        .touched_paths(target.workspace, target.seq - 1, target.seq)?
+    {
         let (before, left) = (earlier.node(&path)?, later.node(&path)?);
         if is_same(before.as_ref(), left.as_ref()) {
             continue;
         }
         let found = match entries.get(&path) {
             Some(planned) => planned.clone(),
-            None => changing.tree.node(&path)?,
+            None => tree.node(&path)?,
         };
         if is_same(found.as_ref(), left.as_ref()) {
             entries.insert(path, before);
@@ -74,24 +76,24 @@ fn reverse_one(
 }
 
 /// Checks that every entry would still have its directory after the reversal.
-fn check_tree(changing: &ChangeBuilder<'_>, entries: &PlannedEntries, clashes: &mut Vec<PathClash>) -> Result<()> {
+fn check_tree(tree: &DepotTree<'_>, entries: &PlannedEntries, clashes: &mut Vec<PathClash>) -> Result<()> {
     for (path, planned) in entries {
         if let Some(node) = planned {
-            check_above(changing, entries, path, node, clashes)?;
+            check_above(tree, entries, path, node, clashes)?;
         }
         let goes = |planned: &Option<EntryNode>| planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory);
         let above = path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[..slash]);
         // The entries below a removed directory are checked once, from the topmost removed directory.
         let is_covered = above.is_some_and(|above| entries.get(above).is_some_and(goes));
         if goes(planned) && !is_covered {
-            check_below(changing, entries, path, clashes)?;
+            check_below(tree, entries, path, clashes)?;
         }
     }
     Ok(())
 }
 
 fn check_above(
-    changing: &ChangeBuilder<'_>,
+    tree: &DepotTree<'_>,
     entries: &PlannedEntries,
     path: &[u8],
     node: &EntryNode,
@@ -102,7 +104,7 @@ fn check_above(
     };
     let above = match entries.get(&path[..slash]) {
         Some(planned) => planned.clone(),
-        None => changing.tree.node(&path[..slash])?,
+        None => tree.node(&path[..slash])?,
     };
     if above.is_none_or(|above| above.kind != EntryKind::Directory) {
         clashes.push(make_clash(path, ClashReason::DirectoryIsGone, None, Some(node)));
@@ -111,19 +113,16 @@ fn check_above(
 }
 
 fn check_below(
-    changing: &ChangeBuilder<'_>,
+    tree: &DepotTree<'_>,
     entries: &PlannedEntries,
     path: &[u8],
     clashes: &mut Vec<PathClash>,
 ) -> Result<()> {
-    let was_directory = changing
-        .tree
-        .node(path)?
-        .is_some_and(|node| node.kind == EntryKind::Directory);
+    let was_directory = tree.node(path)?.is_some_and(|node| node.kind == EntryKind::Directory);
     if !was_directory {
         return Ok(());
     }
-    let mut below = changing.tree.scan_below(path);
+    let mut below = tree.scan_below(path);
     while let Some((path, node)) = below.next()? {
         if !matches!(entries.get(&path), Some(None)) {
             clashes.push(make_clash(&path, ClashReason::WouldLoseItsDirectory, None, Some(&node)));
@@ -132,23 +131,14 @@ fn check_below(
     Ok(())
 }
 
-/// Removes the entries that do not change; sets the time of modification of files whose content changes to now.
-fn date_entries(changing: &ChangeBuilder<'_>, entries: PlannedEntries) -> Result<PlannedEntries> {
-    let mut dated = PlannedEntries::new();
-    for (path, planned) in entries {
-        let found = changing.tree.node(&path)?;
-        if is_same(found.as_ref(), planned.as_ref()) {
-            continue;
-        }
-        let content = |node: &EntryNode| (node.kind, node.content);
-        let is_other = found.as_ref().map(content) != planned.as_ref().map(content);
-        let modified = |node: EntryNode| EntryNode {
-            modified: if is_other { changing.now() } else { node.modified },
-            ..node
-        };
-        dated.insert(path, planned.map(modified));
+/// Returns the paths whose entry changes.
+fn drop_unchanged(tree: &DepotTree<'_>, entries: PlannedEntries) -> Result<Vec<PathDifference>> {
+    let mut differing = Vec::new();
+    for (path, after) in entries {
+        let before = tree.node(&path)?;
+        differing.extend(PathDifference::if_different(path, before, after));
     }
-    Ok(dated)
+    Ok(differing)
 }
 
 fn make_clash(path: &[u8], reason: ClashReason, left: Option<&EntryNode>, found: Option<&EntryNode>) -> PathClash {

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use garret_core::{
-    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, MergePoint, Mutation,
-    PathExpectation, PathImage, PathPut, PlacedEntry, Point, Precondition, PutBatch, RestoreTarget, Result, Timestamp,
-    UndoSelection, Version, WsPath,
+    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, HistoryOperation, MergePoint,
+    Mutation, PathExpectation, PathImage, PathPut, PlacedEntry, Point, Precondition, PutBatch, RestoreTarget, Result,
+    Timestamp, UndoSelection, Version, WsPath,
 };
 
 use super::{
-    CapturedEntry, ChangeAuthorship, ChangeIntent, FoundChange, FoundEntry, HistoryOperation, IntentWork, KnownEntry,
-    LogRecord, LoggedStep, ObservedEntry, RecordContent,
+    CapturedEntry, ChangeAuthorship, ChangeIntent, FoundChange, FoundEntry, IntentWork, KnownEntry, LogRecord,
+    LoggedStep, ObservedEntry, RecordContent,
 };
 use crate::content::PieceAddress;
 use crate::journaled::codec::{RecordSink, RecordSource, invalid_record};
@@ -126,9 +126,11 @@ fn put_work(sink: &mut RecordSink, work: &IntentWork) {
             put_path(sink, path);
             sink.put_text(version);
         }
-        IntentWork::Operation(HistoryOperation::Put(puts)) => {
-            sink.put_byte(6);
+        IntentWork::Put(puts) => {
+            sink.put_byte(7);
             put_puts(sink, puts);
+            sink.put_text(puts.kind.as_str());
+            sink.put_each(puts.reverses.iter(), |sink, seq| sink.put_number(*seq));
         }
     }
 }
@@ -155,7 +157,13 @@ fn take_work(source: &mut RecordSource) -> Result<IntentWork> {
             path: take_path(source)?,
             version: source.take_text()?,
         }),
-        6 => HistoryOperation::Put(take_puts(source)?),
+        6 => return Ok(IntentWork::Put(take_puts(source)?)),
+        7 => {
+            let puts = take_puts(source)?;
+            let kind = ChangeKind::parse(&source.take_text()?).ok_or_else(invalid_record)?;
+            let reverses = source.take_each(RecordSource::take_number)?;
+            return Ok(IntentWork::Put(PutBatch { kind, reverses, ..puts }));
+        }
         _ => return Err(invalid_record()),
     };
     Ok(IntentWork::Operation(operation))
@@ -574,6 +582,7 @@ fn take_puts(source: &mut RecordSource) -> Result<PutBatch> {
                 change: source.take_number()?,
             })
         })?,
+        ..PutBatch::default()
     })
 }
 

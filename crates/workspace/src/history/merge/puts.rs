@@ -25,6 +25,7 @@ pub(super) fn build_puts(forest: &MergeForest, decided: &MergeDecision, merged: 
         puts: gone.into_iter().rev().chain(come).collect(),
         moves: find_moves(forest, decided),
         merged: Some(merged),
+        ..PutBatch::default()
     }
 }
 

@@ -77,7 +77,7 @@ impl Workspace {
                 content,
                 mode: image.mode,
             }),
-            // Somebody removed the file between the two calls.
+            // Another program removed the file between the two calls.
             Err(error) if is_absence(error.kind()) => Ok(PlacedEntry::Nothing),
             Err(error) => Err(error),
         }

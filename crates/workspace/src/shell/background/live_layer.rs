@@ -5,14 +5,16 @@
 //! are placed on the layer afterwards, so that the processes see them. Both happen while the processes are paused, so
 //! that neither side sees half of a change.
 
+mod settlement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use garret_core::path::quote;
 use garret_core::{
-    BenchState, ChangeKind, DroppedEntry, Effect, EffectsMark, EffectsMode, EntryPath, Error, ErrorKind, Layer,
-    LayerOutcome, OpenSandbox, Origin, PathChange, PlacedEntry, Point, Result, Timestamp, TurnGuard, WsPath,
+    BenchState, Effect, EffectsMark, EffectsMode, EntryPath, Error, ErrorKind, Layer, OpenSandbox, Origin, PlacedEntry,
+    Result, Timestamp, TurnGuard, WsPath,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -21,15 +23,13 @@ use crate::shell::background::file_effects;
 use crate::shell::background::layer_index::LayerIndex;
 use crate::shell::background::live_wrappers::ForeseenChange;
 use crate::shell::background::side_layer::mark_layer;
-use crate::shell::effects::commit_effects::{
-    EffectBasis, EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit,
-};
-use crate::shell::foreground::command_label;
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport};
 use crate::shell::foreground::command_turn::CommandTurn;
-use crate::shell::foreground::result::CommandChanges;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
 use crate::workspace::WorkspaceView;
+
+pub(in crate::shell) use settlement::{SettleAudience, SettleReport, SettleRequest};
 
 /// The place of the live layer, which may be empty.
 #[derive(Debug, Default)]
@@ -91,33 +91,6 @@ pub(in crate::shell) enum CommandPlacement {
     Live(LiveLayerSeat),
     /// A layer of its own that begins with the entries of the live layer; the seat keeps the live layer.
     Side(LiveLayerSeat),
-}
-
-/// The report on effects that were committed from the live layer.
-#[derive(Debug)]
-pub(in crate::shell) struct SettleReport {
-    pub(in crate::shell) keeping: EffectCommitReport,
-    pub(in crate::shell) excluded: Vec<Effect>,
-    pub(in crate::shell) dropped: Vec<DroppedEntry>,
-}
-
-/// A request to commit the effects of the processes on the live layer.
-#[derive(Debug, Clone, Default)]
-pub(in crate::shell) struct SettleRequest {
-    /// The operation, its summary and its actor; `None` for those of the processes themselves.
-    pub(in crate::shell) origin: Option<Origin>,
-    /// Who gets the report.
-    pub(in crate::shell) told: SettleAudience,
-}
-
-/// Who gets the report on effects of background processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::shell) enum SettleAudience {
-    /// Nobody at once: effects that could not be kept are noted for the next listing of the processes.
-    #[default]
-    Nobody,
-    /// The caller gets it in the answer, so that no notice is needed.
-    Caller,
 }
 
 impl LiveSlot {
@@ -293,30 +266,6 @@ impl ShellRuntime {
         self.settle_live_layer(SettleRequest::default()).await.map(drop)
     }
 
-    /// Commits the effects of the background processes; `None` if there is no live layer.
-    pub(in crate::shell) async fn settle_live_layer(&self, taking: SettleRequest) -> Result<Option<SettleReport>> {
-        let Some(view) = self.live.layer_view() else {
-            return Ok(None);
-        };
-        // Quotas before the layer, in the order of every other change of the files: the other order could deadlock.
-        let _turns = view.take_quota_turns().await;
-        let mut slot = self.live.live.lock().await;
-        let Some(live) = slot.as_mut() else { return Ok(None) };
-        let told = taking.told;
-        match self.pause_and_settle(live, taking).await {
-            Err(error) => self.handle_layer_failure(&mut slot, error, told).await,
-            Ok(settled) => Ok(Some(settled)),
-        }
-    }
-
-    async fn pause_and_settle(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
-        let paused = self.live.pause_layer(live).await?;
-        let settled = self.settle_paused(live, taking).await;
-        // The processes go on even if their effects could not be committed.
-        let resumed = paused.resume().await;
-        settled.and_then(|settled| resumed.map(|()| settled))
-    }
-
     /// Whether the paths of a change must be known before it is made.
     pub(in crate::shell) fn must_foresee(&self) -> bool {
         // If the files lie directly under the layer, the kernel does not notice that an entry below it is removed. So
@@ -441,80 +390,6 @@ impl ShellRuntime {
         })
     }
 
-    async fn settle_paused(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
-        // Taken first: a file that others change while this runs must count as changed the next time.
-        let at = self.file_time().await?;
-        let unseen = if self.is_direct {
-            live.laid.layer.refresh_bench().await?
-        } else {
-            Vec::new()
-        };
-        let layer = live.laid.layer.clone();
-        let effects = self.read_effects(&*layer, &live.state, live.mark.as_ref()).await?;
-        let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = live.view.split_effects(self, fresh).await?;
-        let told = taking.told;
-        let keeping = live
-            .view
-            .commit_effects(&split, &live.basis, live.commit_request(taking))
-            .await?;
-        let EffectSplit { kept, excluded } = split;
-        live.mark = Some(effects.mark);
-        live.shadow.add_effects(&kept)?;
-        self.note_outcome(live, &keeping, &excluded, told);
-        // Effects that were refused, or went on a branch, are not in the files. The layer must not show them any
-        // longer.
-        if !keeping.is_in_files() {
-            live.owed.extend(kept.into_iter().map(|effect| effect.path));
-        }
-        live.note_new_changes(&keeping, self.is_direct).await?;
-        live.place_owed().await?;
-        if self.is_direct {
-            let mut strays = live.shadow.find_outside_changes(&live.view, &self.exclusions).await?;
-            let unseen = live.view.read_entries_as_effects(unseen.iter()).await?;
-            strays.extend(live.shadow.filter_new_effects(unseen)?);
-            live.place_effects(strays).await?;
-            // All changes by others until this time are on the layer now.
-            live.basis.at = at;
-        }
-        Ok(SettleReport {
-            keeping,
-            excluded,
-            dropped: effects.dropped,
-        })
-    }
-
-    /// Notes the outcome of a commit of effects. A caller that gets the report needs no notice.
-    fn note_outcome(
-        &self,
-        live: &mut LiveLayer,
-        keeping: &EffectCommitReport,
-        excluded: &[Effect],
-        told: SettleAudience,
-    ) {
-        match &keeping.kept {
-            EffectCommitOutcome::Change(change) => self.note_excluded_effects(change.number, excluded),
-            EffectCommitOutcome::Refused(_) | EffectCommitOutcome::Branch(_) if told == SettleAudience::Caller => {}
-            EffectCommitOutcome::Refused(error) => {
-                let words = format!(
-                    "changes of the background processes were rolled back: {}",
-                    error.message()
-                );
-                self.live.add_notice(&live.view.view, words);
-            }
-            EffectCommitOutcome::Branch(name) => {
-                let words = format!(
-                    "not applied: the files changed while the processes ran; their effects are on branch `{name}`; merge it"
-                );
-                self.live.add_notice(&live.view.view, words);
-            }
-            _ => {}
-        }
-        if !matches!(keeping.kept, EffectCommitOutcome::Nothing) {
-            live.writers = live.seats.values().flatten().cloned().collect();
-        }
-    }
-
     /// Places the changes that others made to the files on the layer.
     async fn show_file_changes(&self, live: &mut LiveLayer, foreseen: &ForeseenChange, has_failed: bool) -> Result<()> {
         live.note_new_changes(&EffectCommitReport::default(), self.is_direct)
@@ -563,47 +438,6 @@ impl ShellRuntime {
                 format!("changes of the background processes were not kept: {}", error.message()),
             );
         }
-    }
-
-    /// Lifts the layer off the bench, commits its effects, and removes it.
-    async fn finish_live_layer(&self, live: &mut LiveLayer, taking: SettleRequest) -> Result<SettleReport> {
-        let layer = live.laid.layer.clone();
-        layer.lift().await?;
-        let told = taking.told;
-        let effects = match self.read_effects(&*layer, &live.state, live.mark.as_ref()).await {
-            Err(refusal) if is_over_limit(&refusal) => return self.discard_live_layer(live, refusal, told).await,
-            effects => effects?,
-        };
-        let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = live.view.split_effects(self, fresh).await?;
-        let keeping = live
-            .view
-            .commit_effects(&split, &live.basis, live.commit_request(taking))
-            .await?;
-        self.note_outcome(live, &keeping, &split.excluded, told);
-        // Excluded effects were made all the time that the layer lived, and the bench has none of them yet. So the
-        // whole layer is read.
-        let mut excluded = Vec::new();
-        if !self.exclusions.is_empty() {
-            let whole = layer.read_effects(None).await?;
-            excluded = live.view.split_effects(self, whole.effects).await?.excluded;
-        }
-        excluded.retain(|effect| live.view.review_effects(std::slice::from_ref(effect)).is_ok());
-        let taken = LayerOutcome {
-            committed: &[],
-            excluded: &excluded,
-            head: live.state.head,
-        };
-        if let Some(held) = live.held.take() {
-            held.hand_effects(taken).await?;
-        }
-        crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
-        layer.remove().await?;
-        Ok(SettleReport {
-            keeping,
-            excluded,
-            dropped: effects.dropped,
-        })
     }
 
     /// Copies the entries of the live layer that `view` may see to `layer`, which lies over the same bench. Returns the
@@ -680,58 +514,6 @@ impl LiveLayer {
             "background processes of another view of this workspace are running, and all background processes share one view of the files",
         )
         .hint("end them first, start this process from the same view, or run it in the foreground"))
-    }
-
-    /// Returns the settings for a commit of the effects on the layer.
-    fn commit_request(&self, taking: SettleRequest) -> EffectCommitRequest {
-        let command = command_label::join_labels(&self.writers);
-        let shown = command_label::printable_label(&command_label::short_label(&command));
-        let own = || {
-            self.view
-                .change_origin("start", format!("start `{shown}`: in the background"))
-        };
-        let origin = taking.origin.unwrap_or_else(own);
-        EffectCommitRequest {
-            origin: Origin {
-                command: Some(command),
-                ..origin
-            },
-            mode: EffectsMode::Commit,
-            has_quota_turns: true,
-        }
-    }
-
-    /// Marks the paths that others changed since the last commit as owed to the layer, and moves the basis to the
-    /// newest change. The change that `kept` reports is left out: the layer has it already.
-    async fn note_new_changes(&mut self, kept: &EffectCommitReport, is_direct: bool) -> Result<()> {
-        let Some(history) = self.view.shared.history.clone() else {
-            return Ok(());
-        };
-        let own = match &kept.kept {
-            EffectCommitOutcome::Change(change) => Some(change.number),
-            _ => None,
-        };
-        let head = history.head().await?;
-        let mut news = Vec::new();
-        for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
-            let (change, touched) = history.change(&Point::Number(number)).await?;
-            // Changes that other programs made to the bench itself show through the layer.
-            let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
-            if !(is_direct && is_by_others) {
-                news.extend(touched.into_iter().map(|one: PathChange| one.path));
-            }
-        }
-        self.owed.extend(news);
-        if head != self.basis.head {
-            self.basis.head = head;
-            crate::shell::effects::layer_note::replace_note(
-                &self.state,
-                self.laid.layer.id(),
-                &self.basis,
-                &command_label::join_labels(&self.writers),
-            )?;
-        }
-        Ok(())
     }
 
     /// Places the entries of the files on the layer at all owed paths.
@@ -820,23 +602,6 @@ impl Workspace {
         let is_above = |path: &WsPath| self.view.base.is_within(path);
         let is_directory = !matches!(effect.placed, PlacedEntry::File { .. } | PlacedEntry::Symlink { .. });
         self.is_entry_visible(&effect.path, is_directory) || effect.path.as_path().is_some_and(is_above)
-    }
-}
-
-impl SettleReport {
-    /// Returns the result of the commit, with the paths that `view` may see.
-    pub(in crate::shell) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
-        view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, shop)
-    }
-}
-
-impl Default for EffectCommitReport {
-    fn default() -> Self {
-        Self {
-            paths: Vec::new(),
-            kept: EffectCommitOutcome::Nothing,
-            left_out: Vec::new(),
-        }
     }
 }
 

@@ -2,14 +2,14 @@
 //! background processes are paused, and the processes see it as soon as they go on.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Batch, Branch, Change, ChangeRequest, ChangesOptions, DirectoryHandle, EntryPath, Error, ErrorKind, History,
-    ListOptions, ListPage, MergeInput, Mutation, MutationOutcome, NewBranch, OpenedBranch, PathChange, PathVersion,
-    Point, PutBatch, ReadOptions, ReadResult, RestoreTarget, Result, RetentionLimits, ReversalOutcome, Snapshot,
-    SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage, StorageInfo, Timestamp, UndoSelection, WsPath,
+    Batch, Branch, Change, ChangePlan, ChangesOptions, DirectoryHandle, EntryPath, History, HistoryOperation,
+    ListOptions, ListPage, MergeInput, Mutation, MutationOutcome, NewBranch, OpenedBranch, Origin, PathChange,
+    PathVersion, Point, PutBatch, ReadOptions, ReadResult, Result, RetentionLimits, Snapshot, SnapshotOptions,
+    SnapshotSize, Stat, StatOptions, Storage, StorageInfo, Timestamp, WsPath,
 };
 
 use crate::shell::runtime::ShellRuntime;
@@ -89,33 +89,6 @@ impl ForeseenChange {
     }
 }
 
-impl LiveLayerWrapper<dyn History> {
-    /// Returns the paths that an operation on the history would touch, found by a dry run of `work`.
-    async fn foresee_change<T, W: Future<Output = Result<T>>>(
-        &self,
-        work: impl FnOnce(ChangeRequest) -> W,
-    ) -> ForeseenChange {
-        if !self.shop.must_foresee() {
-            return ForeseenChange::default();
-        }
-        let seen: Arc<Mutex<ForeseenChange>> = Arc::default();
-        let told = seen.clone();
-        // The contract has no dry run. A review sees all paths before anything is written, and its refusal rolls the
-        // change back.
-        let making = ChangeRequest {
-            review: Some(Arc::new(move |paths: &[PathChange]| {
-                *told.lock().expect("no holder panics") = ForeseenChange::from_path_changes(paths);
-                Err(Error::new(ErrorKind::Denied, "this was a dry run"))
-            })),
-            ..ChangeRequest::default()
-        };
-        // An error of the dry run is not reported: the caller makes the change next, and gets the same error from that.
-        let _ = work(making).await;
-        std::mem::take(&mut *seen.lock().expect("no holder panics"))
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl History for LiveLayerWrapper<dyn History> {
     fn id(&self) -> &str {
@@ -154,32 +127,21 @@ impl History for LiveLayerWrapper<dyn History> {
         self.inner.versions(path, limit).await
     }
 
-    async fn undo(&self, selection: UndoSelection, making: ChangeRequest) -> Result<ReversalOutcome> {
-        let foreseen = self
-            .foresee_change(|look| self.inner.undo(selection.clone(), look))
-            .await;
-        self.shop
-            .change_files(&foreseen, self.inner.undo(selection, making))
-            .await
+    async fn plan(&self, operation: &HistoryOperation) -> Result<ChangePlan> {
+        self.inner.plan(operation).await
     }
 
-    async fn redo(&self, making: ChangeRequest) -> Result<ReversalOutcome> {
-        let foreseen = self.foresee_change(|look| self.inner.redo(look)).await;
-        self.shop.change_files(&foreseen, self.inner.redo(making)).await
+    async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>> {
+        self.inner.plan_put(puts).await
     }
 
-    async fn restore(&self, restore: RestoreTarget, making: ChangeRequest) -> Result<Option<Change>> {
-        let foreseen = self
-            .foresee_change(|look| self.inner.restore(restore.clone(), look))
-            .await;
-        self.shop
-            .change_files(&foreseen, self.inner.restore(restore, making))
-            .await
-    }
-
-    async fn put(&self, puts: PutBatch, making: ChangeRequest) -> Result<Option<Change>> {
-        let foreseen = self.foresee_change(|look| self.inner.put(puts.clone(), look)).await;
-        self.shop.change_files(&foreseen, self.inner.put(puts, making)).await
+    async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
+        let foreseen = if self.shop.must_foresee() {
+            ForeseenChange::from_path_changes(&self.inner.plan_put(&puts).await?)
+        } else {
+            ForeseenChange::default()
+        };
+        self.shop.change_files(&foreseen, self.inner.put(puts, origin)).await
     }
 
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {

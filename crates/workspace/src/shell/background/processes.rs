@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, CommandExit, EffectsMode, Error, ErrorKind, Limits, Masker, Origin, OutputStream, Process, Result,
-    SandboxCommand, Secrets, Signal,
+    Chunk, CommandExit, EffectsMode, Error, ErrorKind, Guard, GuardStatus, Limits, Masker, Origin, OutputStream,
+    Process, Result, SandboxCommand, Secrets, Signal,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,8 +19,9 @@ use crate::Workspace;
 use crate::shell::RunRequest;
 use crate::shell::background::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
 use crate::shell::foreground::command_label;
+use crate::shell::foreground::result::unenforced_guards;
 use crate::shell::foreground::run::{PreparedCommand, describe_exit, duration_millis};
-use crate::shell::runtime::{SandboxLayer, ShellRuntime};
+use crate::shell::runtime::{SandboxLayer, ShellRuntime, is_isolated};
 use crate::workspace::WorkspaceView;
 
 /// The number of ended processes that stay in the list.
@@ -36,6 +37,7 @@ pub struct ProcessShown {
     /// The command.
     pub command: String,
     /// When it was started, in RFC 3339.
+    #[serde(rename = "at")]
     pub started: String,
     /// Whether it runs.
     pub running: bool,
@@ -48,6 +50,10 @@ pub struct ProcessShown {
     /// How long it ran, in milliseconds, once it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// Whether it is isolated: it can reach no other files and processes of the machine.
+    pub isolated: bool,
+    /// The guards that the sandbox does not enforce.
+    pub not_enforced: Vec<Guard>,
 }
 
 /// The background processes of a workspace.
@@ -116,6 +122,7 @@ struct BackgroundProcess {
     number: u64,
     command: String,
     started: garret_core::Timestamp,
+    guards: Vec<GuardStatus>,
     /// The view that started it.
     view: Arc<WorkspaceView>,
     record: Mutex<ProcessRecord>,
@@ -378,6 +385,7 @@ impl BackgroundProcesses {
             number,
             command,
             started: view.shared.clock.now(),
+            guards: live.sandbox_layer().sandbox.guard_statuses().to_vec(),
             view: view.view.clone(),
             record: Mutex::default(),
             changes: watch::Sender::new(()),
@@ -532,6 +540,8 @@ impl BackgroundProcess {
             exit_code: exit.as_ref().map(|exit| exit.code),
             ended: exit.as_ref().map(|exit| exit.words.clone()),
             duration_ms: exit.as_ref().map(|exit| duration_millis(exit.duration)),
+            isolated: is_isolated(&self.guards),
+            not_enforced: unenforced_guards(&self.guards),
         }
     }
 }

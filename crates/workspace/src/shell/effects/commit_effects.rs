@@ -2,12 +2,11 @@
 //! touched the same paths meanwhile. Otherwise they go on a branch.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    BenchState, Change, ChangeRequest, ChangeReview, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error,
-    ErrorKind, Follow, History, NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch,
-    Result, StatOptions, Storage, Timestamp,
+    BenchState, Change, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Follow, History,
+    NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, Result, StatOptions,
+    Storage, Timestamp,
 };
 
 use crate::Workspace;
@@ -117,42 +116,6 @@ pub(in crate::shell) struct EffectSplit {
     pub(in crate::shell) excluded: Vec<Effect>,
 }
 
-/// Records the paths that a change touches, and the refusal of the inner review, for use after the change was made or
-/// refused.
-#[derive(Debug, Clone, Default)]
-struct ReviewRecorder {
-    paths: Arc<Mutex<Vec<PathChange>>>,
-    refusal: Arc<Mutex<Option<Error>>>,
-}
-
-impl ReviewRecorder {
-    fn recording_review(&self, inner: Option<ChangeReview>, only_looks: bool) -> ChangeReview {
-        let witness = self.clone();
-        Arc::new(move |paths| {
-            *witness.paths.lock().expect("no holder panics") = paths.to_vec();
-            if let Some(Err(refusal)) = inner.as_ref().map(|review| review(paths)) {
-                *witness.refusal.lock().expect("no holder panics") = Some(refusal.clone());
-                return Err(refusal);
-            }
-            // The refusal rolls the change back: that is how a dry run is made, since the contract of a history has
-            // none.
-            if only_looks {
-                Err(Error::new(ErrorKind::Denied, "this was a dry run"))
-            } else {
-                Ok(())
-            }
-        })
-    }
-
-    fn take_paths(&self) -> Vec<PathChange> {
-        std::mem::take(&mut *self.paths.lock().expect("no holder panics"))
-    }
-
-    fn take_refusal(&self) -> Option<Error> {
-        self.refusal.lock().expect("no holder panics").take()
-    }
-}
-
 impl Workspace {
     /// Divides effects into those that history records and those that are excluded from it.
     pub(in crate::shell) async fn split_effects(
@@ -250,20 +213,17 @@ impl Workspace {
         basis: &EffectBasis,
         maker: &EffectCommitRequest,
     ) -> Result<EffectCommitReport> {
-        let witness = ReviewRecorder::default();
-        let (making, _turns) = self.effects_change_request(maker, &witness, true).await?;
-        let puts = plan_puts(effects, basis);
-        let done = history.put(puts, making).await;
-        let paths = witness.take_paths();
-        if let Some(refusal) = witness.take_refusal() {
-            return Ok(EffectCommitReport::from_outcome(
-                paths,
-                EffectCommitOutcome::Refused(refusal),
-            ));
-        }
-        match done {
-            Ok(_) => Ok(EffectCommitReport::without_changes()),
-            Err(_) if !paths.is_empty() => Ok(EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Discarded)),
+        let _turns = self.take_effect_turns(maker).await;
+        let planned = history.plan_put(&plan_puts(effects, basis)).await;
+        match planned {
+            Ok(paths) if paths.is_empty() => Ok(EffectCommitReport::without_changes()),
+            Ok(paths) => {
+                let kept = match self.measure_plan_limits().await?.check_changes(self, &paths) {
+                    Ok(()) => EffectCommitOutcome::Discarded,
+                    Err(refusal) => EffectCommitOutcome::Refused(refusal),
+                };
+                Ok(EffectCommitReport::from_outcome(paths, kept))
+            }
             Err(error) if is_over_limit(&error) => Ok(EffectCommitReport::from_refusal(effects, error)),
             // Others changed the same paths first. The paths of the effects are still of use to the caller.
             Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -376,43 +336,38 @@ impl Workspace {
         puts: PutBatch,
         maker: &EffectCommitRequest,
     ) -> Result<Option<EffectCommitReport>> {
-        let witness = ReviewRecorder::default();
-        let (making, _turns) = self.effects_change_request(maker, &witness, false).await?;
-        let done = history.put(puts, making).await;
-        let paths = witness.take_paths();
-        let kept = match done {
-            Ok(Some(change)) => EffectCommitOutcome::Change(Box::new(change)),
-            Ok(None) => return Ok(Some(EffectCommitReport::without_changes())),
-            Err(error) => match witness.take_refusal() {
-                Some(refusal) => EffectCommitOutcome::Refused(refusal),
-                None if error.kind() == ErrorKind::Conflict => return Ok(None),
-                None if is_over_limit(&error) => return Ok(Some(EffectCommitReport::from_refusal(effects, error))),
-                None => return Err(error),
-            },
+        let _turns = self.take_effect_turns(maker).await;
+        let committed = async {
+            let paths = history.plan_put(&puts).await?;
+            if paths.is_empty() {
+                return Ok(EffectCommitReport::without_changes());
+            }
+            if let Err(refusal) = self.measure_plan_limits().await?.check_changes(self, &paths) {
+                return Ok(EffectCommitReport::from_outcome(
+                    paths,
+                    EffectCommitOutcome::Refused(refusal),
+                ));
+            }
+            let change = history.put(puts, maker.origin.clone()).await?;
+            Ok(change.map_or_else(EffectCommitReport::without_changes, |change| {
+                EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Change(Box::new(change)))
+            }))
         };
-        Ok(Some(EffectCommitReport::from_outcome(paths, kept)))
+        match committed.await {
+            Ok(kept) => Ok(Some(kept)),
+            Err(error) if Error::kind(&error) == ErrorKind::Conflict => Ok(None),
+            Err(error) if is_over_limit(&error) => Ok(Some(EffectCommitReport::from_refusal(effects, error))),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Returns the request for the change, with a review by the rules of this view, and the turns with the quotas. The
-    /// caller holds the turns until the change is made.
-    async fn effects_change_request(
-        &self,
-        maker: &EffectCommitRequest,
-        witness: &ReviewRecorder,
-        only_looks: bool,
-    ) -> Result<(ChangeRequest, Vec<QuotaHold<'_>>)> {
-        let operation = maker.origin.operation.clone();
-        // To wait for a turn that the caller holds would never end.
-        let (making, turns) = if maker.has_quota_turns {
-            (self.change_request_with_turns(operation).await?, Vec::new())
+    /// Waits for the turns of the quotas, unless the caller holds them: to wait for those would never end.
+    async fn take_effect_turns(&self, maker: &EffectCommitRequest) -> Vec<QuotaHold<'_>> {
+        if maker.has_quota_turns {
+            Vec::new()
         } else {
-            self.change_request_in_turn(operation).await?
-        };
-        let making = ChangeRequest {
-            origin: maker.origin.clone(),
-            review: Some(witness.recording_review(making.review, only_looks)),
-        };
-        Ok((making, turns))
+            self.take_quota_turns().await
+        }
     }
 
     /// Commits effects on a new branch that begins at the basis of the command.
@@ -424,7 +379,7 @@ impl Workspace {
         maker: &EffectCommitRequest,
     ) -> Result<EffectCommitReport> {
         let mut puts = plan_puts(effects, basis);
-        if let Err(refusal) = self.review_puts(&puts) {
+        if let Err(refusal) = self.review_effects(effects) {
             return Ok(EffectCommitReport::from_refusal(effects, refusal));
         }
         let name = conflict_branch_name(&maker.origin.operation, &self.shared.ids.next_id());
@@ -442,14 +397,10 @@ impl Workspace {
             };
         }
         add_missing_directories(&*aside, &mut puts, basis).await?;
-        let witness = ReviewRecorder::default();
-        let making = ChangeRequest {
-            origin: maker.origin.clone(),
-            review: Some(witness.recording_review(None, false)),
-        };
-        aside.put(puts, making).await?;
+        let paths = aside.plan_put(&puts).await?;
+        aside.put(puts, maker.origin.clone()).await?;
         Ok(EffectCommitReport::from_outcome(
-            witness.take_paths(),
+            paths,
             EffectCommitOutcome::Branch(name),
         ))
     }
@@ -600,7 +551,7 @@ async fn add_missing_directories(branch: &dyn History, puts: &mut PutBatch, basi
 
 /// Returns the change of a path by an effect whose entry before it is not known.
 fn change_without_before(effect: &Effect) -> PathChange {
-    let image = crate::shell::effects::path_images::image_of_placed(&effect.placed);
+    let image = effect.placed.image();
     PathChange {
         path: effect.path.clone(),
         before: image.is_none().then(crate::shell::effects::path_images::unknown_image),

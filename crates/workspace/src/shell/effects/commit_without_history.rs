@@ -10,7 +10,7 @@ use garret_core::{
 use crate::Workspace;
 use crate::shell::background::file_effects::{PIECE_BYTES, read_piece};
 use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectCommitRequest};
-use crate::shell::effects::path_images::{image_of_placed, image_of_stat};
+use crate::shell::effects::path_images::image_of_stat;
 
 /// An effect that differs from the present entry at its path.
 struct EffectStep {
@@ -219,13 +219,13 @@ impl EffectStep {
         PathChange {
             path: self.path.clone().into(),
             before: self.before.clone(),
-            after: image_of_placed(&self.placed),
+            after: self.placed.image(),
         }
     }
 
     /// Whether the present entry must be removed before the new one is made, because the two differ in kind.
     fn replaces_entry(&self) -> bool {
-        let after = image_of_placed(&self.placed).map(|image| image.kind);
+        let after = self.placed.image().map(|image| image.kind);
         // A link to another target is of the same kind, but no mutation changes the target of a link in place.
         self.before
             .as_ref()

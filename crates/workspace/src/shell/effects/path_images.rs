@@ -1,28 +1,6 @@
 //! Images of entries, as changes in the history show them.
 
-use garret_core::{EntryKind, PathImage, PlacedEntry, Stat};
-
-/// Returns the image of an entry that is to be placed; `None` for a removal.
-pub(in crate::shell) fn image_of_placed(placed: &PlacedEntry) -> Option<PathImage> {
-    let bare = |kind, mode, size| PathImage {
-        kind,
-        mode,
-        size,
-        version: None,
-        target: None,
-        content: None,
-    };
-    match placed {
-        PlacedEntry::Nothing => None,
-        PlacedEntry::Image(image) => Some(image.clone()),
-        PlacedEntry::File { content, mode } => Some(bare(EntryKind::File, *mode, content.len())),
-        PlacedEntry::Directory { mode } => Some(bare(EntryKind::Directory, *mode, 0)),
-        PlacedEntry::Symlink { target } => Some(PathImage {
-            target: Some(target.clone()),
-            ..bare(EntryKind::Symlink, 0o777, target.len() as u64)
-        }),
-    }
-}
+use garret_core::{EntryKind, PathImage, Stat};
 
 /// Returns the image of an entry from the `stat` of its storage.
 pub(in crate::shell) fn image_of_stat(stat: &Stat) -> PathImage {

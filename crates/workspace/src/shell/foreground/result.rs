@@ -1,12 +1,15 @@
 //! The result of a command.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{CapturedStream, Error, GuardStatus, ResourceLimit, ResourceUsage, Secrets};
+use garret_core::{CapturedStream, Error, Guard, GuardStatus, ResourceLimit, ResourceUsage, Secrets};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::fs::Encoding;
 use crate::shell::foreground::command_turn::TurnWaited;
 
 /// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
@@ -17,11 +20,17 @@ pub struct RunResult {
     /// The number of the signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
+    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a
+    /// line says so. Serialized in `details` only.
+    #[serde(skip)]
     pub output: String,
     /// Standard output, byte for byte; where the middle was left out, a line says so.
+    #[serde(flatten, serialize_with = "serialize_stdout")]
+    #[schemars(with = "SerializedStdout<'static>")]
     pub stdout: StreamShown,
     /// Standard error, in the same way.
+    #[serde(flatten, serialize_with = "serialize_stderr")]
+    #[schemars(with = "SerializedStderr<'static>")]
     pub stderr: StreamShown,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
@@ -44,8 +53,11 @@ pub struct RunResult {
     pub usage: ResourceUsage,
     /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
-    /// What the sandbox enforced, and by what means.
-    pub enforced: Vec<GuardStatus>,
+    /// The guards that the sandbox did not enforce.
+    pub not_enforced: Vec<Guard>,
+    /// All guards of the sandbox: whether each was enforced, and by what means. Serialized in `details` only.
+    #[serde(skip)]
+    pub guards: Vec<GuardStatus>,
     /// What it did to the files.
     pub changed: CommandChanges,
     /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
@@ -54,6 +66,21 @@ pub struct RunResult {
     /// Files that the command did not see, because their stored content is damaged. They are in the workspace as before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corrupt: Vec<String>,
+    /// Output in the order in which it came and the full table of guards, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<RunDetails>,
+}
+
+impl RunResult {
+    /// Adds the details to the serialized form.
+    #[must_use]
+    pub fn with_details(mut self) -> Self {
+        self.details = Some(RunDetails {
+            output: self.output.clone(),
+            guards: self.guards.clone(),
+        });
+        self
+    }
 }
 
 /// The stored bytes of one stream; if the middle was left out, a line stands in its place. Serialized as text if they
@@ -74,33 +101,69 @@ impl From<CapturedStream> for StreamShown {
     }
 }
 
-/// The serialized form of a stream, with one of its two fields.
+/// Standard output in a serialized result.
 #[derive(Serialize, JsonSchema)]
-struct SerializedStream<'a> {
-    /// The bytes where they are UTF-8.
+pub(crate) struct SerializedStdout<'a> {
+    /// Standard output; where the middle was left out, a line says so.
+    stdout: Cow<'a, str>,
+    /// `base64` if the bytes of `stdout` are not UTF-8; else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    /// The bytes in base64 where they are not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base64: Option<String>,
+    stdout_encoding: Option<Encoding>,
 }
 
-impl Serialize for StreamShown {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = std::str::from_utf8(&self.0).ok();
-        let base64 = text.is_none().then(|| STANDARD.encode(&self.0));
-        SerializedStream { text, base64 }.serialize(serializer)
+/// Standard error in a serialized result.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SerializedStderr<'a> {
+    /// Standard error; where the middle was left out, a line says so.
+    stderr: Cow<'a, str>,
+    /// `base64` if the bytes of `stderr` are not UTF-8; else absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_encoding: Option<Encoding>,
+}
+
+impl StreamShown {
+    /// Returns the bytes as text, or in base64 if they are not UTF-8.
+    fn to_encoded(&self) -> (Cow<'_, str>, Option<Encoding>) {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => (Cow::Borrowed(text), None),
+            Err(_) => (Cow::Owned(STANDARD.encode(&self.0)), Some(Encoding::Base64)),
+        }
     }
 }
 
-impl JsonSchema for StreamShown {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "StreamShown".into()
-    }
+/// Serializes standard output as the fields `stdout` and `stdout_encoding` of a result.
+pub(crate) fn serialize_stdout<S: Serializer>(stream: &StreamShown, serializer: S) -> Result<S::Ok, S::Error> {
+    let (stdout, stdout_encoding) = stream.to_encoded();
+    let serialized = SerializedStdout {
+        stdout,
+        stdout_encoding,
+    };
+    serialized.serialize(serializer)
+}
 
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        SerializedStream::json_schema(generator)
-    }
+/// Serializes standard error as the fields `stderr` and `stderr_encoding` of a result.
+pub(crate) fn serialize_stderr<S: Serializer>(stream: &StreamShown, serializer: S) -> Result<S::Ok, S::Error> {
+    let (stderr, stderr_encoding) = stream.to_encoded();
+    let serialized = SerializedStderr {
+        stderr,
+        stderr_encoding,
+    };
+    serialized.serialize(serializer)
+}
+
+/// The parts of a result that are serialized on request only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunDetails {
+    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
+    pub output: String,
+    /// All guards of the sandbox: whether each was enforced, and by what means.
+    pub guards: Vec<GuardStatus>,
+}
+
+/// Returns the guards that were not enforced.
+pub(crate) fn unenforced_guards(statuses: &[GuardStatus]) -> Vec<Guard> {
+    let missing = statuses.iter().filter(|one| !one.is_enforced);
+    missing.map(|one| one.guard).collect()
 }
 
 /// The changes that a command, or the background processes, made to the files.
@@ -114,8 +177,9 @@ pub struct CommandChanges {
     pub deleted: u64,
     /// The first of them, each after `+` (created), `~` (changed) or `-` (deleted).
     pub paths: Vec<String>,
-    /// The change that was recorded; absent if nothing changed or nothing was kept.
+    /// The id of the change that was recorded; absent if nothing changed or nothing was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub change: Option<ChangeMade>,
     /// The branch with the effects, if the files changed while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,13 +272,19 @@ impl CommandChanges {
     }
 }
 
-/// The change that was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+/// The change that was recorded. Serialized as its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeMade {
     /// Its id.
     pub id: String,
     /// Its number in the journal.
     pub number: u64,
+}
+
+impl Serialize for ChangeMade {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.id)
+    }
 }
 
 /// The reason why the effects of a command were not kept.
@@ -280,15 +350,24 @@ mod tests {
 
     #[test]
     fn a_stream_is_written_as_text_or_in_base64() {
+        #[derive(Serialize)]
+        struct OneStream {
+            #[serde(flatten, serialize_with = "serialize_stdout")]
+            stdout: StreamShown,
+        }
         let written = |bytes: &[u8]| {
             let captured = CapturedStream {
                 head: bytes.to_vec(),
                 ..CapturedStream::default()
             };
-            serde_json::to_value(StreamShown::from(captured)).unwrap()
+            let stdout = StreamShown::from(captured);
+            serde_json::to_value(OneStream { stdout }).unwrap()
         };
-        assert_eq!(written(b"a\n"), serde_json::json!({"text": "a\n"}));
-        assert_eq!(written(b"\xff\x00"), serde_json::json!({"base64": "/wA="}));
+        assert_eq!(written(b"a\n"), serde_json::json!({"stdout": "a\n"}));
+        assert_eq!(
+            written(b"\xff\x00"),
+            serde_json::json!({"stdout": "/wA=", "stdout_encoding": "base64"})
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, Ef
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
 use crate::shell::foreground::request::NoSink;
-use crate::shell::foreground::result::{CommandChanges, RunResult};
+use crate::shell::foreground::result::{CommandChanges, RunResult, unenforced_guards};
 use crate::shell::policy::environment::Environment;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
 
@@ -430,7 +430,7 @@ pub(in crate::shell) fn build_run_result(
     laid: &SandboxLayer,
 ) -> RunResult {
     let CommandRunOutput { output, exit } = ran;
-    let enforced = laid.sandbox.guard_statuses().to_vec();
+    let guards = laid.sandbox.guard_statuses().to_vec();
     RunResult {
         exit_code: exit.ended.exit_code(),
         signal: match exit.ended {
@@ -448,11 +448,13 @@ pub(in crate::shell) fn build_run_result(
         lowered_timeout_ms: None,
         waited: None,
         usage: exit.usage,
-        isolated: is_isolated(&enforced),
-        enforced,
+        isolated: is_isolated(&guards),
+        not_enforced: unenforced_guards(&guards),
+        guards,
         changed,
         leftovers: laid.leftovers.clone(),
         corrupt: Vec::new(),
+        details: None,
     }
 }
 
