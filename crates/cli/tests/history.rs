@@ -324,7 +324,7 @@ fn a_merge_that_leaves_every_conflict_as_it_is_here_says_so_and_counts_nothing()
     room.run(&["-w", "try", "write", "a.txt", "theirs again\n"]).done();
     room.run(&["-w", "try", "write", "b.txt", "new\n"]).done();
     let merged = on(&room, &["merge", "try", "--ours", "--json"]).data();
-    assert_eq!(merged["merged"], serde_json::json!(["b.txt"]), "{merged}");
+    assert_eq!(merged["paths"], serde_json::json!(["+ b.txt"]), "{merged}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_workspace::{ActorShown, ChangeShown};
+use garret_workspace::{ActorShown, ChangeShown, PlannedChange};
 
-use crate::text::group_digits;
+use crate::answer_limits::AnswerLimits;
+use crate::text::{self, group_digits};
 
 /// The most paths of one change that the data of an answer lists; `path_count` holds their total.
 const SHOWN_PATHS: usize = 20;
@@ -69,6 +70,32 @@ pub(crate) fn outcome_line(change: &ChangeShown) -> String {
     )
 }
 
+/// Returns the effect of a change as an answer: its line, and the paths with their marks.
+pub(crate) fn outcome_text(change: &ChangeShown) -> String {
+    outcome_line(change) + &marked_lines(&change.paths, change.path_count)
+}
+
+/// Returns the effect that an operation would have as an answer.
+pub(crate) fn planned_text(planned: &PlannedChange, limits: &AnswerLimits) -> String {
+    if planned.path_count == 0 {
+        return "nothing would change".to_owned();
+    }
+    let count = text::format_count(planned.path_count, "path", "paths");
+    let lines = marked_lines(&planned.paths, planned.path_count);
+    text::bound_text(&format!("would change {count}; nothing is written{lines}"), limits)
+}
+
+/// Returns the first paths, one on each line, and the number of the others.
+fn marked_lines(paths: &[String], count: u64) -> String {
+    let shown = paths.iter().take(SHOWN_PATHS);
+    let mut lines: String = shown.map(|path| format!("\n{}", escape_unprintable(path))).collect();
+    let more = count.saturating_sub(paths.len().min(SHOWN_PATHS) as u64);
+    if more > 0 {
+        write!(lines, "\nand {} more", group_digits(more)).expect("a string takes everything");
+    }
+    lines
+}
+
 /// Returns the paths that an undo left unchanged, one line for each reason; empty if there are none.
 pub(crate) fn unchanged_lines(change: &ChangeShown) -> String {
     let Some(left) = &change.left_alone else {
@@ -93,6 +120,12 @@ pub(crate) fn unchanged_lines(change: &ChangeShown) -> String {
         }
     }
     text
+}
+
+/// Returns a planned change in the form that the data of an answer holds.
+pub(crate) fn bound_planned_paths(mut planned: PlannedChange) -> PlannedChange {
+    planned.paths.truncate(SHOWN_PATHS);
+    planned
 }
 
 /// Returns a change in the form that the data of an answer holds.

@@ -34,10 +34,10 @@ pub(crate) struct MergeData {
     /// The change that it made, which can be undone; absent where nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<ChangeShown>,
-    /// The paths that it changed here, or would change; only the first ones if there are many.
-    merged: Vec<String>,
+    /// The paths that it changed here, or would change, each after `+`, `~` or `-`; only the first ones if there are many.
+    paths: Vec<String>,
     /// How many paths those are.
-    merged_count: u64,
+    path_count: u64,
     /// The conflicts; only the first ones if there are many. Long texts are left out.
     conflicts: Vec<Conflict>,
     /// How many conflicts there are.
@@ -105,7 +105,7 @@ fn format_outcome(merged: &MergeReport, from: &str, options: MergeOptions, limit
     let mut page = AnswerPage::new(limits);
     page.push_block(&headline(merged, from, options));
     let conflicts = merged.conflicts.iter().map(conflict_line);
-    let paths = merged.merged.iter().map(|path| escape_unprintable(path).into_owned());
+    let paths = merged.paths.iter().map(|path| escape_unprintable(path).into_owned());
     let lines: Vec<_> = conflicts.chain(paths).collect();
     let shown = lines
         .iter()
@@ -122,7 +122,7 @@ fn format_outcome(merged: &MergeReport, from: &str, options: MergeOptions, limit
 
 fn headline(merged: &MergeReport, from: &str, options: MergeOptions) -> String {
     let from = quote(from);
-    let paths = format_count(merged.merged.len() as u64, "path", "paths");
+    let paths = format_count(merged.paths.len() as u64, "path", "paths");
     let conflicts = format_count(merged.conflicts.len() as u64, "conflict", "conflicts");
     match &merged.change {
         _ if !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report => {
@@ -157,7 +157,7 @@ fn conflict_line(conflict: &Conflict) -> String {
 
 /// Returns the outcome as far as it fits into an answer.
 fn bound_data(merged: MergeReport, limits: &AnswerLimits) -> MergeData {
-    let (merged_count, conflict_count) = (merged.merged.len() as u64, merged.conflicts.len() as u64);
+    let (path_count, conflict_count) = (merged.paths.len() as u64, merged.conflicts.len() as u64);
     let mut room = ByteBudget(limits.bytes);
     // The path is in the conflict and in each of its three sides.
     let fits = |conflict: &Conflict| room.try_take(conflict.path.len() * 4 + 400);
@@ -170,11 +170,11 @@ fn bound_data(merged: MergeReport, limits: &AnswerLimits) -> MergeData {
         sides.into_iter().flatten().for_each(|side| room.trim_text(side));
     }
     let mut room = ByteBudget(limits.bytes);
-    let paths = merged.merged.into_iter().take(limits.lines);
+    let paths = merged.paths.into_iter().take(limits.lines);
     MergeData {
         change: merged.change.map(change_text::bound_paths),
-        merged: paths.take_while(|path| room.try_take(path.len())).collect(),
-        merged_count,
+        paths: paths.take_while(|path| room.try_take(path.len())).collect(),
+        path_count,
         conflicts,
         conflict_count,
         dry_run: merged.dry_run,

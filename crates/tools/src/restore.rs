@@ -21,6 +21,8 @@ pub(crate) struct Arguments {
     /// Only this file or directory.
     #[serde(default)]
     path: String,
+    #[serde(default)]
+    dry_run: Option<bool>,
 }
 
 impl Tool for RestoreTool {
@@ -47,6 +49,10 @@ impl Tool for RestoreTool {
             point: Point::parse_or_now(Some(&arguments.to)),
             path: Some(arguments.path).filter(|path| !path.is_empty()),
         };
+        if arguments.dry_run.unwrap_or(false) {
+            let planned = workspace.plan_restore(request).await?;
+            return Ok(restore_outcome::format_plan(planned, limits));
+        }
         let change = workspace.restore(request).await?;
         Ok(restore_outcome::format_outcome(change, limits))
     }

@@ -20,6 +20,8 @@ pub(crate) struct Arguments {
     /// From history with `versions`, or a change.
     #[serde(deserialize_with = "point::required")]
     version: String,
+    #[serde(default)]
+    dry_run: Option<bool>,
 }
 
 impl Tool for RestoreVersionTool {
@@ -41,6 +43,12 @@ impl Tool for RestoreVersionTool {
         arguments: Arguments,
         limits: &AnswerLimits,
     ) -> Result<ToolOutput<restore_outcome::RestoreData>> {
+        if arguments.dry_run.unwrap_or(false) {
+            let planned = workspace
+                .plan_restore_version(&arguments.path, &arguments.version)
+                .await?;
+            return Ok(restore_outcome::format_plan(planned, limits));
+        }
         let change = workspace.restore_version(&arguments.path, &arguments.version).await?;
         Ok(restore_outcome::format_outcome(change, limits))
     }

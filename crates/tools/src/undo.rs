@@ -1,7 +1,7 @@
 //! `undo`: reverses changes, and reverses an undo.
 
 use garret_core::{Error, Result};
-use garret_workspace::{ChangeShown, UndoRequest, Workspace};
+use garret_workspace::{ChangeShown, PlannedChange, UndoRequest, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,13 +44,18 @@ pub(crate) struct Arguments {
     /// For `last`; default 1.
     #[serde(default)]
     count: Option<u64>,
+    #[serde(default)]
+    dry_run: Option<bool>,
 }
 
 /// The result of an undo or redo.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UndoData {
+#[serde(untagged)]
+pub(crate) enum UndoData {
     /// The change that took the others back; it can be undone itself.
-    change: ChangeShown,
+    Done { change: ChangeShown },
+    /// The effect that it would have.
+    Planned(PlannedChange),
 }
 
 impl Tool for UndoTool {
@@ -68,7 +73,17 @@ impl Tool for UndoTool {
     };
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<UndoData>> {
+        let is_dry_run = arguments.dry_run.unwrap_or(false);
         let request = undo_request(workspace, arguments)?;
+        if is_dry_run {
+            let planned = match request {
+                Some(request) => workspace.plan_undo(request).await?,
+                None => workspace.plan_redo().await?,
+            };
+            let text = change_text::planned_text(&planned, limits);
+            let planned = change_text::bound_planned_paths(planned);
+            return Ok(ToolOutput::new(text, UndoData::Planned(planned)));
+        }
         // Only `last` asks for a number of changes, so only `last` can fall short of it.
         let requested = match request {
             Some(UndoRequest::Last(count)) => count,
@@ -78,13 +93,13 @@ impl Tool for UndoTool {
             Some(request) => workspace.undo(request).await?,
             None => workspace.redo().await?,
         };
-        let mut text = change_text::outcome_line(&change) + &change_text::unchanged_lines(&change);
+        let mut text = change_text::outcome_text(&change) + &change_text::unchanged_lines(&change);
         if let Some(shortfall) = change.undo_shortfall(requested) {
             text.push_str(&format!("\n{shortfall}"));
         }
         let text = text::bound_text(&text, limits);
         let change = change_text::bound_paths(change);
-        Ok(ToolOutput::new(text, UndoData { change }))
+        Ok(ToolOutput::new(text, UndoData::Done { change }))
     }
 }
 
@@ -95,6 +110,7 @@ fn undo_request(workspace: &Workspace, arguments: Arguments) -> Result<Option<Un
         id,
         session,
         count,
+        dry_run: _,
     } = arguments;
     let implied = match (&id, &session) {
         (None, None) => UndoTarget::Last,

@@ -25,7 +25,7 @@ use garret_core::{Error, ErrorKind, History, Result};
 use crate::Workspace;
 
 pub use branches::BranchShown;
-pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, LogPage, LogRequest, PathShown};
+pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, LogPage, LogRequest, PathShown, PlannedChange};
 pub use diff::{Diff, DiffRequest};
 pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, MergeReport, OnConflict};
 pub use render::{DiffStatus, PathDiff};

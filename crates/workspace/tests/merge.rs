@@ -104,7 +104,7 @@ async fn a_merge_is_one_change_that_can_be_undone_and_redone() {
         .await
         .unwrap();
     let merged = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(merged.merged, ["a.txt", "b.txt", "dir", "dir/c.txt"]);
+    assert_eq!(merged.paths, ["a.txt", "b.txt", "dir", "dir/c.txt"]);
     assert_eq!(merged.conflicts, []);
     let change = merged.change.unwrap();
     assert_eq!((change.kind.as_str(), change.operation.as_str()), ("merge", "merge"));
@@ -138,7 +138,7 @@ async fn a_merge_that_was_undone_can_be_made_again() {
     ours.merge("try", MergeOptions::default()).await.unwrap();
     ours.undo(UndoRequest::Last(1)).await.unwrap();
     let again = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(again.merged, ["new.txt"]);
+    assert_eq!(again.paths, ["new.txt"]);
     assert_eq!(read(&ours, "new.txt").await, "new\n");
 }
 
@@ -155,7 +155,7 @@ async fn a_second_merge_brings_only_what_is_new() {
     assert_eq!(read(&ours, "a.txt").await, "one\n2\n3\n4\nFIVE\n");
     let nothing = ours.merge("try", MergeOptions::default()).await.unwrap();
     assert_eq!(
-        (nothing.change, nothing.merged, nothing.conflicts),
+        (nothing.change, nothing.paths, nothing.conflicts),
         (None, vec![], vec![])
     );
     theirs.merge("notes", MergeOptions::default()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_conflict_leaves_everything_untouched_unless_it_was_said_what_becomes_
     let before = change_count(&ours).await;
     let blocked = ours.merge("try", MergeOptions::default()).await.unwrap();
     assert_eq!(told(&blocked.conflicts), [("a.txt", ConflictKind::Content)]);
-    assert_eq!((blocked.change, blocked.merged), (None, vec![]));
+    assert_eq!((blocked.change, blocked.paths), (None, vec![]));
     assert_eq!(change_count(&ours).await, before);
     assert!(!ours.exists("new.txt").await.unwrap().exists);
     let merged = ours.merge("try", asking(OnConflict::Markers)).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_dry_run_tells_and_touches_nothing() {
     };
     let tried = ours.merge("try", options).await.unwrap();
     assert_eq!(
-        (tried.merged, tried.dry_run, tried.change),
+        (tried.paths, tried.dry_run, tried.change),
         (vec!["new.txt".to_owned()], true, None)
     );
     assert_eq!(change_count(&ours).await, before);
@@ -314,5 +314,5 @@ async fn a_branch_of_a_directory_is_merged_back_into_it_and_what_others_did_ther
     let again = ours.merge("try", MergeOptions::default()).await.unwrap();
     assert!(again.change.is_some());
     let nothing = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(nothing.merged, Vec::<String>::new());
+    assert_eq!(nothing.paths, Vec::<String>::new());
 }

@@ -118,7 +118,7 @@ impl MergeArgs {
 pub(crate) fn merge_text(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> String {
     let conflicts = merged.conflicts.iter().map(conflict_line);
     let paths = merged
-        .merged
+        .paths
         .iter()
         .map(|path| format!("  {}", render::display_path(path)));
     let all: Vec<_> = conflicts.chain(paths).collect();
@@ -131,10 +131,10 @@ pub(crate) fn merge_text(branch: &str, merged: &MergeReport, on_conflict: OnConf
 
 fn merge_headline(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> Option<String> {
     let branch = escape_unprintable(branch);
-    let paths = render::format_count(merged.merged.len() as u64, "path");
+    let paths = render::format_count(merged.paths.len() as u64, "path");
     match &merged.change {
         Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
-        None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
+        None if !merged.paths.is_empty() => Some(format!("would merge {branch}, {paths}")),
         None if merged.conflicts.is_empty() => Some(format!(
             "nothing to merge from {branch}: this workspace has all of its changes"
         )),

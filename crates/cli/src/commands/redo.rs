@@ -8,11 +8,20 @@ use crate::session::Session;
 
 /// Takes back the newest undo, as long as nothing else was changed since.
 #[derive(Debug, Args)]
-pub(crate) struct RedoArgs {}
+pub(crate) struct RedoArgs {
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
 
 impl RedoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let change = session.open_history("fs").await?.redo().await?;
+        let workspace = session.open_history("fs").await?;
+        if self.dry_run {
+            let planned = workspace.plan_redo().await?;
+            return Ok(CliReport::success(history::describe_plan(&planned), planned));
+        }
+        let change = workspace.redo().await?;
         Ok(CliReport::success(history::describe_change(&change), change))
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct RestoreArgs {
     /// Create a new workspace at the point, and leave this one unchanged
     #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "version"])]
     into: Option<String>,
+    /// Show what would change, and change nothing
+    #[arg(long, conflicts_with = "into")]
+    dry_run: bool,
 }
 
 impl RestoreArgs {
@@ -41,6 +44,10 @@ impl RestoreArgs {
         let first = self.first_argument().map_err(CliFailure::wrong_usage)?;
         if let Some(version) = &self.version {
             let workspace = session.open_history("fs").await?;
+            if self.dry_run {
+                let planned = workspace.plan_restore_version(first, version).await?;
+                return Ok(CliReport::success(history::describe_plan(&planned), planned));
+            }
             let change = workspace.restore_version(first, version).await?;
             return Ok(CliReport::success(history::describe_restore(change.as_ref()), change));
         }
@@ -67,6 +74,10 @@ impl RestoreArgs {
             point: Point::parse_or_now(Some(point)),
             path: self.path.clone(),
         };
+        if self.dry_run {
+            let planned = workspace.plan_restore(request).await?;
+            return Ok(CliReport::success(history::describe_plan(&planned), planned));
+        }
         let change = workspace.restore(request).await?;
         Ok(CliReport::success(history::describe_restore(change.as_ref()), change))
     }

@@ -11,6 +11,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret -w notes undo             the newest change; again, the one before it
   garret -w notes undo --last 3    the newest three, as one change
+  garret -w notes undo --dry-run   what it would change; nothing is written
   garret -w notes undo 17          that change alone; later changes to other paths stay
   garret -w notes undo --tool-call call_7
   garret -w notes undo --session 9f3b01c2d4e5 --tool-call 7    a call of that session
@@ -30,6 +31,9 @@ pub(crate) struct UndoArgs {
     /// Everything that one tool call did; with --session, one of that session
     #[arg(long, value_name = "CALL", conflicts_with_all = ["change", "last"])]
     tool_call: Option<String>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 fn count(text: &str) -> Result<usize, &'static str> {
@@ -39,6 +43,10 @@ fn count(text: &str) -> Result<usize, &'static str> {
 impl UndoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let workspace = session.open_history("fs").await?;
+        if self.dry_run {
+            let planned = workspace.plan_undo(self.undo_request()).await?;
+            return Ok(CliReport::success(history::describe_plan(&planned), planned));
+        }
         let change = workspace.undo(self.undo_request()).await?;
         let mut text = history::describe_change(&change);
         if let Some(shortfall) = change.undo_shortfall(self.last.unwrap_or(0)) {

@@ -1,7 +1,7 @@
 //! Changes as text for a person.
 
 use garret::path::escape_unprintable;
-use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown};
+use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown, PlannedChange};
 
 use crate::time;
 
@@ -39,20 +39,33 @@ pub(crate) fn describe_change(change: &ChangeShown) -> String {
         change.number,
         escape_unprintable(&change.summary)
     )];
-    lines.extend(
-        change
-            .paths
-            .iter()
-            .take(MAX_NAMED)
-            .map(|path| format!("  {}", display_path(path))),
-    );
-    let named = change.paths.len().min(MAX_NAMED) as u64;
-    lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
+    lines.extend(path_lines(&change.paths, change.path_count));
     if let Some(left) = &change.left_alone {
         lines.extend(list_excluded("left unchanged", &left.paths, left.more));
         lines.extend(list_excluded("deleted permanently", &left.deleted, left.more_deleted));
     }
     lines.join("\n")
+}
+
+/// Describes the effect that an undo, a redo or a restore would have.
+pub(crate) fn describe_plan(planned: &PlannedChange) -> String {
+    if planned.path_count == 0 {
+        return "nothing would change".to_owned();
+    }
+    let head = format!(
+        "would change {}; nothing is written",
+        format_count(planned.path_count, "path")
+    );
+    let lines = [head].into_iter().chain(path_lines(&planned.paths, planned.path_count));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Lists the first of `count` paths, with their marks, one on each line.
+fn path_lines(paths: &[String], count: u64) -> impl Iterator<Item = String> {
+    let named = paths.len().min(MAX_NAMED);
+    let more = count - named as u64;
+    let lines = paths[..named].iter().map(|path| format!("  {}", display_path(path)));
+    lines.chain((more > 0).then(|| format!("  and {more} more")))
 }
 
 /// Lists paths that are excluded from history, below a line that says how they were treated.

@@ -177,7 +177,7 @@ fn a_merge_brings_in_what_a_branch_did() {
     );
     let again = done(&tools, "merge", json!({"from": "try"}));
     assert_eq!(
-        (again.0.as_str(), &again.1["merged_count"]),
+        (again.0.as_str(), &again.1["path_count"]),
         (
             "nothing to merge from `try`: this workspace has all of its changes",
             &json!(0)

@@ -55,7 +55,8 @@ pub struct ChangeShown {
     pub summary: String,
     /// Who did it.
     pub actor: ActorShown,
-    /// The first of the paths that it touched.
+    /// The first of the paths that it touched. In the answer to an undo, a redo, a restore or a merge, each comes after
+    /// `+` (created), `~` (changed) or `-` (deleted).
     pub paths: Vec<String>,
     /// How many paths it touched.
     pub path_count: u64,
@@ -78,6 +79,40 @@ impl ChangeShown {
         let were = if undone == 1 { "change was" } else { "changes were" };
         (undone < requested).then(|| format!("only {undone} {were} left to undo, not {requested}"))
     }
+}
+
+/// The effect that an undo, a redo or a restore would have. Nothing is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlannedChange {
+    /// Always true: this is the answer to a dry run.
+    pub dry_run: bool,
+    /// The first of the paths that would change, each after `+` (created), `~` (changed) or `-` (deleted).
+    pub paths: Vec<String>,
+    /// How many paths would change.
+    pub path_count: u64,
+}
+
+impl PlannedChange {
+    /// Returns the effect on `paths`.
+    pub(crate) fn new(paths: &[PathChange]) -> Self {
+        Self {
+            dry_run: true,
+            paths: mark_paths(paths).take(Change::SHOWN_PATHS).collect(),
+            path_count: paths.len() as u64,
+        }
+    }
+}
+
+/// Returns each path after `+` (created), `~` (changed) or `-` (deleted).
+pub(crate) fn mark_paths(paths: &[PathChange]) -> impl Iterator<Item = String> {
+    paths.iter().map(|one| {
+        let mark = match (&one.before, &one.after) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '~',
+        };
+        format!("{mark} {}", one.path.display_path())
+    })
 }
 
 /// Who made a change, as it is shown.

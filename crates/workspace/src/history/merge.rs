@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
+use super::changes::mark_paths;
 use crate::Workspace;
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
@@ -57,8 +58,9 @@ pub struct MergeReport {
     /// The change that it made; absent if nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeShown>,
-    /// The paths that it changed here, or would change, in order; none if conflicts keep it from being written.
-    pub merged: Vec<String>,
+    /// The paths that it changed here, or would change, in order, each after `+` (created), `~` (changed) or `-`
+    /// (deleted); none if conflicts keep it from being written.
+    pub paths: Vec<String>,
     /// The entries that both sides changed differently.
     pub conflicts: Vec<Conflict>,
     /// Set if the merge was only tried.
@@ -170,26 +172,24 @@ impl Workspace {
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
         let mut merged = MergeReport {
             change: None,
-            merged: Vec::new(),
+            paths: Vec::new(),
             conflicts: plan.conflicts,
             dry_run: options.dry_run,
         };
         if is_blocked {
             return Ok(merged);
         }
-        merged.merged = plan.puts.puts.iter().map(|put| put.path.display_path()).collect();
-        merged.merged.sort();
         let _turns = self.take_quota_turns().await;
         let paths = journal.plan_put(&plan.puts).await?;
         // A trial must refuse every merge that would be refused when it is written.
         self.measure_plan_limits().await?.check_changes(self, &paths)?;
+        merged.paths = mark_paths(&self.visible_path_changes(paths.clone())).collect();
         if options.dry_run {
             return Ok(merged);
         }
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
         if let Some(change) = journal.put(plan.puts, self.change_origin("merge", summary)).await? {
-            let fallback = ChangeShown::from(change.clone());
-            merged.change = Some(self.visible_change(change).await?.map_or(fallback, ChangeShown::from));
+            merged.change = Some(self.show_made_change(change, paths).await?);
         }
         Ok(merged)
     }

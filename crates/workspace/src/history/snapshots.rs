@@ -1,12 +1,13 @@
 //! Snapshots, and restoring the files of one.
 
 use garret_core::{
-    Access, Error, ErrorKind, Point, RestoreTarget, Result, Snapshot, SnapshotOptions, SnapshotSize, WsPath,
+    Access, Error, ErrorKind, HistoryOperation, Point, RestoreTarget, Result, Snapshot, SnapshotOptions, SnapshotSize,
+    WsPath,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changes::ChangeShown;
+use super::changes::{ChangeShown, PlannedChange};
 use crate::Workspace;
 
 /// The point and the path to restore.
@@ -95,13 +96,25 @@ impl Workspace {
     pub async fn restore(&self, request: RestoreRequest) -> Result<Option<ChangeShown>> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
-            let restore = RestoreTarget::Point {
-                point: request.point,
-                path: self.recorded_directory(&path).await?,
-            };
+            let restore = self.restore_target(request.point, &path).await?;
             self.apply_restore(restore, "restore").await
         };
         self.run_operation("restore", &[&path], |_| 0, work).await
+    }
+
+    /// Returns the effect that a restore would have; it fails as the restore would.
+    pub async fn plan_restore(&self, request: RestoreRequest) -> Result<PlannedChange> {
+        let path = request.path.clone().unwrap_or_default();
+        let work = async {
+            let restore = self.restore_target(request.point, &path).await?;
+            self.plan_operation(HistoryOperation::Restore(restore), "restore").await
+        };
+        self.run_operation("restore", &[&path], |_| 0, work).await
+    }
+
+    async fn restore_target(&self, point: Point, path: &str) -> Result<RestoreTarget> {
+        let path = self.recorded_directory(path).await?;
+        Ok(RestoreTarget::Point { point, path })
     }
 
     /// Refuses an operation on the whole workspace in a view that is a part of it, or that may not write.

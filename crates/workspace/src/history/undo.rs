@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
+    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathChange, PathClash, Result,
     UndoSelection, WsPath,
 };
 
-use super::changes::ChangeShown;
+use super::changes::{ChangeShown, PlannedChange, mark_paths};
 use crate::Workspace;
 
 /// Which changes to undo.
@@ -35,8 +35,25 @@ impl Workspace {
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
         let work = async {
-            let undone = self.reverse_changes(request.clone()).await;
+            let undone = async {
+                self.commit_reversal(self.undo_operation(request.clone()).await?, "undo")
+                    .await
+            }
+            .await;
             undone.map_err(|error| name_request(error, Some(&request)))
+        };
+        self.run_operation("undo", &[], |_| 0, work).await
+    }
+
+    /// Returns the effect that an undo would have; it fails as the undo would.
+    pub async fn plan_undo(&self, request: UndoRequest) -> Result<PlannedChange> {
+        let work = async {
+            let planned = async {
+                self.plan_operation(self.undo_operation(request.clone()).await?, "undo")
+                    .await
+            }
+            .await;
+            planned.map_err(|error| name_request(error, Some(&request)))
         };
         self.run_operation("undo", &[], |_| 0, work).await
     }
@@ -44,13 +61,23 @@ impl Workspace {
     /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<ChangeShown> {
         let work = async {
-            let redone = self.reverse_undo().await;
+            let redone = async { self.commit_reversal(self.redo_operation().await?, "redo").await }.await;
             redone.map_err(|error| name_request(error, None))
         };
         self.run_operation("redo", &[], |_| 0, work).await
     }
 
-    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
+    /// Returns the effect that a redo would have; it fails as the redo would.
+    pub async fn plan_redo(&self) -> Result<PlannedChange> {
+        let work = async {
+            let planned = async { self.plan_operation(self.redo_operation().await?, "redo").await }.await;
+            planned.map_err(|error| name_request(error, None))
+        };
+        self.run_operation("redo", &[], |_| 0, work).await
+    }
+
+    /// Returns the operation that reverses the requested changes.
+    async fn undo_operation(&self, request: UndoRequest) -> Result<HistoryOperation> {
         // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
         // itself.
         let selection = match request {
@@ -63,18 +90,18 @@ impl Workspace {
             UndoRequest::Session(session) => UndoSelection::Session(session),
             UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
         };
-        self.commit_reversal(HistoryOperation::Undo(selection), "undo").await
+        Ok(HistoryOperation::Undo(selection))
     }
 
-    async fn reverse_undo(&self) -> Result<ChangeShown> {
+    /// Returns the operation that reverses the newest undo.
+    async fn redo_operation(&self) -> Result<HistoryOperation> {
         // A redo is a call of the tool `undo`, and policies name tools.
         self.check_approval("undo", &[]).await?;
-        let operation = if self.is_restricted() {
+        Ok(if self.is_restricted() {
             HistoryOperation::Undo(UndoSelection::Change(self.find_newest_undo().await?))
         } else {
             HistoryOperation::Redo
-        };
-        self.commit_reversal(operation, "redo").await
+        })
     }
 
     /// Selects the requested changes that are not undone and that this view shows. Changes outside of this view do not
@@ -141,12 +168,31 @@ impl Workspace {
     }
 
     async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
-        let (_, change) = self.commit_operation(&operation, name, false).await?;
+        let (paths, change) = self.commit_operation(&operation, name, false).await?;
         let change = change.ok_or_else(nothing_to_reverse_error)?;
         let left_alone = self.paths_left_alone(&change.reverses);
+        let shown = self.show_made_change(change, paths).await?;
+        Ok(ChangeShown { left_alone, ..shown })
+    }
+
+    /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
+    pub(crate) async fn plan_operation(
+        &self,
+        operation: HistoryOperation,
+        name: &'static str,
+    ) -> Result<PlannedChange> {
+        let (paths, _) = self.commit_operation(&operation, name, true).await?;
+        Ok(PlannedChange::new(&self.visible_path_changes(paths)))
+    }
+
+    /// Returns a change that was made as this view shows it, with a mark for the effect on each of its `paths`.
+    pub(crate) async fn show_made_change(&self, change: Change, paths: Vec<PathChange>) -> Result<ChangeShown> {
         let fallback = ChangeShown::from(change.clone());
         let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        Ok(ChangeShown { left_alone, ..shown })
+        let paths = mark_paths(&self.visible_path_changes(paths))
+            .take(Change::SHOWN_PATHS)
+            .collect();
+        Ok(ChangeShown { paths, ..shown })
     }
 
     pub(crate) fn clash_error(&self, clashes: &[PathClash]) -> Error {

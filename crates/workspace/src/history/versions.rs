@@ -4,7 +4,7 @@ use garret_core::{Access, Error, ErrorKind, HistoryOperation, PathVersion, Resto
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changes::{ActorShown, ChangeShown, check_limit};
+use super::changes::{ActorShown, ChangeShown, PlannedChange, check_limit};
 use crate::Workspace;
 
 /// A version of a file.
@@ -94,16 +94,30 @@ impl Workspace {
     /// as one change that can be undone; `None` if the file is so already.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
-            self.refuse_host_tree(path, &self.parse_path(path)?).await?;
-            let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
-            if self.is_restricted() {
-                self.check_version(&path, version).await?;
-            }
-            let version = version.to_owned();
-            self.apply_restore(RestoreTarget::Version { path, version }, "restore_version")
+            let restore = self.version_target(path, version).await?;
+            self.apply_restore(restore, "restore_version").await
+        };
+        self.run_operation("restore_version", &[path], |_| 0, work).await
+    }
+
+    /// Returns the effect that [`Workspace::restore_version`] would have; it fails as the restore would.
+    pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<PlannedChange> {
+        let work = async {
+            let restore = self.version_target(path, version).await?;
+            self.plan_operation(HistoryOperation::Restore(restore), "restore_version")
                 .await
         };
         self.run_operation("restore_version", &[path], |_| 0, work).await
+    }
+
+    async fn version_target(&self, path: &str, version: &str) -> Result<RestoreTarget> {
+        self.refuse_host_tree(path, &self.parse_path(path)?).await?;
+        let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
+        if self.is_restricted() {
+            self.check_version(&path, version).await?;
+        }
+        let version = version.to_owned();
+        Ok(RestoreTarget::Version { path, version })
     }
 
     /// Refuses a version that this view does not show.
@@ -130,13 +144,9 @@ impl Workspace {
         operation: &'static str,
     ) -> Result<Option<ChangeShown>> {
         let restore = HistoryOperation::Restore(restore);
-        match self.commit_operation(&restore, operation, false).await?.1 {
-            None => Ok(None),
-            Some(change) => {
-                let fallback = ChangeShown::from(change.clone());
-                let seen = self.visible_change(change).await?;
-                Ok(Some(seen.map_or(fallback, ChangeShown::from)))
-            }
+        match self.commit_operation(&restore, operation, false).await? {
+            (_, None) => Ok(None),
+            (paths, Some(change)) => Ok(Some(self.show_made_change(change, paths).await?)),
         }
     }
 
