@@ -54,6 +54,50 @@ fn what_history_prints_is_fit_to_be_read() {
 }
 
 #[test]
+fn a_dry_run_names_the_paths_that_the_operation_then_changes_and_writes_nothing() {
+    let room = notes();
+    let directory = room.path().join("project");
+    std::fs::create_dir(&directory).unwrap();
+    for workspace in ["notes", directory.to_str().unwrap()] {
+        let on = |arguments: &[&str]| room.run(&[&["-w", workspace], arguments].concat());
+        on(&["write", "a.txt", "one\n"]).done();
+        on(&["snapshot", "create", "before"]).done();
+        on(&["write", "a.txt", "two\n"]).done();
+        on(&["write", "b.txt", "new\n"]).done();
+        let newest = || on(&["log", "--json"]).data()["changes"][0]["number"].clone();
+        for (operation, expected) in [
+            (&["undo", "--last", "2"][..], ["~ a.txt", "- b.txt"]),
+            (&["redo"][..], ["~ a.txt", "+ b.txt"]),
+            (&["restore", "before"][..], ["~ a.txt", "- b.txt"]),
+        ] {
+            let before = (
+                newest(),
+                on(&["ls"]).done().to_owned(),
+                on(&["cat", "a.txt"]).done().to_owned(),
+            );
+            let planned = on(&[operation, &["--dry-run", "--json"]].concat()).data();
+            assert_eq!(
+                planned["paths"],
+                serde_json::json!(expected),
+                "{workspace} {operation:?}"
+            );
+            assert_eq!((&planned["dry_run"], &planned["path_count"]), (&true.into(), &2.into()));
+            let after = (
+                newest(),
+                on(&["ls"]).done().to_owned(),
+                on(&["cat", "a.txt"]).done().to_owned(),
+            );
+            assert_eq!(before, after, "{workspace} {operation:?}");
+            let done = on(&[operation, &["--json"]].concat()).data();
+            assert_eq!(done["paths"], planned["paths"], "{workspace} {operation:?}");
+        }
+        // The undo of the first write would meet later content.
+        on(&["write", "a.txt", "three\n"]).done();
+        assert_eq!(on(&["undo", "1", "--dry-run"]).failed(), on(&["undo", "1"]).failed());
+    }
+}
+
+#[test]
 fn repeated_undos_step_back_and_redos_step_forward() {
     let room = notes();
     for content in ["1", "2", "3"] {

@@ -50,12 +50,12 @@ pub(crate) struct Arguments {
 
 /// The result of an undo or redo.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum UndoData {
-    /// The change that took the others back; it can be undone itself.
-    Done { change: ChangeShown },
-    /// The effect that it would have.
-    Planned(PlannedChange),
+pub(crate) struct UndoData {
+    /// The change that took the others back; it can be undone itself. Absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<ChangeShown>,
+    #[serde(flatten)]
+    planned: Option<PlannedChange>,
 }
 
 impl Tool for UndoTool {
@@ -81,8 +81,11 @@ impl Tool for UndoTool {
                 None => workspace.plan_redo().await?,
             };
             let text = change_text::planned_text(&planned, limits);
-            let planned = change_text::bound_planned_paths(planned);
-            return Ok(ToolOutput::new(text, UndoData::Planned(planned)));
+            let data = UndoData {
+                change: None,
+                planned: Some(change_text::bound_planned_paths(planned)),
+            };
+            return Ok(ToolOutput::new(text, data));
         }
         // Only `last` asks for a number of changes, so only `last` can fall short of it.
         let requested = match request {
@@ -98,8 +101,11 @@ impl Tool for UndoTool {
             text.push_str(&format!("\n{shortfall}"));
         }
         let text = text::bound_text(&text, limits);
-        let change = change_text::bound_paths(change);
-        Ok(ToolOutput::new(text, UndoData::Done { change }))
+        let data = UndoData {
+            change: Some(change_text::bound_paths(change)),
+            planned: None,
+        };
+        Ok(ToolOutput::new(text, data))
     }
 }
 

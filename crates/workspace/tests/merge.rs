@@ -104,7 +104,7 @@ async fn a_merge_is_one_change_that_can_be_undone_and_redone() {
         .await
         .unwrap();
     let merged = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(merged.paths, ["a.txt", "b.txt", "dir", "dir/c.txt"]);
+    assert_eq!(merged.paths, ["~ a.txt", "- b.txt", "+ dir", "+ dir/c.txt"]);
     assert_eq!(merged.conflicts, []);
     let change = merged.change.unwrap();
     assert_eq!((change.kind.as_str(), change.operation.as_str()), ("merge", "merge"));
@@ -138,7 +138,7 @@ async fn a_merge_that_was_undone_can_be_made_again() {
     ours.merge("try", MergeOptions::default()).await.unwrap();
     ours.undo(UndoRequest::Last(1)).await.unwrap();
     let again = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(again.paths, ["new.txt"]);
+    assert_eq!(again.paths, ["+ new.txt"]);
     assert_eq!(read(&ours, "new.txt").await, "new\n");
 }
 
@@ -205,7 +205,7 @@ async fn a_dry_run_tells_and_touches_nothing() {
     let tried = ours.merge("try", options).await.unwrap();
     assert_eq!(
         (tried.paths, tried.dry_run, tried.change),
-        (vec!["new.txt".to_owned()], true, None)
+        (vec!["+ new.txt".to_owned()], true, None)
     );
     assert_eq!(change_count(&ours).await, before);
     assert!(!ours.exists("new.txt").await.unwrap().exists);

@@ -27,9 +27,12 @@ fn a_snapshot_is_taken_listed_compared_and_gone_back_to() {
     insta::assert_snapshot!("list_snapshots", done(&tools, "list_snapshots", json!({})).0);
     let (text, data) = done(&tools, "restore", json!({"to": "before", "path": "a.txt"}));
     insta::assert_snapshot!("restore", text);
-    assert_eq!(data["change"]["paths"], json!(["a.txt"]));
+    assert_eq!(data["change"]["paths"], json!(["~ a.txt"]));
+    let (text, planned) = done(&tools, "restore", json!({"to": "before", "dry_run": true}));
+    assert_eq!(text, "would change 1 path; nothing is written\n- b.txt");
     let data = done(&tools, "restore", json!({"to": "before"})).1;
-    assert_eq!(data["change"]["paths"], json!(["b.txt"]));
+    assert_eq!(planned["paths"], data["change"]["paths"]);
+    assert_eq!(data["change"]["paths"], json!(["- b.txt"]));
     assert_eq!(
         done(&tools, "restore", json!({"to": "before"})).1,
         json!({"changed": false})
