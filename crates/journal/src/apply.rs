@@ -6,14 +6,14 @@ use garret_core::{
     Batch, Content, EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Precondition, Result, Version,
     WsPath,
 };
-
-use crate::compare::{ComparedPath, entry_of_stat};
-use crate::observed::BatchObservation;
-use crate::write_session::{ObservedFiles, WriteSession};
 use garret_depot::outside_files::{
     ChangeAuthorship, ChangeIntent, IntentWork, KnownEntry, LoggedStep, ObservedEntry, RecordContent, is_disk_failure,
     summary_of,
 };
+
+use crate::compare::{ComparedPath, entry_of_stat};
+use crate::observed::BatchObservation;
+use crate::write_session::{ObservedFiles, WriteSession};
 
 /// Number of times that a batch is started again because other programs changed its paths in the meantime.
 const TRIES: usize = 5;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use garret_core::{Batch, Durability, Error, ErrorKind, Follow, ListOptions, OpenedStorage, Result, WsPath};
-
 use garret_depot::outside_files::OutsideWorkspace;
 use garret_depot::{DepotWorkspace, LazyDepot};
 

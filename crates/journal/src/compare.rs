@@ -12,13 +12,13 @@ use garret_core::{
     Actor, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Origin, Precondition,
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
+use garret_depot::outside_files::{
+    CapturedEntry, ChangeAuthorship, FoundChange, FoundEntry, KnownEntry, ObservedEntry, RecordContent,
+};
 
 use crate::raw_names::{DirectoryHandles, split_raw_path};
 use crate::scan::is_plainly_same;
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::{
-    CapturedEntry, ChangeAuthorship, FoundChange, FoundEntry, KnownEntry, ObservedEntry, RecordContent,
-};
 
 /// Number of times that a file is read again because it changes while it is read.
 pub(crate) const TRIES: usize = 5;

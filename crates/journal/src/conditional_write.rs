@@ -4,10 +4,10 @@
 //! changes other programs made.
 
 use garret_core::{Batch, EntryKind, Follow, Mutation, MutationOutcome, Precondition, Result, Version, WsPath};
+use garret_depot::outside_files::{KnownEntry, ObservedEntry};
 
 use crate::observed::{DIRECTORY_MODE, directory_entry};
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::{KnownEntry, ObservedEntry};
 
 impl WriteSession<'_> {
     /// Returns the directories that a write of one remote file will create, the highest first; none if it creates none,

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use garret_core::{DirectoryEntry, DirectoryHandle, EntryAlteration, OpenFile, Result, Stat};
-
 use garret_depot::outside_files::JournalLockFile;
 
 /// A directory of a journaled storage.

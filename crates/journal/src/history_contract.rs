@@ -10,7 +10,6 @@ use garret_core::{
     HistoryOperation, MergeInput, NewBranch, OpenedBranch, Origin, PathChange, PathPut, PathVersion, PlacedEntry,
     Point, PutBatch, Result, RetentionLimits, Snapshot, SnapshotOptions, SnapshotSize, Storage, Timestamp, WsPath,
 };
-
 use garret_depot::outside_files::{OutsideWorkspace, log};
 use garret_depot::{DepotWorkspace, NewWorkspace};
 

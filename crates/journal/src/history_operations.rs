@@ -9,10 +9,10 @@ use garret_core::{
     PathChange, PathClash, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath,
     find_hard_links,
 };
+use garret_depot::outside_files::{ChangeAuthorship, ChangeIntent, IntentWork, ObservedEntry};
 
 use crate::materialize::PathGoal;
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::{ChangeAuthorship, ChangeIntent, IntentWork, ObservedEntry};
 
 /// Number of times that an operation is planned again because the comparison of its paths found a difference.
 const ROUNDS: usize = 5;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use garret_core::{EntryKind, Result};
-
 use garret_depot::outside_files::{KnownEntry, ObservedEntry, OutsideWorkspace};
 
 /// A directory with more entries below it than this is not loaded as a whole.

@@ -9,7 +9,6 @@ use garret_core::{
     AccessLimits, Batch, Clock, DirectoryHandle, Durability, Exclusions, Ids, ListOptions, ListPage, MutationOutcome,
     OpenedStorage, ReadOptions, ReadResult, Result, RetentionLimits, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
-
 use garret_depot::LazyDepot;
 use garret_depot::outside_files::{JournalFiles, JournalLockFile, OutsideWorkspace, ReadStability, Site, log};
 

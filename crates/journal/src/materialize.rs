@@ -6,10 +6,10 @@ use garret_core::{
     Batch, Entry, EntryKind, EntryPath, Follow, ListOptions, Mutation, PathChange, PathImage, Precondition, Result,
     Version, WsPath,
 };
+use garret_depot::outside_files::KnownEntry;
 
 use crate::compare::means_absent;
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::KnownEntry;
 
 /// A path with its present and its target state.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use garret_core::{Batch, EntryKind, Mutation, MutationOutcome, Result, WsPath};
+use garret_depot::outside_files::{KnownEntry, ObservedEntry};
 
 use crate::write_session::WriteSession;
-use garret_depot::outside_files::{KnownEntry, ObservedEntry};
 
 /// The mode of a directory for which none was given.
 pub(crate) const DIRECTORY_MODE: u32 = 0o755;

@@ -7,7 +7,6 @@ use garret_core::{
     Batch, DirectoryHandle, Error, ErrorKind, Follow, ListOptions, ListPage, MutationOutcome, ReadOptions, ReadResult,
     Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
-
 use garret_depot::DepotView;
 use garret_depot::outside_files::RecordedPoint;
 

@@ -9,12 +9,12 @@ use garret_core::{
     Content, DirectoryHandle, EntryAlteration, EntryKind, EntryPath, Error, ErrorKind, NewEntry, PathImage, Result,
     Stat, Storage, WsPath,
 };
+use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry};
 
 use crate::compare::{TRIES, changing_file_error, entry_of_stat, means_absent};
 use crate::materialize::PathGoal;
 use crate::scan::is_plainly_same;
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry};
 
 /// The most handles that are kept on the way down; beyond it every second handle is closed.
 const MOST_HANDLES: usize = 128;

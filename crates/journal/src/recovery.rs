@@ -12,7 +12,6 @@ use garret_core::{
     Content, ContentSource, EntryKind, EntryPath, Follow, History, Mutation, PathChange, PathImage, Result, Stat,
     WsPath,
 };
-
 use garret_depot::outside_files::{
     ChangeIntent, CompletedRecord, IntentWork, LoggedStep, ObservedEntry, RecordContent, is_disk_failure,
 };

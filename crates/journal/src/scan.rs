@@ -11,11 +11,11 @@ use garret_core::{
     DirectoryHandle, Entry, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListAllOptions, Result, Stat,
     StatOptions, Storage, WsPath, list_all,
 };
+use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry, RecordContent};
 
 use crate::compare::means_absent;
 use crate::raw_names::{DirectoryHandles, split_raw_path};
 use crate::write_session::{ObservedFiles, WriteSession};
-use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry, RecordContent};
 
 const THREADS: usize = 4;
 /// Bytes of content that are kept in memory before they are stored in the depot.

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use garret_core::{
     Content, ContentSource, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, WsPath,
 };
+use garret_depot::outside_files::{CapturedEntry, KnownEntry, home_not_usable, make_file};
 
 use crate::compare::{TRIES, WHOLE_BYTES, changing_file_error, means_absent};
 use crate::write_session::ObservedFiles;
-use garret_depot::outside_files::{CapturedEntry, KnownEntry, home_not_usable, make_file};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use futures::executor::block_on;
 use futures::lock::MutexGuard;
 use garret_core::{Durability, EntryPath, Result, WsPath};
+use garret_depot::outside_files::log::{self, IntentLog};
+use garret_depot::outside_files::{
+    ChangeIntent, CompletedRecord, FoundChange, JournalFiles, JournalWriteLock, KnownEntry, LogRecord, MismatchedPaths,
+    ObservedEntry, OutsideWorkspace, SortedRecords, sort_records,
+};
 
 use crate::Journaled;
 use crate::index::JournalIndex;
 use crate::raw_names::parent_directories;
-use garret_depot::outside_files::log::{self, IntentLog};
-use garret_depot::outside_files::{ChangeIntent, FoundChange, KnownEntry, LogRecord, ObservedEntry};
-use garret_depot::outside_files::{
-    CompletedRecord, JournalFiles, JournalWriteLock, MismatchedPaths, OutsideWorkspace, SortedRecords, sort_records,
-};
 
 /// A log of this size enters the journal in the background.
 const FULL_BYTES: u64 = 16 * 1024 * 1024;

@@ -15,7 +15,7 @@ use super::record::{FoundEntry, IntentWork, LogRecord, LoggedStep, RecordContent
 use crate::content::PieceAddress;
 use crate::error;
 
-/// Returns the addresses that the logs below `home_not_usable` refer to.
+/// Returns the addresses that the logs below `home` refer to.
 pub(crate) fn addresses_in_logs(home: &Path) -> Result<Vec<PieceAddress>> {
     let folder = home.join("journals");
     if !folder.is_dir() {
