@@ -27,7 +27,7 @@ pub use crate::home_permissions::make_file;
 pub use crate::workspace_places::Site;
 pub use ingest::{CompletedRecord, MismatchedPaths, SortedRecords, sort_records};
 pub use lock_file::{JournalFiles, JournalLockFile, JournalReadLock, JournalWriteLock, ReadStability};
-pub use outside_workspace::OutsideWorkspace;
+pub use outside_workspace::{OutsideWorkspace, RecordedEntries};
 pub use record::{
     CapturedEntry, ChangeAuthorship, ChangeIntent, FoundChange, FoundEntry, IntentWork, KnownEntry, LogRecord,
     LoggedStep, ObservedEntry, RecordContent,

@@ -66,10 +66,9 @@ impl JournalIndex {
 
     /// Loads the recorded entries below `directory`; returns `false` without loading if there are too many.
     fn load_directory(&mut self, room: &OutsideWorkspace, directory: &[u8]) -> Result<bool> {
-        let found = room.recorded_entries_below(directory, LOADED + 1)?;
-        if found.len() > LOADED {
+        let Some(found) = room.few_recorded_entries_below(directory, LOADED)? else {
             return Ok(false);
-        }
+        };
         self.loaded.insert(directory.to_vec());
         for (path, known) in found {
             if known.kind == EntryKind::Directory {
@@ -87,7 +86,7 @@ impl JournalIndex {
         room: &OutsideWorkspace,
         directory: &[u8],
     ) -> Result<Vec<(Vec<u8>, KnownEntry)>> {
-        let known = room.recorded_entries_below(directory, usize::MAX >> 1)?;
+        let known = room.recorded_entries_below(directory)?;
         let is_below = |path: &[u8]| match path.strip_prefix(directory) {
             Some(rest) => directory.is_empty() || rest.starts_with(b"/"),
             None => false,

@@ -13,13 +13,16 @@ use crate::content_reader::StoredContent;
 use crate::depot::Depot;
 use crate::error::damaged_content;
 use crate::history::image_of;
-use crate::metadata::{ChangeRow, EntryNode, HEAD, LevelEntry, MetadataSession, stored_time};
+use crate::metadata::{ChangeRow, EntryNode, HEAD, LevelEntry, MetadataSession, SeenEntry, stored_time};
 use crate::tree::{DepotTree, span_below};
 use crate::workspace::DepotWorkspace;
 use crate::workspace_places::{check_unclaimed, move_to_site};
 
 /// Content up to this size is read in one piece.
 const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Recorded entries with their paths.
+pub type RecordedEntries = Vec<(Vec<u8>, KnownEntry)>;
 
 /// A workspace whose files live outside the depot. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -117,17 +120,28 @@ impl OutsideWorkspace {
         })
     }
 
-    /// Returns the first `limit` recorded entries below `directory`, sorted by path.
-    pub fn recorded_entries_below(&self, directory: &[u8], limit: usize) -> Result<Vec<(Vec<u8>, KnownEntry)>> {
+    /// Returns all recorded entries below `directory`, sorted by path.
+    pub fn recorded_entries_below(&self, directory: &[u8]) -> Result<RecordedEntries> {
+        let found = self.seen_entries_below(directory, usize::MAX >> 1)?;
+        Ok(found.into_iter().filter_map(known_entry).collect())
+    }
+
+    /// Returns all recorded entries below `directory`, sorted by path; `None` if the depot has more than `most` rows
+    /// for them.
+    pub fn few_recorded_entries_below(&self, directory: &[u8], most: usize) -> Result<Option<RecordedEntries>> {
+        let found = self.seen_entries_below(directory, most + 1)?;
+        // Hidden rows count as well: the limit of the query counts them.
+        let are_all = found.len() <= most;
+        Ok(are_all.then(|| found.into_iter().filter_map(known_entry).collect()))
+    }
+
+    fn seen_entries_below(&self, directory: &[u8], limit: usize) -> Result<Vec<SeenEntry>> {
         let (start, end) = span_below(directory);
         let number = self.workspace.number;
-        let found = self.read(|session| {
-            session
-                .outside_files()
-                .seen_entries(number, &start, end.as_deref(), limit)
-        })?;
-        let known = |(path, held, token): (_, LevelEntry, _)| Some((path, entry_of_node(held.into_node()?, token)));
-        Ok(found.into_iter().filter_map(known).collect())
+        self.read(|session| {
+            let outside = session.outside_files();
+            outside.seen_entries(number, &start, end.as_deref(), limit)
+        })
     }
 
     /// Returns whether every file was recorded.
@@ -304,6 +318,10 @@ impl OutsideWorkspace {
         })
         .await
     }
+}
+
+fn known_entry((path, held, token): SeenEntry) -> Option<(Vec<u8>, KnownEntry)> {
+    Some((path, entry_of_node(held.into_node()?, token)))
 }
 
 fn entry_of_node(node: EntryNode, token: Option<String>) -> KnownEntry {
