@@ -19,7 +19,7 @@ use crate::tree::DepotTree;
 use garret_core::Durability;
 
 pub(crate) use mutate::{MutationStep, directory_node};
-pub(crate) use summary::summary_of;
+pub use summary::summary_of;
 
 /// A change under way.
 pub(crate) struct ChangeBuilder<'c> {

@@ -147,7 +147,7 @@ pub(crate) fn is_content_unreadable(error: &Error) -> bool {
 
 /// Returns whether the disk fails or is full, as opposed to a refused request: the request may be valid, and a retry
 /// may succeed.
-pub(crate) fn is_disk_failure(error: &Error) -> bool {
+pub fn is_disk_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn circular_lineage() -> Error {
 }
 
 /// Returns the error for a home directory that cannot be used.
-pub(crate) fn home_not_usable(error: &std::io::Error) -> Error {
+pub fn home_not_usable(error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => {

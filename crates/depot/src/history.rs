@@ -17,11 +17,10 @@ mod snapshot;
 mod undo;
 mod versions;
 
-pub(crate) use branch::branch_of_info;
 pub(crate) use conversions::image_of;
 pub(crate) use diff::find_later_capture;
 pub(crate) use journal::images_of;
 pub(crate) use point::{check_kept, has_captured_all, is_complete, lineage_of};
-pub(crate) use put::changed_by_others;
+pub use put::changed_by_others;
 pub(crate) use restore::{finish_change, with_description};
 pub(crate) use snapshot::check_label;

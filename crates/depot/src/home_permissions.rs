@@ -38,7 +38,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
 
 /// Opens a file for reading and writing; creates it with access for the owner only. The mode of an existing file stays
 /// as it is.
-pub(crate) fn make_file(path: &Path) -> Result<File> {
+pub fn make_file(path: &Path) -> Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(FILE);
     // `create_new` first, so that only the mode of a file that was created here is set.

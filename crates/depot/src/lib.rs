@@ -7,6 +7,7 @@
 //!
 //! - [`DepotWorkspace`] is a workspace: a [`garret_core::Storage`] at its newest state, with its history.
 //! - [`DepotView`] is the tree of a workspace at one point, for reading.
+//! - [`outside_files`] is the interface for the journal of files that live elsewhere, which `garret-journal` keeps.
 //! - [`transfer`] is the interface for imports and exports, which `garret-transfer` does.
 //!
 //! Inside, data flows one way: from the handles here, to the tree and the change being made, to the metadata and the
@@ -20,10 +21,11 @@ mod directory;
 mod error;
 mod history;
 mod home_permissions;
-mod journaled;
+mod lazy_depot;
 mod maintenance;
 mod metadata;
 mod options;
+pub mod outside_files;
 mod storage;
 pub mod transfer;
 mod tree;
@@ -34,7 +36,7 @@ mod writer;
 pub use depot::{Depot, ForkPoint, NewWorkspace, WorkspaceInfo};
 pub use garret_core::Durability;
 pub use garret_core::history::*;
-pub use journaled::{Journaled, LazyDepot};
+pub use lazy_depot::LazyDepot;
 pub use maintenance::{
     CheckProblem, CheckReport, CollectOptions, CollectReport, DepotUsage, RepairReport, RetentionReport, SnapshotUsage,
     WorkspaceUsage,

@@ -34,6 +34,7 @@ use entries::EntryTable;
 use group_cache::GroupCache;
 use merges::MergeTable;
 use outside_files::OutsideFileTable;
+pub(crate) use outside_files::SeenEntry;
 use repair::RepairQueries;
 use retention::RetentionQueries;
 use rollback::RollbackQueries;

@@ -1,13 +1,12 @@
 //! A handle on one workspace of a depot.
 
-use std::fmt;
 use std::sync::Arc;
 
 use garret_core::Result;
 
 use crate::depot::{Depot, DepotShared, WorkspaceInfo, workspace_info};
 use crate::error::damaged_content;
-use crate::metadata::{HEAD, LineageLevel, MetadataSession};
+use crate::metadata::{HEAD, LineageLevel};
 use crate::storage::DepotView;
 use garret_core::Durability;
 
@@ -20,18 +19,6 @@ pub struct DepotWorkspace {
     id: Arc<str>,
     kind: Arc<str>,
     pub(crate) durability: Durability,
-    epilogue: Option<ChangeEpilogue>,
-}
-
-/// A function that runs in the transaction of a change, after it. The journal of files that live elsewhere uses it to
-/// record its progress atomically with the change.
-#[derive(Clone)]
-pub(crate) struct ChangeEpilogue(Arc<dyn Fn(MetadataSession<'_>) -> Result<()> + Send + Sync>);
-
-impl fmt::Debug for ChangeEpilogue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Epilogue")
-    }
 }
 
 impl DepotWorkspace {
@@ -43,7 +30,6 @@ impl DepotWorkspace {
             id: id.into(),
             kind: kind.into(),
             durability,
-            epilogue: None,
         }
     }
 
@@ -57,33 +43,6 @@ impl DepotWorkspace {
     /// Returns the durability of changes through this handle.
     pub fn durability(&self) -> Durability {
         self.durability
-    }
-
-    /// Returns a handle on the same workspace that runs `epilogue` in the transaction of every undo, redo, restore and
-    /// put.
-    #[must_use]
-    pub(crate) fn with_epilogue(
-        mut self,
-        epilogue: impl Fn(MetadataSession<'_>) -> Result<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.epilogue = Some(ChangeEpilogue(Arc::new(epilogue)));
-        self
-    }
-
-    /// Runs `work`, and then the epilogue, in one transaction.
-    pub(crate) async fn write_with_epilogue<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(MetadataSession<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let epilogue = self.epilogue.clone();
-        let whole = move |session: MetadataSession<'_>| {
-            let done = work(session)?;
-            match epilogue {
-                Some(epilogue) => (epilogue.0)(session).map(|()| done),
-                None => Ok(done),
-            }
-        };
-        self.shared().writer.write(self.durability, whole).await
     }
 
     /// Returns the id of the workspace, which is never used again.

@@ -10,11 +10,11 @@ use crate::workspace::DepotWorkspace;
 
 /// The location of the files of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Site {
+pub struct Site {
     /// The kind of storage.
-    pub(crate) kind: String,
+    pub kind: String,
     /// An identifier that is unique among the places of the kind; `None` if the files do not outlive their handle.
-    pub(crate) place: Option<String>,
+    pub place: Option<String>,
 }
 
 impl Depot {

@@ -1,5 +1,3 @@
 //! The integration tests of this crate in one program: a program of its own for each file would be linked for each file.
 
 mod depot;
-mod journal;
-mod s3;

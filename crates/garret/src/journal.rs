@@ -6,7 +6,8 @@ use garret_core::{
     Error, ErrorKind, Exclusions, History as _, HistoryMode, OpenContext, OpenedStorage, Result, RetentionLimits,
     StorageConfig, WorkspaceConfig,
 };
-use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
+use garret_depot::{Depot, DepotOptions, LazyDepot};
+use garret_journal::Journaled;
 
 use serde_json::{Map, Value};
 

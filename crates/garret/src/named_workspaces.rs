@@ -5,7 +5,8 @@ use garret_core::{
     Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, Point, Result, StorageConfig,
     WorkspaceConfig, WsPath, shape,
 };
-use garret_depot::{DepotWorkspace, Journaled, NewWorkspace, WorkspaceInfo};
+use garret_depot::{DepotWorkspace, NewWorkspace, WorkspaceInfo};
+use garret_journal::Journaled;
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
 use serde_json::{Map, Value};

@@ -16,7 +16,8 @@ use garret_core::{
     Clock, Durability, EntryPath, History, HistoryMode, OpenContext, Origin, PathExpectation, PathPut, PlacedEntry,
     PutBatch, RandomIds, ReversalOutcome, StorageFactory, SystemClock, UndoSelection,
 };
-use garret_depot::{DepotOptions, Journaled, LazyDepot};
+use garret_depot::{DepotOptions, LazyDepot};
+use garret_journal::Journaled;
 use garret_storage::local::LocalFactory;
 use serde_json::{Map, json};
 

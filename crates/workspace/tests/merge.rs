@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use garret_core::StorageFactory;
 use garret_core::{Durability, ErrorKind, FsPolicy, HistoryMode, OpenContext, Point, RandomIds, SystemClock};
-use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
+use garret_depot::{Depot, DepotOptions, LazyDepot};
+use garret_journal::Journaled;
 use garret_storage::local::LocalFactory;
 use garret_workspace::{
     Conflict, ConflictKind, DiffRequest, LogRequest, MergeOptions, OnConflict, ScopeOptions, TransferOptions,

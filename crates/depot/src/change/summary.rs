@@ -6,7 +6,7 @@ use garret_core::{Batch, Mutation};
 const SHOWN: usize = 200;
 
 /// Returns a summary of the batch: its first mutation, and the number of the others.
-pub(crate) fn summary_of(batch: &Batch) -> String {
+pub fn summary_of(batch: &Batch) -> String {
     let Some(first) = batch.mutations.first() else {
         return String::new();
     };

@@ -55,7 +55,7 @@ impl DepotWorkspace {
             kind: info.kind.clone(),
             config: info.config.clone(),
             opened: self.shared().home.is_none().then(opened),
-            branch: branch_of_info(info),
+            branch: info.into(),
         })
     }
 
@@ -118,15 +118,16 @@ fn no_such_branch(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message).hint("list its branches to see their names")
 }
 
-/// Returns a branch in the form of the history contract.
-pub(crate) fn branch_of_info(info: WorkspaceInfo) -> Branch {
-    Branch {
-        id: info.id,
-        name: info.name,
-        incomplete: info.fork.as_ref().is_some_and(|fork| !fork.is_complete),
-        fork: info.fork.map_or(0, |fork| fork.change),
-        changes: info.head,
-        created: info.created,
+impl From<WorkspaceInfo> for Branch {
+    fn from(info: WorkspaceInfo) -> Self {
+        Self {
+            id: info.id,
+            name: info.name,
+            incomplete: info.fork.as_ref().is_some_and(|fork| !fork.is_complete),
+            fork: info.fork.map_or(0, |fork| fork.change),
+            changes: info.head,
+            created: info.created,
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use garret_core::{
     SnapshotOptions, SnapshotSize, Storage, Timestamp, WsPath,
 };
 
-use super::branch::branch_of_info;
 use super::point::is_complete;
 use super::restore::plan_restore;
 use super::undo::{plan_redo, plan_undo};
@@ -118,7 +117,7 @@ impl History for DepotWorkspace {
             config: new.config.unwrap_or(own.config),
         };
         let branch = Self::branch(self, new, point).await?.describe().await?;
-        Ok(branch_of_info(branch))
+        Ok(branch.into())
     }
 
     async fn branches(&self) -> Result<Vec<Branch>> {
@@ -126,7 +125,7 @@ impl History for DepotWorkspace {
         let is_own = |info: &crate::WorkspaceInfo| {
             info.deleted.is_none() && info.fork.as_ref().is_some_and(|fork| fork.workspace == self.id())
         };
-        Ok(all.into_iter().filter(is_own).map(branch_of_info).collect())
+        Ok(all.into_iter().filter(is_own).map(Branch::from).collect())
     }
 
     async fn set_retention(&self, keep: &RetentionLimits) -> Result<()> {

@@ -18,6 +18,7 @@ use crate::change::ChangeBuilder;
 use crate::content::PreparedContent;
 use crate::error::damaged_content;
 use crate::metadata::{EntryNode, LineageLevel, MetadataSession};
+use crate::outside_files::IngestedPut;
 use crate::tree::DepotTree;
 use crate::workspace::DepotWorkspace;
 
@@ -37,8 +38,26 @@ struct ReadyPut {
 impl DepotWorkspace {
     /// Puts the given entries at their paths as one change; returns `None` if nothing differs. A path that is not in
     /// the state that its put expects is a `conflict`, and then nothing is changed.
-    pub async fn put(&self, mut puts: PutBatch, origin: impl Into<Origin>) -> Result<Option<Change>> {
-        let origin = origin.into();
+    pub async fn put(&self, puts: PutBatch, origin: impl Into<Origin>) -> Result<Option<Change>> {
+        self.put_in_transaction(puts, origin.into(), None).await
+    }
+
+    /// Puts the given entries, and records in the same transaction that their intent is in the journal.
+    pub(crate) async fn put_ingested(
+        &self,
+        puts: PutBatch,
+        origin: Origin,
+        ingested: IngestedPut,
+    ) -> Result<Option<Change>> {
+        self.put_in_transaction(puts, origin, Some(ingested)).await
+    }
+
+    async fn put_in_transaction(
+        &self,
+        mut puts: PutBatch,
+        origin: Origin,
+        ingested: Option<IngestedPut>,
+    ) -> Result<Option<Change>> {
         let ready = self.prepare_puts(std::mem::take(&mut puts.puts)).await?;
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
         let work = move |session: MetadataSession<'_>| {
@@ -86,10 +105,13 @@ impl DepotWorkspace {
                 let at = change.as_ref().map_or(head, |change| change.number.cast_signed());
                 note_merge(session, LineageLevel { workspace: number, at }, point)?;
             }
+            if let Some(ingested) = ingested {
+                ingested.record(session, number)?;
+            }
             let reverses = puts.reverses;
             Ok(change.map(|change| Change { reverses, ..change }))
         };
-        self.write_with_epilogue(work).await
+        self.shared().writer.write(durability, work).await
     }
 
     /// Returns the changes of paths that `puts` would make, and changes nothing.
@@ -433,7 +455,7 @@ fn file_node(content: &PreparedContent, mode: u32, now: i64) -> EntryNode {
 }
 
 /// Returns the error for a path that is not in the state that its put expects.
-pub(crate) fn changed_by_others(put: &PathPut) -> Error {
+pub fn changed_by_others(put: &PathPut) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,
         format!("{} was changed by others", quote(&put.path.display_path())),

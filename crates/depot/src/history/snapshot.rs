@@ -16,7 +16,7 @@ impl DepotWorkspace {
     }
 
     /// Labels a point, and records whether the depot knows every file of it.
-    pub(crate) async fn take_snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
+    pub async fn take_snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         check_label(label)?;
         let SnapshotOptions { point, is_lazy } = options;
         let (number, label) = (self.number, label.to_owned());

@@ -18,8 +18,8 @@ use serde::Serialize;
 use super::retention::count_droppable_rows;
 use crate::content::PieceAddress;
 use crate::depot::Depot;
-use crate::journaled::addresses_in_logs;
 use crate::metadata::{MetadataSession, PieceRow, stored_time};
+use crate::outside_files::addresses_in_logs;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;

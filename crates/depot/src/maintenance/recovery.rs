@@ -11,8 +11,8 @@ use garret_core::{Durability, Result};
 use crate::content::{ContentStore, PieceAddress};
 use crate::depot::Depot;
 use crate::error::is_content_unreadable;
-use crate::journaled::addresses_in_logs;
 use crate::metadata::MetadataSession;
+use crate::outside_files::addresses_in_logs;
 
 impl Depot {
     /// Verifies the blobs that are listed as unsynced and makes them durable; rolls back the changes whose content is

@@ -10,7 +10,8 @@ use garret_core::{
     OpenContext, Origin, RandomIds, ReadOptions, Result, SnapshotOptions, StatOptions, Storage, StorageFactory,
     SystemClock, UndoSelection, WsPath,
 };
-use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot, NewWorkspace};
+use garret_depot::{Depot, DepotOptions, Durability, LazyDepot, NewWorkspace};
+use garret_journal::Journaled;
 use garret_storage::local::LocalFactory;
 use garret_testkit::mutations::{append_or_create, make_dirs, remove_tree, rename_into, write};
 use garret_testkit::{Node, Probe, Tree};

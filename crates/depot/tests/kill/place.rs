@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use garret_core::{ErrorKind, History, OpenContext, RandomIds, Storage, StorageFactory, SystemClock};
-use garret_depot::{Depot, DepotOptions, DepotWorkspace, Durability, Journaled, LazyDepot, NewWorkspace};
+use garret_depot::{Depot, DepotOptions, DepotWorkspace, Durability, LazyDepot, NewWorkspace};
+use garret_journal::Journaled;
 use garret_storage::local::LocalFactory;
 use garret_storage::s3::S3Factory;
 use garret_testkit::s3::{Keys, Proxy, Server};
