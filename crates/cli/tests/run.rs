@@ -250,6 +250,32 @@ fn promise_38_work_of_a_command_whose_garret_was_killed_is_found_and_can_be_kept
 }
 
 #[test]
+fn a_layer_whose_effects_are_in_a_change_is_no_leftover() {
+    for storage in ["filestore:box", "local:files"] {
+        let room = Room::new();
+        let config = format!("[workspaces.box]\nstorage = '{storage}'\ncapabilities = {{ fs = true, shell = true }}\n");
+        room.put("garret.toml", &config).trust();
+        std::fs::create_dir_all(room.path().join("files")).unwrap();
+        room.run(&["-w", "box", "write", "old", "1"]).done();
+        let (mut child, _output) = started(&room, "echo half > half; rm old; echo up; sleep 1000");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // A second run makes the same change. Now the change and the layer are both there, as after a kill between the
+        // commit and the removal of the layer, and after the recovery of a commit that was half done.
+        room.run(&["-w", "box", "run", "-c", "echo half > half; rm old"]).done();
+        // Later work on the same path does not bring the layer back.
+        room.run(&["-w", "box", "write", "half", "more"]).done();
+        let next = room.run(&["-w", "box", "run", "true"]);
+        assert_eq!((next.code(), next.err()), (0, ""), "{storage}");
+        assert_eq!(
+            room.run(&["-w", "box", "leftovers"]).done(),
+            "no leftovers in this workspace\n",
+            "{storage}"
+        );
+    }
+}
+
+#[test]
 fn the_doctor_tells_what_the_sandbox_can_enforce() {
     let room = room();
     let ran = room.run(&["-w", "box", "doctor", "--json"]);

@@ -123,25 +123,12 @@ impl Garret {
                 exclude: config.exclude.clone(),
             })?),
         };
-        // Other processes that open the same files run commands, too; the lock file keeps their turns apart.
-        let bench = match self.turn_file(opened)? {
-            Some(turns) => Arc::new(TurnTakingBench { bench, turns }),
-            None => bench,
-        };
-        let bench = match &opened.history {
-            Some(history) if opened.access_limits.is_remote => Arc::new(RemoteFilesBench {
-                bench,
-                history: history.clone(),
-            }),
-            _ => bench,
-        };
-        Ok(match place {
-            BenchLocation::InHome(_) => bench,
-            BenchLocation::Temporary(directory) => Arc::new(TemporaryBench {
-                bench,
-                _directory: directory,
-            }),
-        })
+        Ok(Arc::new(WorkspaceBench {
+            bench,
+            turns: self.turn_file(opened)?,
+            remote_history: opened.history.clone().filter(|_| opened.access_limits.is_remote),
+            _place: place,
+        }))
     }
 
     /// Returns the directory of a bench: in the home if the next process can find these files again, else a temporary
@@ -191,6 +178,7 @@ fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
 }
 
 /// The directory of a bench.
+#[derive(Debug)]
 enum BenchLocation {
     InHome(PathBuf),
     Temporary(tempfile::TempDir),
@@ -205,100 +193,42 @@ impl BenchLocation {
     }
 }
 
-/// A bench whose directory is removed together with it.
+/// The bench of an open workspace. A temporary directory is removed together with it.
 #[derive(Debug)]
-struct TemporaryBench {
+struct WorkspaceBench {
     bench: Arc<dyn Bench>,
-    _directory: tempfile::TempDir,
+    /// The lock file that keeps the turns of commands apart, if other processes can open the same files.
+    turns: Option<TurnFile>,
+    /// The history of remote files, which other programs change, too. Before the bench is used, the history compares
+    /// the files, so that the journal, which the bench follows, has the changes of others. Files with a version that
+    /// the journal knows are not fetched.
+    remote_history: Option<Arc<dyn History>>,
+    _place: BenchLocation,
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Bench for TemporaryBench {
+impl Bench for WorkspaceBench {
     async fn bring_up_to_date(&self) -> Result<BenchState> {
+        if self.remote_history.is_some() {
+            self.record_outside_changes().await?;
+        }
         self.bench.bring_up_to_date().await
     }
 
     async fn record_outside_changes(&self) -> Result<()> {
-        self.bench.record_outside_changes().await
+        match &self.remote_history {
+            // To open the present state, a history first records the changes of other programs.
+            Some(history) => history.open_view(&Point::Now).await.map(drop),
+            None => self.bench.record_outside_changes().await,
+        }
     }
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
-        self.bench.try_turn(command, now)
-    }
-
-    async fn file_time(&self) -> Result<Option<Timestamp>> {
-        self.bench.file_time().await
-    }
-
-    fn scratch_directory(&self) -> PathBuf {
-        self.bench.scratch_directory()
-    }
-
-    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
-        self.bench.take_effects(taken).await
-    }
-}
-
-/// A bench whose commands take turns with those of other processes.
-#[derive(Debug)]
-struct TurnTakingBench {
-    bench: Arc<dyn Bench>,
-    turns: TurnFile,
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl Bench for TurnTakingBench {
-    async fn bring_up_to_date(&self) -> Result<BenchState> {
-        self.bench.bring_up_to_date().await
-    }
-
-    async fn record_outside_changes(&self) -> Result<()> {
-        self.bench.record_outside_changes().await
-    }
-
-    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
-        self.turns.try_take(command, now)
-    }
-
-    async fn file_time(&self) -> Result<Option<Timestamp>> {
-        self.bench.file_time().await
-    }
-
-    fn scratch_directory(&self) -> PathBuf {
-        self.bench.scratch_directory()
-    }
-
-    async fn take_effects(&self, taken: LayerOutcome<'_>) -> Result<()> {
-        self.bench.take_effects(taken).await
-    }
-}
-
-/// A bench of remote files that other programs change, too. Before it is used, it lets the history compare the files,
-/// so that the journal, which the bench follows, has the changes of others. Files with a version that the journal knows
-/// are not fetched.
-#[derive(Debug)]
-struct RemoteFilesBench {
-    bench: Arc<dyn Bench>,
-    history: Arc<dyn History>,
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl Bench for RemoteFilesBench {
-    async fn bring_up_to_date(&self) -> Result<BenchState> {
-        self.record_outside_changes().await?;
-        self.bench.bring_up_to_date().await
-    }
-
-    async fn record_outside_changes(&self) -> Result<()> {
-        // To open the present state, a history first records the changes of other programs.
-        self.history.open_view(&Point::Now).await.map(drop)
-    }
-
-    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
-        self.bench.try_turn(command, now)
+        match &self.turns {
+            Some(turns) => turns.try_take(command, now),
+            None => self.bench.try_turn(command, now),
+        }
     }
 
     async fn file_time(&self) -> Result<Option<Timestamp>> {

@@ -213,7 +213,7 @@ impl ShellRuntime {
             return Ok(found.clone());
         }
         let sandbox = self.sandbox.open(self.sandbox_request(fence, state)).await?;
-        let left = sandbox.leftover_layers().await?;
+        let left = self.under.find_leftover_layers(self, &*sandbox, state).await?;
         let opened = CachedSandbox {
             fence: fence.clone(),
             state: place,

@@ -327,6 +327,47 @@ impl Workspace {
         differing
     }
 
+    /// Whether a command has made a change since `basis` after which the files had all of these effects. The effects of
+    /// a crashed command are in such a change if it was committed, or recovered, but its layer is still there.
+    pub(in crate::shell) async fn is_in_change(
+        &self,
+        shop: &ShellRuntime,
+        effects: &[Effect],
+        basis: &EffectBasis,
+    ) -> Result<bool> {
+        let Some(history) = self.shared.history.as_deref().filter(|_| !effects.is_empty()) else {
+            return Ok(false);
+        };
+        let (plain, raw): (Vec<_>, Vec<_>) = effects
+            .iter()
+            .cloned()
+            .partition(|effect| effect.path.as_path().is_some());
+        for number in basis.head + 1..=history.head().await? {
+            let point = Point::Number(number);
+            if history.change(&point).await?.0.actor.command.is_none() {
+                continue;
+            }
+            let files = history.open_view(&point).await?;
+            if !have_all_effects(&*files, &plain).await {
+                continue;
+            }
+            // A view has no names that are not UTF-8. A plan compares them with the present files, and refuses if they
+            // were changed since.
+            let since = EffectBasis {
+                head: number,
+                at: shop.file_time().await?,
+            };
+            if history
+                .plan_put(&plan_puts(&raw, &since))
+                .await
+                .is_ok_and(|paths| paths.is_empty())
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Puts `puts`, which were made from `effects`, into the history; `None` if others changed the same paths since the
     /// basis.
     async fn try_puts(
@@ -489,6 +530,15 @@ impl Workspace {
         }
         excluded
     }
+}
+
+async fn have_all_effects(files: &dyn Storage, effects: &[Effect]) -> bool {
+    for effect in effects {
+        if !is_in_any_storage(&[files], effect).await {
+            return false;
+        }
+    }
+    true
 }
 
 async fn is_in_any_storage(sides: &[&dyn Storage], effect: &Effect) -> bool {

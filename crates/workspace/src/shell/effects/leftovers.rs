@@ -1,10 +1,13 @@
 //! Leftovers: layers whose effects are in no change, because their process died before it could commit them, or because
-//! they could not be saved.
+//! they could not be saved. A layer whose effects are in a change, because the process died between the commit and the
+//! removal of the layer, is no leftover.
 
 use std::sync::Arc;
 
 use garret_core::path::quote;
-use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, LayerOutcome, Origin, Result};
+use garret_core::{
+    BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, LayerOutcome, OpenSandbox, Origin, Result,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -124,8 +127,41 @@ impl Workspace {
                 }
             }
         };
-        let layers = shop.sandbox_for(&fence, &left.state).await?.leftover_layers().await?;
+        let sandbox = shop.sandbox_for(&fence, &left.state).await?;
+        let layers = under.find_leftover_layers(shop, &*sandbox, &left.state).await?;
         Ok((left, layers))
+    }
+
+    /// Returns the layers of a sandbox that no process uses and whose effects are in no change. Layers whose effects
+    /// are in a change are removed.
+    pub(in crate::shell) async fn find_leftover_layers(
+        &self,
+        shop: &ShellRuntime,
+        sandbox: &dyn OpenSandbox,
+        state: &BenchState,
+    ) -> Result<Vec<Arc<dyn Layer>>> {
+        let mut left = Vec::new();
+        for layer in sandbox.leftover_layers().await? {
+            // A layer that cannot be compared stays.
+            if self.is_layer_committed(shop, &*layer, state).await.unwrap_or(false) {
+                layer.remove().await?;
+                layer_note::remove_note(state, layer.id());
+            } else {
+                left.push(layer);
+            }
+        }
+        Ok(left)
+    }
+
+    async fn is_layer_committed(&self, shop: &ShellRuntime, layer: &dyn Layer, state: &BenchState) -> Result<bool> {
+        let Some(note) = layer_note::read_note(state, layer.id()) else {
+            return Ok(false);
+        };
+        layer.lift().await?;
+        let effects = shop.read_effects(layer, state, None).await?;
+        let split = self.split_effects(shop, effects.effects).await?;
+        // No change has the excluded effects, so they are still to be kept or discarded.
+        Ok(split.excluded.is_empty() && self.is_in_change(shop, &split.kept, &note.basis()).await?)
     }
 
     async fn find_leftover(&self, shop: &Arc<ShellRuntime>, id: &str) -> Result<(LeftoverBench, Arc<dyn Layer>)> {
@@ -183,7 +219,10 @@ impl Workspace {
         let basis = known
             .as_ref()
             .map_or_else(EffectBasis::before_first_change, layer_note::LayerNote::basis);
-        let split = under.split_effects(shop, effects.effects).await?;
+        let mut split = under.split_effects(shop, effects.effects).await?;
+        if under.is_in_change(shop, &split.kept, &basis).await? {
+            split.kept.clear();
+        }
         let words = command.as_deref().map_or_else(String::new, |command| {
             format!(
                 " `{}`",

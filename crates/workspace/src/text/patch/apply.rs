@@ -72,21 +72,22 @@ fn apply_creation(file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     lines().for_each(|line| output.push_line(&line.text, line.ending));
     check_inner_endings(lines())?;
     let added = lines().count();
-    let hunks = file
-        .hunks
-        .iter()
-        .map(|hunk| AppliedHunk {
-            number: hunk.number,
-            line: 1,
-            offset: 0,
-        })
-        .collect();
     Ok(FilePatchOutcome {
         content: Some(output.bytes),
-        hunks,
+        hunks: whole_file_hunks(file),
         added,
         removed: 0,
     })
+}
+
+/// Returns the applied hunks of a patch that makes or deletes a whole file.
+fn whole_file_hunks(file: &FilePatch) -> Vec<AppliedHunk> {
+    let applied = file.hunks.iter().map(|hunk| AppliedHunk {
+        number: hunk.number,
+        line: 1,
+        offset: 0,
+    });
+    applied.collect()
 }
 
 fn apply_deletion(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
@@ -102,18 +103,9 @@ fn apply_deletion(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome,
     if lines.len() != found.len() || locate::fit_lines(&lines, &found, 0).is_none() {
         return Err(delete_mismatch(original, &found, &lines, file));
     }
-    let hunks = file
-        .hunks
-        .iter()
-        .map(|hunk| AppliedHunk {
-            number: hunk.number,
-            line: 1,
-            offset: 0,
-        })
-        .collect();
     Ok(FilePatchOutcome {
         content: None,
-        hunks,
+        hunks: whole_file_hunks(file),
         added: 0,
         removed: lines.len(),
     })
