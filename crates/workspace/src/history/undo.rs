@@ -10,6 +10,8 @@ use garret_core::{
 
 use super::changes::ChangeShown;
 use crate::Workspace;
+use crate::history::HistoryAccess;
+use crate::view::WorkspaceView;
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,9 @@ impl Workspace {
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
         let work = async {
-            let undone = self.reverse_changes(request.clone()).await;
-            undone.map_err(|error| name_request(error, Some(&request)))
+            let undone = self.files.history()?.reverse_changes(request.clone()).await;
+            let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
+            Ok(self.with_paths_left_alone(undone))
         };
         self.run_operation("undo", &[], |_| 0, work).await
     }
@@ -44,12 +47,24 @@ impl Workspace {
     /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<ChangeShown> {
         let work = async {
-            let redone = self.reverse_undo().await;
-            redone.map_err(|error| name_request(error, None))
+            let redone = self.files.history()?.reverse_undo().await;
+            let redone = redone.map_err(|error| name_request(error, None))?;
+            Ok(self.with_paths_left_alone(redone))
         };
         self.run_operation("redo", &[], |_| 0, work).await
     }
+}
 
+impl Workspace {
+    /// Adds the excluded paths that the reversed changes had touched.
+    fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
+        let shell = self.shared.shell.as_ref();
+        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
+        ChangeShown { left_alone, ..reversal }
+    }
+}
+
+impl HistoryAccess<'_> {
     async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
         // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
         // itself.
@@ -58,7 +73,7 @@ impl Workspace {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
             UndoRequest::Change(id) => UndoSelection::Change(id),
-            request if self.is_restricted() => self.select_visible_changes(&request).await?,
+            request if self.files.view.is_restricted() => self.select_visible_changes(&request).await?,
             UndoRequest::Last(count) => UndoSelection::Last(count),
             UndoRequest::Session(session) => UndoSelection::Session(session),
             UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
@@ -68,8 +83,8 @@ impl Workspace {
 
     async fn reverse_undo(&self) -> Result<ChangeShown> {
         // A redo is a call of the tool `undo`, and policies name tools.
-        self.check_approval("undo", &[]).await?;
-        let operation = if self.is_restricted() {
+        self.files.check_approval("undo", &[]).await?;
+        let operation = if self.files.view.is_restricted() {
             HistoryOperation::Undo(UndoSelection::Change(self.find_newest_undo().await?))
         } else {
             HistoryOperation::Redo
@@ -134,21 +149,21 @@ impl Workspace {
         let options = ChangesOptions {
             before,
             limit: 100,
-            path: Some(self.view.base.clone()).filter(|base| !base.is_root()),
+            path: Some(self.files.view.base.clone()).filter(|base| !base.is_root()),
             inherited: false,
         };
-        self.journal()?.changes(options).await
+        self.journal.changes(options).await
     }
 
     async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
         let (_, change) = self.commit_operation(&operation, name, false).await?;
         let change = change.ok_or_else(nothing_to_reverse_error)?;
-        let left_alone = self.paths_left_alone(&change.reverses);
         let fallback = ChangeShown::from(change.clone());
-        let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        Ok(ChangeShown { left_alone, ..shown })
+        Ok(self.visible_change(change).await?.map_or(fallback, ChangeShown::from))
     }
+}
 
+impl WorkspaceView {
     pub(crate) fn clash_error(&self, clashes: &[PathClash]) -> Error {
         let hidden = clashes
             .iter()
@@ -178,7 +193,7 @@ impl Workspace {
     }
 
     fn describe_clash(&self, clash: &PathClash) -> String {
-        let path = quote(&self.entry_relative_to_view(&clash.path).display_path());
+        let path = quote(&self.relative_entry_path(&clash.path).display_path());
         match clash.reason {
             ClashReason::Changed => format!("{path} was changed since"),
             ClashReason::WouldLoseItsDirectory => format!("{path} would lose its directory"),
