@@ -4,9 +4,9 @@
 //! paths, or the view is a scope, the path is resolved first, the rules are checked on both names, and the storage is
 //! told to follow no link after that: neither an alias nor a race between check and use passes.
 
-use garret_core::{Access, EntryPath, Error, Follow, OnEscape, Result, WsPath};
+use garret_core::{Access, Error, Follow, Result, WsPath};
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 
 /// A path that passed the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +28,10 @@ pub(crate) enum PathSubject {
     Content,
 }
 
-impl Workspace {
+impl FileAccess {
     /// Parses a path of this view.
     pub(crate) fn parse_path(&self, path: &str) -> Result<WsPath> {
-        self.parse_with(path, self.on_escape())
-    }
-
-    fn on_escape(&self) -> OnEscape {
-        self.own_layer().rules.policy().on_escape
+        self.parse_with(path, self.view.own_layer().rules.policy().on_escape)
     }
 
     /// Parses `path` and checks each access against the policies; returns the path to pass to the storage.
@@ -43,7 +39,7 @@ impl Workspace {
         self.admit_path(self.parse_path(path)?, names, accesses).await
     }
 
-    /// Admits a path at which an entry may be created. Besides the checks of [`Workspace::admit`], it refuses paths of
+    /// Admits a path at which an entry may be created. Besides the checks of [`FileAccess::admit`], it refuses paths of
     /// the host.
     pub(crate) async fn admit_creation(
         &self,
@@ -66,8 +62,8 @@ impl Workspace {
         let asked = shown.rebase_below(&self.view.base)?;
         // The written name is checked before it is resolved, so that a denied path is `denied` whether it exists or
         // not.
-        self.check_rules(&asked, accesses)?;
-        if !self.is_restricted() {
+        self.view.check_rules(&asked, accesses)?;
+        if !self.view.is_restricted() {
             return Ok(AdmittedPath {
                 shown,
                 real: asked,
@@ -79,7 +75,7 @@ impl Workspace {
             return Err(Error::path_escape(&shown));
         }
         if real != asked {
-            self.check_rules(&real, accesses)?;
+            self.view.check_rules(&real, accesses)?;
         }
         Ok(AdmittedPath {
             shown,
@@ -108,70 +104,19 @@ impl Workspace {
         }
     }
 
-    /// Whether access depends on names: a rule depends on the path, or the view is narrower than the storage.
-    pub(crate) fn is_restricted(&self) -> bool {
-        !self.view.base.is_root() || self.view.layers.iter().any(|layer| layer.rules.depends_on_path())
-    }
-
-    /// Checks a path of the storage against every policy that applies to it.
-    pub(crate) fn check_rules(&self, path: &WsPath, accesses: &[Access]) -> Result<()> {
-        for layer in &self.view.layers {
-            let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
-            // The root can always be listed, whatever the rules; its list shows only entries that the rules allow.
-            let reads_root = |access: &Access| *access == Access::Read && relative.is_root();
-            accesses
-                .iter()
-                .filter(|access| !reads_root(access))
-                .try_for_each(|access| layer.rules.check_access(*access, &relative))?;
-        }
-        Ok(())
-    }
-
     /// Admits a directory for listing or searching: it may be read, or an entry below it may be read.
     pub(crate) async fn admit_directory(&self, path: &str) -> Result<AdmittedPath> {
         let shown = self.parse_path(path)?;
         let asked = shown.rebase_below(&self.view.base)?;
-        if self.is_visible(&asked, true) {
+        if self.view.is_visible(&asked, true) {
             let target = self.admit_path(shown, PathSubject::Content, &[]).await?;
             // Links may have led to another directory, whose own visibility counts as well.
-            if self.is_visible(&target.real, true) {
+            if self.view.is_visible(&target.real, true) {
                 return Ok(target);
             }
-            return self.check_rules(&target.real, &[Access::Read]).map(|()| target);
+            return self.view.check_rules(&target.real, &[Access::Read]).map(|()| target);
         }
-        self.check_rules(&asked, &[Access::Read])?;
+        self.view.check_rules(&asked, &[Access::Read])?;
         self.admit_path(shown, PathSubject::Content, &[Access::Read]).await
-    }
-
-    /// Whether lists and searches of this view show the entry of the storage at `path`.
-    pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
-        self.view.is_visible(path, is_directory)
-    }
-
-    /// Whether this view shows a listed entry. An entry whose name is not UTF-8 is shown if it is in the view's
-    /// directory and no rule depends on paths.
-    pub(crate) fn is_entry_visible(&self, path: &EntryPath, is_directory: bool) -> bool {
-        match path.as_path() {
-            Some(path) => self.is_visible(path, is_directory),
-            None => {
-                // A glob cannot be matched against a name that is not UTF-8, so any rule on paths hides the entry.
-                let is_ruled = self.view.layers.iter().any(|layer| layer.rules.depends_on_path());
-                self.view.has_in_directory(path.as_bytes()) && !is_ruled
-            }
-        }
-    }
-
-    /// Returns a path of the storage as this view shows it: relative to the view.
-    pub(crate) fn relative_to_view(&self, path: &WsPath) -> WsPath {
-        path.relative_to(&self.view.base).unwrap_or_else(|| path.clone())
-    }
-
-    /// Returns a listed path of the storage as this view shows it: relative to the view.
-    pub(crate) fn entry_relative_to_view(&self, path: &EntryPath) -> EntryPath {
-        match path {
-            EntryPath::Valid(path) => EntryPath::Valid(self.relative_to_view(path)),
-            EntryPath::Raw(bytes) if self.view.base.is_root() => EntryPath::Raw(bytes.clone()),
-            EntryPath::Raw(bytes) => EntryPath::from_bytes(bytes[self.view.base.as_str().len() + 1..].to_vec()),
-        }
     }
 }

@@ -8,7 +8,8 @@ use std::sync::MutexGuard;
 use async_trait::async_trait;
 use garret_core::{Actor, Error, ErrorKind, Result, WsPath};
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
+use crate::view::WorkspaceView;
 
 /// The question that an [`Approver`] answers.
 #[derive(Debug, Clone)]
@@ -80,20 +81,13 @@ pub trait Approver: Send + Sync + fmt::Debug {
     async fn ask(&self, request: ApprovalRequest) -> Approval;
 }
 
-impl Workspace {
+impl FileAccess {
     /// Asks for approval if a policy requires it for `operation`; a refusal is `denied` with the reason.
     pub(crate) async fn check_approval(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
-        match self.approval_rule(operation) {
+        match self.view.approval_rule(operation) {
             Some(rule) => self.ask_approval(ApprovalQuestion::new(operation, paths), &rule).await,
             None => Ok(()),
         }
-    }
-
-    /// Returns the rule by which `operation` needs approval; `None` if no policy requires it.
-    pub(crate) fn approval_rule(&self, operation: &str) -> Option<String> {
-        let mut layers = self.view.layers.iter();
-        let is_listed = layers.any(|layer| layer.rules.needs_approval(operation));
-        is_listed.then(|| format!("require_approval = {operation}"))
     }
 
     /// Asks for approval because of `rule`, unless consent to that rule was given for the session.
@@ -106,20 +100,20 @@ impl Workspace {
         }
         let first = question.paths.first().map(|path| self.without_host_root(path));
         let refused = |why: &str| approval_error(&operation, first.as_deref(), rule, why);
-        let Some(approver) = &self.shared.approver else {
+        let Some(approver) = &self.context.approver else {
             return Err(refused("and no approver is configured")
                 .hint("attach an approver, or remove the operation from `require_approval`"));
         };
         let paths = question.paths.iter().map(|path| self.path_to_approve(path));
         let request = ApprovalRequest {
-            workspace: self.name().to_owned(),
+            workspace: self.context.name.clone(),
             operation: operation.clone(),
             paths: paths.collect::<Result<_>>()?,
             command: question.command,
             cwd: question.cwd,
             notes: question.notes,
             effects: question.effects,
-            actor: self.actor().clone(),
+            actor: (*self.actor).clone(),
         };
         match approver.ask(request).await {
             Approval::Allow => Ok(()),
@@ -142,13 +136,22 @@ impl Workspace {
     }
 
     fn lock_consents(&self) -> MutexGuard<'_, HashSet<(WsPath, String)>> {
-        self.shared.approved.lock().expect("no holder panics")
+        self.context.consents.lock().expect("no holder panics")
     }
 
     /// Returns `path` in its normal form, from the root of the workspace.
     fn path_to_approve(&self, path: &str) -> Result<String> {
         // The caller may be hostile: an approver that compares how a path begins must not be deceived by `..` in it.
         Ok(self.parse_path(path)?.rebase_below(&self.view.base)?.to_string())
+    }
+}
+
+impl WorkspaceView {
+    /// Returns the rule by which `operation` needs approval; `None` if no policy requires it.
+    pub(crate) fn approval_rule(&self, operation: &str) -> Option<String> {
+        let mut layers = self.layers.iter();
+        let is_listed = layers.any(|layer| layer.rules.needs_approval(operation));
+        is_listed.then(|| format!("require_approval = {operation}"))
     }
 }
 

@@ -5,8 +5,8 @@ use garret_core::{
 };
 use std::borrow::Cow;
 
-use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::FileAccess;
 
 /// An entry that a mutation puts at a path.
 struct ArrivingEntry {
@@ -14,7 +14,14 @@ struct ArrivingEntry {
     is_directory: bool,
 }
 
-impl Workspace {
+/// Checks the mutations of one batch by the state of the files.
+struct MutationCheck<'a> {
+    files: &'a FileAccess,
+    /// How the batch treats links in its paths.
+    follow: Follow,
+}
+
+impl FileAccess {
     /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked,
     /// and the storage is asked once.
     pub(crate) async fn commit_mutations(
@@ -38,7 +45,7 @@ impl Workspace {
         follow: Follow,
     ) -> Result<Vec<MutationOutcome>> {
         let batch = self.build_batch(origin, mutations, follow).await?;
-        let now = self.shared.clock.elapsed();
+        let now = self.context.clock.elapsed();
         let mut turns = Vec::new();
         // From the outermost layer inwards, as every other operation does: two that wait for each other's quota would
         // never end.
@@ -75,10 +82,11 @@ impl Workspace {
     /// Builds the batch of these mutations. Refuses a file that has a denied name, one that would be too large, and one
     /// at a path that `exclude` keeps out of history.
     async fn build_batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
-        self.check_changed_files(&mutations).await?;
+        self.hard_links().check_changed_files(&mutations).await?;
+        let check = MutationCheck { files: self, follow };
         for mutation in &mutations {
-            self.check_in_history(mutation, follow).await?;
-            self.check_size(mutation).await?;
+            check.check_in_history(mutation).await?;
+            check.check_size(mutation).await?;
         }
         Ok(Batch {
             mutations,
@@ -92,21 +100,24 @@ impl Workspace {
         Origin {
             operation: operation.into(),
             summary,
-            actor: self.actor().clone(),
+            actor: (*self.actor).clone(),
             command: None,
         }
     }
+}
 
+impl MutationCheck<'_> {
     /// Refuses to put an entry at a path that `exclude` keeps out of history. An entry that is already there can be
     /// removed.
-    async fn check_in_history(&self, mutation: &Mutation, follow: Follow) -> Result<()> {
+    async fn check_in_history(&self, mutation: &Mutation) -> Result<()> {
         // Commands have their own files at excluded paths: a file written there from outside is not the one that
         // commands see.
-        let Some(shop) = self.shell_runtime().ok().filter(|shop| !shop.exclusions.is_empty()) else {
+        let exclusions = &self.files.source.exclusions;
+        if exclusions.is_empty() {
             return Ok(());
-        };
-        let arrivals = self.find_arrivals(mutation, follow).await?;
-        let is_left_out = |one: &ArrivingEntry| shop.exclusions.covers_bytes(&one.path, one.is_directory);
+        }
+        let arrivals = self.find_arrivals(mutation).await?;
+        let is_left_out = |one: &ArrivingEntry| exclusions.covers_bytes(&one.path, one.is_directory);
         if !arrivals.iter().any(is_left_out) {
             return Ok(());
         }
@@ -114,26 +125,26 @@ impl Workspace {
             ErrorKind::Denied,
             "`exclude` keeps this path out of history: only commands can write there",
         )
-        .at_path(&self.relative_to_view(mutation.path()))
+        .at_path(&self.files.view.relative_path(mutation.path()))
         .hint("write it with a command, write to another path, or remove the pattern from `exclude`"))
     }
 
     /// Returns the entries that a mutation puts at paths, those of a moved directory included, by their paths with
     /// links resolved.
-    async fn find_arrivals(&self, mutation: &Mutation, follow: Follow) -> Result<Vec<ArrivingEntry>> {
+    async fn find_arrivals(&self, mutation: &Mutation) -> Result<Vec<ArrivingEntry>> {
         let (to, names, is_directory) = match mutation {
             Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(Vec::new()),
             Mutation::Write { path, .. } | Mutation::Append { path, .. } => (path, PathSubject::Content, false),
             Mutation::Symlink { path, .. } | Mutation::Copy { to: path, .. } => (path, PathSubject::Entry, false),
             Mutation::MakeDir { path, .. } => (path, PathSubject::Entry, true),
             Mutation::Rename { from, to, .. } => {
-                let from = self.resolve_or_keep(from, PathSubject::Entry, follow).await;
+                let from = self.resolve_or_keep(from, PathSubject::Entry).await;
                 return self
-                    .find_moved_entries(&from, &self.resolve_or_keep(to, PathSubject::Entry, follow).await)
+                    .find_moved_entries(&from, &self.resolve_or_keep(to, PathSubject::Entry).await)
                     .await;
             }
         };
-        let path = self.resolve_or_keep(to, names, follow).await.as_str().into();
+        let path = self.resolve_or_keep(to, names).await.as_str().into();
         Ok(vec![ArrivingEntry { path, is_directory }])
     }
 
@@ -143,7 +154,7 @@ impl Workspace {
             follow: Follow::Never,
             with_version: false,
         };
-        let stat = self.storage().stat(from, options).await;
+        let stat = self.files.storage().stat(from, options).await;
         // A missing source is no error here: the storage reports it when the batch is applied.
         let is_directory = stat.is_ok_and(|stat| stat.kind == EntryKind::Directory);
         let mut arrivals = vec![ArrivingEntry {
@@ -151,7 +162,7 @@ impl Workspace {
             is_directory,
         }];
         if is_directory {
-            let below = self.entries_below(from, Follow::Never).await?;
+            let below = self.files.entries_below(from, Follow::Never).await?;
             arrivals.extend(below.iter().map(|entry| ArrivingEntry {
                 path: [to.as_str().as_bytes(), &entry.path.as_bytes()[from.as_str().len()..]].concat(),
                 is_directory: entry.kind == EntryKind::Directory,
@@ -161,11 +172,11 @@ impl Workspace {
     }
 
     /// Returns `path` with its links followed, or unchanged if it cannot be resolved.
-    async fn resolve_or_keep(&self, path: &WsPath, names: PathSubject, follow: Follow) -> WsPath {
-        match follow {
+    async fn resolve_or_keep(&self, path: &WsPath, names: PathSubject) -> WsPath {
+        match self.follow {
             // An earlier mutation of the batch may make the directories of this path; the storage, which sees them all,
             // decides.
-            Follow::Inside => self.real_path(path, names).await.unwrap_or_else(|_| path.clone()),
+            Follow::Inside => self.files.real_path(path, names).await.unwrap_or_else(|_| path.clone()),
             Follow::Never => path.clone(),
         }
     }
@@ -173,6 +184,7 @@ impl Workspace {
     /// Checks the size that a file would have after the mutation.
     async fn check_size(&self, mutation: &Mutation) -> Result<()> {
         if self
+            .files
             .view
             .layers
             .iter()
@@ -186,19 +198,21 @@ impl Workspace {
             Mutation::Copy { from, .. } => self.size_of(from).await,
             _ => return Ok(()),
         };
-        let path = self.relative_to_view(mutation.path());
-        self.view
+        let path = self.files.view.relative_path(mutation.path());
+        self.files
+            .view
             .layers
             .iter()
             .try_for_each(|layer| layer.rules.check_file_size(&path, size))
     }
 
-    async fn size_of(&self, path: &garret_core::WsPath) -> u64 {
+    async fn size_of(&self, path: &WsPath) -> u64 {
         // If the file is missing, the storage reports that with a better error than this check could.
-        let Ok(real) = self.storage().resolve(path).await else {
+        let Ok(real) = self.files.storage().resolve(path).await else {
             return 0;
         };
-        self.storage()
+        self.files
+            .storage()
             .stat(&real, StatOptions::default())
             .await
             .map_or(0, |stat| stat.size)

@@ -25,7 +25,8 @@ use garret_core::{
 
 use crate::Workspace;
 use crate::admission::AdmittedPath;
-use crate::workspace::WorkspaceView;
+use crate::file_access::FileAccess;
+use crate::view::WorkspaceView;
 
 pub(crate) type DeniedNames = Arc<HashSet<EntryPath>>;
 
@@ -67,35 +68,50 @@ impl Workspace {
     #[must_use]
     pub fn remembering_hard_links(&self) -> Self {
         Self {
-            hard_links: Some(Arc::default()),
+            files: self.files.remembering_hard_links(),
             ..self.clone()
         }
     }
+}
 
+impl FileAccess {
     /// Reads an admitted file. A file that has a denied name is `denied`, whatever else is wrong with the request.
     pub(crate) async fn read_admitted(&self, target: &AdmittedPath, options: ReadOptions) -> Result<ReadResult> {
         match self.storage().read(&target.real, options).await {
             Ok(read) => {
-                self.check_file(&target.real, read.hard_linked).await?;
+                self.hard_links().check_file(&target.real, read.hard_linked).await?;
                 Ok(read)
             }
             // A conflict would tell the version of the file, and a limit its size.
             Err(error) => {
-                self.check_file_at(&target.real).await?;
+                self.hard_links().check_file_at(&target.real).await?;
                 Err(error)
             }
         }
     }
+}
 
+/// Checks files for denied names, by the rules of one view.
+#[derive(Debug, Clone)]
+pub(crate) struct HardLinkCheck {
+    pub(crate) view: Arc<WorkspaceView>,
+    pub(crate) storage: Arc<dyn Storage>,
+    /// In a view of the past, the storage with the files as they are now.
+    pub(crate) present: Option<Arc<dyn Storage>>,
+    /// The results of earlier walks, if they may be used again.
+    pub(crate) memo: Option<Arc<HardLinkMemo>>,
+}
+
+impl HardLinkCheck {
     /// Refuses the file at `path` if it has a denied name. `file` identifies it; `None` for a file with one name.
     pub(crate) async fn check_file(&self, path: &WsPath, file: Option<HardLinkedFile>) -> Result<()> {
         if !self.may_be_denied(file) {
             return Ok(());
         }
         let entry = EntryPath::from(path.clone());
-        let is_denied = self.run_on_own_thread(move |workspace| workspace.is_denied_file(&entry, file));
+        let is_denied = self.run_on_own_thread(move |check| check.is_denied_file(&entry, file));
         if is_denied.await? {
-            return Err(denied_link_error(&self.relative_to_view(path)));
+            return Err(denied_link_error(&self.view.relative_path(path)));
         }
         Ok(())
     }
@@ -109,7 +125,7 @@ impl Workspace {
             follow: Follow::Never,
             with_version: false,
         };
-        let stat = self.storage().stat(path, options).await;
+        let stat = self.storage.stat(path, options).await;
         self.check_file(path, stat.ok().and_then(|stat| stat.hard_linked)).await
     }
 
@@ -132,10 +148,10 @@ impl Workspace {
         if !entries.iter().any(|entry| self.may_be_denied(entry.hard_linked)) {
             return Ok(entries);
         }
-        let judge = move |workspace: &Self| {
+        let judge = move |check: &Self| {
             let mut shown = Vec::with_capacity(entries.len());
             for entry in entries {
-                if !workspace.is_denied_file(&entry.path, entry.hard_linked)? {
+                if !check.is_denied_file(&entry.path, entry.hard_linked)? {
                     shown.push(entry);
                 }
             }
@@ -146,7 +162,7 @@ impl Workspace {
 
     /// Whether the file at `path` has a denied name. May walk the tree on this thread.
     pub(crate) fn is_denied_file(&self, path: &EntryPath, file: Option<HardLinkedFile>) -> Result<bool> {
-        match (&self.shared.present, file) {
+        match (&self.present, file) {
             _ if !self.may_be_denied(file) => Ok(false),
             (None, Some(file)) => Ok(self.find_denied_files()?.contains(file)),
             _ => Ok(self.find_denied_names()?.contains(path)),
@@ -162,13 +178,13 @@ impl Workspace {
     }
 
     /// Whether a file can have a name that this view may not read.
-    pub(crate) fn judges_hard_links(&self) -> bool {
+    fn judges_hard_links(&self) -> bool {
         self.view.hides_paths() && self.present_files().info().has_hard_links
     }
 
     /// Whether `file` can have a name that this view may not read.
     pub(crate) fn may_be_denied(&self, file: Option<HardLinkedFile>) -> bool {
-        match &self.shared.present {
+        match &self.present {
             None => file.is_some() && self.view.hides_paths(),
             // The history does not record how many names a file had, so each file of the past is judged.
             Some(_) => self.judges_hard_links(),
@@ -177,7 +193,7 @@ impl Workspace {
 
     /// Returns the storage with the files as they are now, also in a view of the past.
     fn present_files(&self) -> &dyn Storage {
-        self.shared.present.as_ref().unwrap_or(&self.shared.storage).as_ref()
+        self.present.as_ref().unwrap_or(&self.storage).as_ref()
     }
 
     fn find_denied_files(&self) -> Result<Arc<DeniedFiles>> {
@@ -191,7 +207,7 @@ impl Workspace {
             }
             Ok(Arc::new(files))
         };
-        match &self.hard_links {
+        match &self.memo {
             Some(memo) => memo.files.get_or_init(find).clone(),
             None => find(),
         }
@@ -219,7 +235,7 @@ impl Workspace {
             }
             Ok(Arc::new(names))
         };
-        match &self.hard_links {
+        match &self.memo {
             Some(memo) => memo.names.get_or_init(find).clone(),
             None => find(),
         }
@@ -242,17 +258,17 @@ impl Workspace {
         &self,
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let is_known = |memo: &Arc<HardLinkMemo>| match &self.shared.present {
+        let is_known = |memo: &Arc<HardLinkMemo>| match &self.present {
             None => memo.files.get().is_some(),
             Some(_) => memo.names.get().is_some(),
         };
-        if self.hard_links.as_ref().is_some_and(is_known) {
+        if self.memo.as_ref().is_some_and(is_known) {
             return work(self);
         }
-        let workspace = self.clone();
+        let check = self.clone();
         // A walk of the whole tree blocks; on a thread that drives futures it would hold up every other operation.
         let (done, outcome) = oneshot::channel();
-        let work = move || drop(done.send(work(&workspace)));
+        let work = move || drop(done.send(work(&check)));
         let spawned = thread::Builder::new().name("garret-links".into()).spawn(work);
         spawned.map_err(|_| {
             Error::new(

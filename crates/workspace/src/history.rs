@@ -20,9 +20,10 @@ mod versions;
 
 use std::sync::Arc;
 
-use garret_core::{Error, ErrorKind, History, Result};
+use garret_core::{History, Result};
 
 use crate::Workspace;
+use crate::file_access::FileAccess;
 
 pub use branches::BranchShown;
 pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, LogPage, LogRequest, PathShown, PlannedChange};
@@ -33,22 +34,21 @@ pub use snapshots::{RestoreRequest, SnapshotShown};
 pub use undo::UndoRequest;
 pub use versions::{VersionShown, VersionsPage, VersionsRequest};
 
+/// The history of the files, as one view and one actor may read it and go back in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HistoryAccess<'a> {
+    pub(crate) files: &'a FileAccess,
+    pub(crate) journal: &'a Arc<dyn History>,
+}
+
 impl Workspace {
     /// Whether it keeps a history.
     pub fn has_history(&self) -> bool {
-        self.shared.history.is_some()
+        self.files.source.history.is_some()
     }
 
     /// Its id in its history, unique for ever; `unsupported` if it keeps no history.
     pub fn id(&self) -> Result<&str> {
-        Ok(self.journal()?.id())
-    }
-
-    /// Its history; `unsupported` if it keeps none.
-    pub(crate) fn journal(&self) -> Result<&Arc<dyn History>> {
-        self.shared.history.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "this workspace keeps no history")
-                .hint("open it with `history` set to `durable` or `session`")
-        })
+        Ok(self.files.journal()?.id())
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use garret_core::path::{is_at_mount_point, quote};
 use garret_core::{Error, ErrorKind, Follow, OnEscape, Result, StatOptions, WsPath};
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 
 /// Top-level directories of machines. An absolute path creates none of them in a workspace.
 const HOST_TREES: [&str; 9] = ["home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt"];
@@ -73,7 +73,7 @@ fn strip_components<'a>(path: &[&str], root: impl Iterator<Item = &'a str>) -> O
     Some(rest.copied().collect::<Vec<_>>().join("/"))
 }
 
-impl Workspace {
+impl FileAccess {
     /// Returns the path in this view that an absolute path of the host names; `None` for every other path.
     pub(crate) fn below_host_root(&self, path: &str) -> Option<String> {
         self.below_host_directory(path, &WsPath::root())
@@ -82,11 +82,11 @@ impl Workspace {
     /// Returns the path below the directory `within` of this view that an absolute path of the host names; `None` for
     /// every other path.
     fn below_host_directory(&self, path: &str, within: &WsPath) -> Option<String> {
-        if !path.starts_with('/') || is_at_mount_point(path) || self.shared.host_roots.0.is_empty() {
+        if !path.starts_with('/') || is_at_mount_point(path) || self.source.host_roots.0.is_empty() {
             return None;
         }
         let directory = within.rebase_below(&self.view.base).ok()?;
-        self.shared.host_roots.strip_host_root(path, &directory)
+        self.source.host_roots.strip_host_root(path, &directory)
     }
 
     /// Parses a path of this view, and refuses one that leaves the view, whatever `on_escape` says.
@@ -129,7 +129,7 @@ impl Workspace {
             with_version: false,
         };
         match self.storage().stat(&path, options).await {
-            Ok(_) => Ok(self.is_visible(&path, true)),
+            Ok(_) => Ok(self.view.is_visible(&path, true)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

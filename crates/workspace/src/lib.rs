@@ -10,6 +10,7 @@ mod admission;
 mod approval;
 mod code;
 mod commit;
+mod file_access;
 mod fs;
 mod hard_links;
 mod history;
@@ -22,6 +23,7 @@ mod search;
 mod shell;
 pub mod text;
 mod time_pages;
+mod view;
 mod workspace;
 
 pub use approval::{Approval, ApprovalRequest, Approver};

@@ -6,11 +6,13 @@ use garret_core::path::quote;
 use garret_core::{Error, Event, EventOutcome, Result, WsPath};
 
 use crate::Workspace;
+use crate::file_access::FileAccess;
+use crate::view::WorkspaceView;
 
 /// An operation in progress. It ends with one event: by [`RunningOperation::finish`], or, if its future is dropped before
 /// that, as cancelled.
 pub(crate) struct RunningOperation<'a> {
-    workspace: &'a Workspace,
+    files: &'a FileAccess,
     name: &'static str,
     path: Option<&'a str>,
     started: Duration,
@@ -29,7 +31,7 @@ impl Workspace {
     ) -> Result<T> {
         let work = async {
             // Approval is inside the observed work, so that a refusal leaves an event, too.
-            self.check_approval(name, paths).await?;
+            self.files.check_approval(name, paths).await?;
             self.settle_live().await?;
             work.await
         };
@@ -44,27 +46,27 @@ impl Workspace {
         bytes: impl FnOnce(&T) -> u64,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let operation = RunningOperation::start(self, name, path);
+        let operation = RunningOperation::start(&self.files, name, path);
         let result = work.await;
         operation.finish(result, bytes)
     }
 
     /// Records the event of an operation that failed before it began, because its arguments could not be read.
     pub fn record_failure(&self, name: &'static str, error: &Error) {
-        RunningOperation::start(self, name, None).record_outcome(EventOutcome::from_error(Some(error)), 0);
+        RunningOperation::start(&self.files, name, None).record_outcome(EventOutcome::from_error(Some(error)), 0);
     }
 }
 
 impl<'a> RunningOperation<'a> {
-    fn start(workspace: &'a Workspace, name: &'static str, path: Option<&'a str>) -> Self {
-        let is_open = workspace.shared.events.is_enabled();
+    fn start(files: &'a FileAccess, name: &'static str, path: Option<&'a str>) -> Self {
+        let is_open = files.context.events.is_enabled();
         let started = if is_open {
-            workspace.shared.clock.elapsed()
+            files.context.clock.elapsed()
         } else {
             Duration::ZERO
         };
         Self {
-            workspace,
+            files,
             name,
             path,
             started,
@@ -73,7 +75,7 @@ impl<'a> RunningOperation<'a> {
     }
 
     fn finish<T>(mut self, result: Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
-        let result = result.map_err(|error| self.workspace.error_in_view(error.during_operation(self.name)));
+        let result = result.map_err(|error| self.files.view.error_in_view(error.during_operation(self.name)));
         let moved = result.as_ref().map_or(0, bytes);
         self.record_outcome(EventOutcome::from_error(result.as_ref().err()), moved);
         result
@@ -84,16 +86,16 @@ impl<'a> RunningOperation<'a> {
         if !std::mem::take(&mut self.is_open) {
             return;
         }
-        let shared = &self.workspace.shared;
-        shared.events.record_event(&Event {
-            id: shared.ids.next_id(),
-            at: shared.clock.now(),
-            workspace: shared.name.clone(),
-            actor: self.workspace.actor().clone(),
+        let context = &self.files.context;
+        context.events.record_event(&Event {
+            id: context.ids.next_id(),
+            at: context.clock.now(),
+            workspace: context.name.clone(),
+            actor: (*self.files.actor).clone(),
             operation: self.name.into(),
-            path: self.path.map(|path| self.workspace.without_host_root(path)),
+            path: self.path.map(|path| self.files.without_host_root(path)),
             bytes,
-            duration: shared.clock.elapsed().saturating_sub(self.started),
+            duration: context.clock.elapsed().saturating_sub(self.started),
             outcome,
         });
     }
@@ -105,15 +107,17 @@ impl Drop for RunningOperation<'_> {
     }
 }
 
-impl Workspace {
+impl FileAccess {
     /// Returns a path as the caller wrote it, without the host's part of it.
     pub(crate) fn without_host_root(&self, path: &str) -> String {
         self.below_host_root(path).unwrap_or_else(|| path.to_owned())
     }
+}
 
+impl WorkspaceView {
     /// Rewrites an error of the storage for this view: its paths become relative to the view.
     fn error_in_view(&self, error: Error) -> Error {
-        let base = &self.view.base;
+        let base = &self.base;
         if base.is_root() {
             return error;
         }

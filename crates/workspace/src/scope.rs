@@ -6,7 +6,8 @@ use std::sync::Arc;
 use garret_core::{FsPolicy, Result};
 
 use crate::Workspace;
-use crate::workspace::{PolicyLayer, WorkspaceView};
+use crate::file_access::FileAccess;
+use crate::view::{PolicyLayer, WorkspaceView};
 
 /// The policy and the environment of a scope.
 #[derive(Debug, Clone, Default)]
@@ -23,12 +24,16 @@ impl Workspace {
     pub fn scope(&self, path: &str, options: ScopeOptions) -> Result<Self> {
         // `on_escape` may clamp a path to the root, and a tenant must never be given a wider directory than was asked
         // for.
-        let base = self.parse_strictly(path)?.rebase_below(&self.view.base)?;
+        let base = self.files.parse_strictly(path)?.rebase_below(&self.files.view.base)?;
         let layer = Arc::new(PolicyLayer::new(base.clone(), options.policy)?);
-        let layers = self.view.layers.iter().cloned().chain([layer]).collect();
-        let mut env = self.view.env.clone();
+        let layers = self.files.view.layers.iter().cloned().chain([layer]).collect();
+        let mut env = self.files.view.env.clone();
         env.extend(options.env);
         let view = Arc::new(WorkspaceView { base, layers, env });
-        Ok(Self { view, ..self.clone() })
+        let files = FileAccess {
+            view,
+            ..self.files.clone()
+        };
+        Ok(Self { files, ..self.clone() })
     }
 }

@@ -1,6 +1,7 @@
 //! Commands in a workspace: the policy on them, the layers they run on, and the changes that their effects become.
 
 pub(crate) mod background;
+pub(crate) mod command_access;
 pub(crate) mod effects;
 mod foreground;
 pub(crate) mod interpreter;

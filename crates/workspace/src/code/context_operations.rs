@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::context_worker::{CodePiece, CodePieceReport, ContextAnswer, ContextCall, ContextWorker};
 use super::contexts::{CodeContext, ContextState, context_id};
+use super::rules::CodeAccess;
 use super::{CodeResult, ContextRequest, ContextShown, PieceRequest, driver};
 use crate::shell::interpreter::{InterpreterProgram, duration_millis, lowered_limit};
 use crate::{RunRequest, Workspace};
@@ -23,8 +24,8 @@ impl Workspace {
     /// stays unused longer than the policy allows, or the workspace is closed. A language whose interpreter is missing
     /// is `unsupported`.
     pub async fn create_code_context(&self, request: ContextRequest) -> Result<ContextShown> {
-        self.run_observed("create_code_context", None, |_| 0, self.create_context(request))
-            .await
+        let work = async { self.code()?.create_context(request).await };
+        self.run_observed("create_code_context", None, |_| 0, work).await
     }
 
     /// Runs a piece of code in a context. Pieces that are requested at the same time run one after the other. The
@@ -32,16 +33,15 @@ impl Workspace {
     /// when the future is dropped while the code runs, the context ends.
     pub async fn run_in_code_context(&self, request: PieceRequest) -> Result<CodeResult> {
         let bytes = |result: &CodeResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
-        self.run_observed("run_in_code_context", None, bytes, self.run_in_context(request))
-            .await
+        let work = async { self.code()?.run_in_context(request).await };
+        self.run_observed("run_in_code_context", None, bytes, work).await
     }
 
     /// Ends a context and all processes that it started. A context that has ended already stays as it is.
     pub async fn delete_code_context(&self, context: &str) -> Result<ContextShown> {
         let work = async {
-            self.context_rules()?;
-            let entry = self.shell_runtime()?.contexts.find_context(self, context)?;
-            self.check_approval("delete_code_context", &[]).await?;
+            let entry = self.code()?.find_context(context)?;
+            self.files.check_approval("delete_code_context", &[]).await?;
             entry.end_and_wait("it was deleted").await;
             Ok(entry.shown_context())
         };
@@ -51,33 +51,43 @@ impl Workspace {
     /// Returns the contexts that run, and the last of those that ended.
     pub async fn code_contexts(&self) -> Result<Vec<ContextShown>> {
         let work = async {
-            self.context_rules()?;
-            Ok(self.shell_runtime()?.contexts.visible_contexts(self))
+            let code = self.code()?;
+            code.rules.require_contexts()?;
+            Ok(code.commands.shell.contexts.visible_contexts(&self.files.view))
         };
         self.run_observed("code_contexts", None, |_| 0, work).await
+    }
+}
+
+impl CodeAccess<'_> {
+    /// Returns the context of this id; `not_found` if there is none, or if this view may not know of it.
+    fn find_context(&self, context: &str) -> Result<Arc<CodeContext>> {
+        self.rules.require_contexts()?;
+        let contexts = &self.commands.shell.contexts;
+        contexts.find_context(&self.commands.files.view, context)
     }
 
     async fn create_context(&self, request: ContextRequest) -> Result<ContextShown> {
         let language = request.language;
-        let idle = self.context_rules()?.idle;
-        self.check_language(language)?;
-        let contexts = &self.shell_runtime()?.contexts;
+        self.rules.require_contexts()?;
+        self.rules.require_language(language)?;
+        let contexts = &self.commands.shell.contexts;
         let number = contexts.next_number();
         let attendant = self.start_context(&request, number).await?;
         let (inbox, calls) = mpsc::unbounded_channel();
         let entry = Arc::new(CodeContext {
             number,
             language,
-            created: self.shared.clock.now(),
+            created: self.commands.files.context.clock.now(),
             secrets: attendant.interpreter_process().secrets().clone(),
             surroundings: attendant.interpreter_process().sandbox_conditions(),
-            view: self.view.clone(),
+            view: self.commands.files.view.clone(),
             calls: AtomicU64::new(0),
             inbox,
             life: watch::Sender::new(ContextState::Running),
             task: Mutex::default(),
         });
-        let task = tokio::spawn(attendant.serve_calls(entry.clone(), calls, idle));
+        let task = tokio::spawn(attendant.serve_calls(entry.clone(), calls, self.rules.idle));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         contexts.add_context(entry.clone());
         Ok(entry.shown_context())
@@ -97,13 +107,13 @@ impl Workspace {
             judged: Some(driver::bare_interpreter(language)),
             label: label.clone(),
         };
-        let driven = match self.start_interpreter(driven).await {
+        let driven = match self.commands.start_interpreter(driven).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(self.explain_missing_interpreter(language, error).await);
             }
             driven => driven?,
         };
-        let mut attendant = ContextWorker::new(driven, self.change_origin("create_code_context", label));
+        let mut attendant = ContextWorker::new(driven, self.commands.files.change_origin("create_code_context", label));
         // A driver that has run an empty piece is ready, and an interpreter that cannot start fails here and not in the
         // first call.
         let piece = self.build_code_piece(language, "", Some(START))?;
@@ -134,7 +144,7 @@ impl Workspace {
     }
 
     fn build_code_piece(&self, language: Language, code: &str, timeout: Option<Duration>) -> Result<CodePiece> {
-        let word = self.shared.ids.next_id();
+        let word = self.commands.files.context.ids.next_id();
         Ok(CodePiece {
             line: driver::encode_request(language, &word, code)?,
             word,
@@ -144,13 +154,13 @@ impl Workspace {
     }
 
     async fn run_in_context(&self, request: PieceRequest) -> Result<CodeResult> {
-        self.context_rules()?;
-        let entry = self.shell_runtime()?.contexts.find_context(self, &request.context)?;
+        let entry = self.find_context(&request.context)?;
         let (language, code) = (entry.language, &request.code);
         let label = format!("{}: {}", entry.id(), driver::piece_label(language, code));
         let judged = driver::judged_program(language, code);
         let text = entry.secrets.mask_text(&label);
         let timeout = self
+            .commands
             .admit_code("run_in_code_context", &judged, text, request.timeout)
             .await?;
         let (reply, answer) = oneshot::channel();
@@ -160,7 +170,7 @@ impl Workspace {
                 ..self.build_code_piece(language, code, timeout)?
             },
             label,
-            view: self.clone(),
+            commands: self.commands.clone(),
             reply,
         };
         entry.inbox.send(call).map_err(|_| entry.ended_error())?;

@@ -16,8 +16,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::contexts::{CodeContext, ContextState};
 use super::outcome::CodeOutcome;
 use super::output_mark::DriverStreams;
+use crate::CommandChanges;
+use crate::shell::command_access::CommandAccess;
 use crate::shell::interpreter::{InterpreterProcess, code_label, describe_exit};
-use crate::{CommandChanges, Workspace};
 
 /// The longest wait for the end of a process that was killed.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -40,7 +41,7 @@ pub(super) struct ContextCall {
     pub(super) piece: CodePiece,
     /// The label for the journal; secrets are not masked in it yet.
     pub(super) label: String,
-    pub(super) view: Workspace,
+    pub(super) commands: CommandAccess,
     pub(super) reply: oneshot::Sender<Result<ContextAnswer>>,
 }
 
@@ -208,7 +209,7 @@ impl ContextWorker {
         life: &mut watch::Receiver<ContextState>,
     ) -> Option<Self> {
         entry.calls.fetch_add(1, Ordering::Relaxed);
-        let clock = call.view.shared.clock.clone();
+        let clock = call.commands.files.context.clock.clone();
         let begun = clock.elapsed();
         let stop = async {
             tokio::select! {
@@ -223,9 +224,9 @@ impl ContextWorker {
             .death
             .as_ref()
             .map_or_else(|| heard.outcome.short_description(), |death| death.how.clone());
-        let origin = call.view.code_origin("run_in_code_context", &label, &words, took);
+        let origin = call.commands.code_origin("run_in_code_context", &label, &words, took);
         let (left, changed) = match &heard.death {
-            None => (Some(self), call.view.commit_live_effects(origin).await),
+            None => (Some(self), call.commands.commit_live_effects(origin).await),
             Some(death) => {
                 entry.life.send_replace(ContextState::Ended(death.how.clone()));
                 // Without a caller, a refusal of the effects must be noted, or nobody would learn of it.
@@ -233,7 +234,7 @@ impl ContextWorker {
                     self.driven.end_unreported(origin).await;
                     Ok(CommandChanges::default())
                 } else {
-                    self.driven.end_and_report(origin, &call.view).await
+                    self.driven.end_and_report(origin, &call.commands).await
                 };
                 entry.life.send_replace(ContextState::Done(death.how.clone()));
                 (None, changed)

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::ContextShown;
 use super::context_worker::ContextCall;
 use crate::shell::interpreter::{SandboxConditions, unenforced_guards};
+use crate::view::WorkspaceView;
 
 /// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
@@ -38,7 +39,7 @@ pub(super) struct CodeContext {
     pub(super) secrets: Secrets,
     pub(super) surroundings: SandboxConditions,
     /// The view that it was made for. No other view may know of it.
-    pub(super) view: Arc<crate::workspace::WorkspaceView>,
+    pub(super) view: Arc<WorkspaceView>,
     pub(super) calls: AtomicU64,
     pub(super) inbox: mpsc::UnboundedSender<ContextCall>,
     pub(super) life: watch::Sender<ContextState>,
@@ -102,7 +103,7 @@ impl CodeContexts {
     }
 
     /// Returns the context of this id; `not_found` if there is none, or if this view may not know of it.
-    pub(super) fn find_context(&self, view: &crate::Workspace, context: &str) -> Result<Arc<CodeContext>> {
+    pub(super) fn find_context(&self, view: &WorkspaceView, context: &str) -> Result<Arc<CodeContext>> {
         let number = context.strip_prefix('c').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
@@ -112,7 +113,7 @@ impl CodeContexts {
     }
 
     /// Returns the contexts that this view may know of.
-    pub(super) fn visible_contexts(&self, view: &crate::Workspace) -> Vec<ContextShown> {
+    pub(super) fn visible_contexts(&self, view: &WorkspaceView) -> Vec<ContextShown> {
         let known = self.all_contexts().into_iter().filter(|entry| entry.is_known_to(view));
         known.map(|entry| entry.shown_context()).collect()
     }
@@ -147,8 +148,8 @@ impl CodeContext {
         self.life.borrow().end_reason().is_none()
     }
 
-    fn is_known_to(&self, view: &crate::Workspace) -> bool {
-        view.has_rules_of(&self.view) && view.view.env == self.view.env
+    fn is_known_to(&self, view: &WorkspaceView) -> bool {
+        view.has_same_rules(&self.view) && view.env == self.view.env
     }
 
     pub(super) fn shown_context(&self) -> ContextShown {

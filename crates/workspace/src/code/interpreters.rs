@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::driver;
+use super::rules::CodeAccess;
 use crate::shell::interpreter::{InterpreterProgram, NoSink};
 use crate::{RunRequest, Workspace};
 
@@ -38,12 +39,14 @@ impl Workspace {
     /// Returns the interpreters that code of this workspace would find, for each language that the policy names.
     pub async fn interpreters(&self) -> Result<Vec<Interpreter>> {
         let work = async {
-            let languages = self.code_rules()?.policy.languages.clone();
-            self.find_interpreters(&languages).await
+            let code = self.code()?;
+            code.find_interpreters(&code.rules.policy.languages).await
         };
         self.run_observed("interpreters", None, |_| 0, work).await
     }
+}
 
+impl CodeAccess<'_> {
     async fn find_interpreters(&self, languages: &[Language]) -> Result<Vec<Interpreter>> {
         let programs = languages.iter().map(|language| driver::interpreter_name(*language));
         let arguments = ["sh", "-c", ASK, "sh"].into_iter().chain(programs);
@@ -53,7 +56,7 @@ impl Workspace {
             judged: None,
             label: "interpreters".to_owned(),
         };
-        let (ran, _) = self.run_interpreter(driven, |_| NoSink).await?;
+        let (ran, _) = self.commands.run_interpreter(driven, |_| NoSink).await?;
         let said = String::from_utf8_lossy(&ran.stdout.0).into_owned();
         Ok(languages
             .iter()

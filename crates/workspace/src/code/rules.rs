@@ -5,6 +5,7 @@ use std::time::Duration;
 use garret_core::{CodePolicy, Error, ErrorKind, Language, Result};
 
 use crate::Workspace;
+use crate::shell::command_access::CommandAccess;
 
 /// A [`CodePolicy`], checked.
 #[derive(Debug, Clone)]
@@ -24,7 +25,8 @@ impl CodeRules {
         Ok(Self { policy, idle })
     }
 
-    fn require_language(&self, language: Language) -> Result<()> {
+    /// Refuses a language that the policy does not name.
+    pub(super) fn require_language(&self, language: Language) -> Result<()> {
         if self.policy.languages.contains(&language) {
             return Ok(());
         }
@@ -36,10 +38,29 @@ impl CodeRules {
         .hint(format!("use one of these languages: {}", self.language_names())))
     }
 
+    /// Refuses contexts if the policy does not offer them: `unsupported`.
+    pub(super) fn require_contexts(&self) -> Result<()> {
+        if self.policy.is_stateful {
+            return Ok(());
+        }
+        Err(
+            Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
+                .with_rule("is_stateful = false")
+                .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
+        )
+    }
+
     fn language_names(&self) -> String {
         let names: Vec<_> = self.policy.languages.iter().map(|one| one.as_str()).collect();
         names.join(", ")
     }
+}
+
+/// The code that one view and one actor may run.
+#[derive(Debug)]
+pub(super) struct CodeAccess<'a> {
+    pub(super) rules: &'a CodeRules,
+    pub(super) commands: CommandAccess,
 }
 
 impl Workspace {
@@ -48,29 +69,13 @@ impl Workspace {
         self.shared.code.as_ref().map(|rules| &rules.policy)
     }
 
-    /// Returns the rules on code; `unsupported` if this workspace does not run code.
-    pub(super) fn code_rules(&self) -> Result<&CodeRules> {
-        self.shared.code.as_ref().ok_or_else(|| {
+    /// Returns the access to code; `unsupported` if this workspace does not run code.
+    pub(super) fn code(&self) -> Result<CodeAccess<'_>> {
+        let rules = self.shared.code.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this workspace does not run code")
                 .hint("declare the capability `code` for it")
-        })
-    }
-
-    /// Refuses a language that the policy does not name.
-    pub(super) fn check_language(&self, language: Language) -> Result<()> {
-        self.code_rules()?.require_language(language)
-    }
-
-    /// Returns the rules on contexts; `unsupported` if this workspace does not offer them.
-    pub(super) fn context_rules(&self) -> Result<&CodeRules> {
-        let rules = self.code_rules()?;
-        if rules.policy.is_stateful {
-            return Ok(rules);
-        }
-        Err(
-            Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
-                .with_rule("is_stateful = false")
-                .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
-        )
+        })?;
+        let commands = self.commands()?;
+        Ok(CodeAccess { rules, commands })
     }
 }

@@ -5,6 +5,7 @@ use garret_core::{Chunk, CommandOutput, ErrorKind, OutputCollector, Result, Secr
 
 use super::outcome::CodeOutcome;
 use super::output_mark::DriverStreams;
+use super::rules::CodeAccess;
 use super::{CodeRequest, CodeResult, driver};
 use crate::shell::interpreter::{InterpreterProgram, NoSink, OutputListenerSettings};
 use crate::{OutputSink, RunRequest, TurnWaiting, Workspace};
@@ -23,16 +24,19 @@ impl Workspace {
     /// Runs a piece of code as [`Workspace::run_code`] does, and hands its output to `sink` as it comes.
     pub async fn run_code_with(&self, request: CodeRequest, sink: &mut dyn OutputSink) -> Result<CodeResult> {
         let bytes = |result: &CodeResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
-        self.run_observed("run_code", None, bytes, self.run_alone(request, sink))
-            .await
+        let work = async { self.code()?.run_alone(request, sink).await };
+        self.run_observed("run_code", None, bytes, work).await
     }
+}
 
+impl CodeAccess<'_> {
     async fn run_alone(&self, request: CodeRequest, sink: &mut dyn OutputSink) -> Result<CodeResult> {
         let language = request.language;
-        self.check_language(language)?;
-        let word = self.shared.ids.next_id();
+        self.rules.require_language(language)?;
+        let word = self.commands.files.context.ids.next_id();
         let driven = interpreter_program(&request, &word)?;
         let ran = self
+            .commands
             .run_interpreter(driven, |hearing| CodeOutputListener::new(&word, hearing, sink))
             .await;
         let (result, heard) = match ran {

@@ -3,16 +3,19 @@
 use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, Mutation, Result, StatOptions, WsPath};
 
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::{TransferOptions, TransferResult, Workspace};
 
 impl Workspace {
     /// Copies a file, or a directory with everything below it, as one change. Links are copied as links.
     pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
-        let once = self.remembering_hard_links();
-        self.run_operation("copy", &[src, dest], |_| 0, once.copy_entry(src, dest, options))
+        let files = self.files.remembering_hard_links();
+        self.run_operation("copy", &[src, dest], |_| 0, files.copy_entry(src, dest, options))
             .await
     }
+}
 
+impl FileAccess {
     async fn copy_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
         let from = self.admit(src, PathSubject::Content, &[Access::Read]).await?;
         let to = self.admit_creation(dest, PathSubject::Entry, &[Access::Write]).await?;
@@ -66,7 +69,7 @@ impl Workspace {
                 .relative_to(&from.real)
                 .expect("it was listed below")
                 .rebase_below(&to.real)?;
-            self.check_rules(&copy, &[Access::Write])?;
+            self.view.check_rules(&copy, &[Access::Write])?;
             mutations.push(self.plan_entry(entry.kind, path, copy, from.follow).await?);
         }
         let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
@@ -99,9 +102,9 @@ impl Workspace {
             EntryKind::Other => {
                 let message = format!(
                     "{} is a special file and cannot be copied",
-                    self.relative_to_view(from).to_quoted()
+                    self.view.relative_path(from).to_quoted()
                 );
-                Err(Error::new(ErrorKind::Unsupported, message).at_path(&self.relative_to_view(from)))
+                Err(Error::new(ErrorKind::Unsupported, message).at_path(&self.view.relative_path(from)))
             }
         }
     }
@@ -120,7 +123,7 @@ impl Workspace {
 
     fn utf8_path<'a>(&self, entry: &'a Entry) -> Result<&'a WsPath> {
         entry.path.as_path().ok_or_else(|| {
-            let shown = self.entry_relative_to_view(&entry.path).display_path();
+            let shown = self.view.relative_entry_path(&entry.path).display_path();
             let message = format!(
                 "the name {} is not UTF-8, so it cannot be copied",
                 garret_core::path::quote(&shown)

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
 use crate::text::{EditError, TextErrorClass};
 use crate::{Workspace, text};
@@ -54,11 +55,13 @@ impl Workspace {
     /// is computed again on the new content if another writer changed the file in between.
     pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<EditResult> {
         let moved = |edited: &EditResult| edited.size;
-        let once = self.remembering_hard_links();
-        self.run_operation("edit_file", &[path], moved, once.edit_file(path, edits, &options))
+        let files = self.files.remembering_hard_links();
+        self.run_operation("edit_file", &[path], moved, files.edit_file(path, edits, &options))
             .await
     }
+}
 
+impl FileAccess {
     async fn edit_file(&self, path: &str, edits: &[Edit], options: &EditOptions) -> Result<EditResult> {
         let target = self
             .admit(path, PathSubject::Content, &[Access::Read, Access::Write])

@@ -1,7 +1,7 @@
 //! Listing a directory, or the tree below it to a depth, a page at a time.
 //!
 //! A tree is walked directory by directory, so that a list of small depth does not read the levels below. If files are
-//! remote and each list is a request, sibling directories are listed at once. Each directory comes directly before its
+//! remote and each list is a request, sibling directories are listed at files. Each directory comes directly before its
 //! entries. A cursor is the path of the last entry shown; from it the walk resumes without state between pages.
 
 use std::collections::{HashMap, VecDeque};
@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::fs::shown_time;
 use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
+use crate::view::WorkspaceView;
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -106,16 +108,20 @@ impl DirectoryListing {
 impl Workspace {
     /// Lists a directory. Entries that the policy hides are left out.
     pub async fn list(&self, path: &str, request: ListRequest) -> Result<DirectoryListing> {
-        let once = self.remembering_hard_links();
+        let files = self.files.remembering_hard_links();
         let work = async {
-            match once.list_page(path, &request).await {
-                Err(error) if error.kind() == ErrorKind::NotADirectory => Err(self.explain_file(path, error).await),
+            match files.list_page(path, &request).await {
+                Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                    Err(self.files.explain_file(path, error).await)
+                }
                 listed => listed.map(|page| page.for_request(&request)),
             }
         };
         self.run_operation("ls", &[path], |_| 0, work).await
     }
+}
 
+impl FileAccess {
     /// Replaces the error of listing a path that is a file; any other error stays.
     async fn explain_file(&self, path: &str, error: Error) -> Error {
         let Ok(target) = self.admit(path, PathSubject::Content, &[Access::Read]).await else {
@@ -143,7 +149,7 @@ impl Workspace {
         let mut page = DirectoryListing {
             entries: Vec::new(),
             next_cursor: None,
-            incomplete: self.shared.is_partial,
+            incomplete: self.source.is_partial,
             cursors: Vec::new(),
         };
         if request.sort == ListSortOrder::Modified {
@@ -160,10 +166,10 @@ impl Workspace {
         while let Some(entry) = walk.next().await? {
             // Only an entry after a full page shows that another page follows.
             if page.entries.len() == request.limit {
-                page.next_cursor = last.map(|path: EntryPath| self.entry_relative_to_view(&path).to_token());
+                page.next_cursor = last.map(|path: EntryPath| self.view.relative_entry_path(&path).to_token());
                 break;
             }
-            page.entries.push(self.listed_entry(&entry));
+            page.entries.push(self.view.listed_entry(&entry));
             last = Some(entry.path);
         }
         Ok(page)
@@ -182,15 +188,17 @@ impl Workspace {
         while let Some(entry) = walk.next().await? {
             let key = TimeSortKey::new(
                 entry.modified,
-                self.entry_relative_to_view(&entry.path).as_bytes().to_vec(),
+                self.view.relative_entry_path(&entry.path).as_bytes().to_vec(),
             );
-            first.offer_entry(key, || self.listed_entry(&entry));
+            first.offer_entry(key, || self.view.listed_entry(&entry));
         }
         Ok(first.into_page())
     }
+}
 
+impl WorkspaceView {
     fn listed_entry(&self, entry: &Entry) -> ListedEntry {
-        let shown = self.entry_relative_to_view(&entry.path);
+        let shown = self.relative_entry_path(&entry.path);
         ListedEntry {
             name: shown.display_name(),
             path: shown.display_path(),
@@ -204,7 +212,7 @@ impl Workspace {
 
 /// A walk of a tree, each directory before its entries, which lists one directory at a time.
 struct TreeWalk<'a> {
-    workspace: &'a Workspace,
+    files: &'a FileAccess,
     depth: usize,
     follow: Follow,
     open: Vec<OpenDirectory>,
@@ -233,9 +241,9 @@ impl OpenDirectory {
 }
 
 impl<'a> TreeWalk<'a> {
-    fn begin(workspace: &'a Workspace, target: &AdmittedPath, request: &ListRequest) -> Result<Self> {
+    fn begin(files: &'a FileAccess, target: &AdmittedPath, request: &ListRequest) -> Result<Self> {
         let mut walk = Self {
-            workspace,
+            files,
             depth: request.depth,
             follow: target.follow,
             open: Vec::new(),
@@ -256,7 +264,7 @@ impl<'a> TreeWalk<'a> {
             Error::invalid("this cursor belongs to another list")
                 .hint("pass `next_cursor` of the page before, unchanged")
         };
-        let shown = self.workspace.relative_to_view(&target.real);
+        let shown = self.files.view.relative_path(&target.real);
         let shown = shown.as_str().as_bytes();
         let rest = match last.as_bytes().strip_prefix(shown).ok_or_else(foreign)? {
             rest if shown.is_empty() => rest,
@@ -321,11 +329,12 @@ impl<'a> TreeWalk<'a> {
         // Taken before hidden entries are left out: a page that shows nothing must still move on.
         directory.after = page.entries.last().map(|entry| entry.path.clone());
         let visible = |entry: &Entry| {
-            self.workspace
+            self.files
+                .view
                 .is_entry_visible(&entry.path, entry.kind == EntryKind::Directory)
         };
         let entries = page.entries.into_iter().filter(visible).collect();
-        let entries = self.workspace.without_denied_files(entries).await?;
+        let entries = self.files.hard_links().without_denied_files(entries).await?;
         let directory = self.open.last_mut().expect("a directory is open");
         directory.ready.extend(entries);
         Ok(())
@@ -355,21 +364,21 @@ impl TreeWalk<'_> {
             follow: self.follow,
             ..ListOptions::default()
         };
-        self.workspace.storage().list(path, options).await
+        self.files.storage().list(path, options).await
     }
 
     /// Returns the sibling directories that the walk opens after the innermost one, at most as many as are listed at
-    /// once.
+    /// files.
     fn siblings_ahead(&self) -> Vec<WsPath> {
         let parent = self.open.len().checked_sub(2).map(|parent| &self.open[parent]);
         // For local files a list costs no round trip, so listing ahead would gain nothing.
-        let Some(parent) = parent.filter(|_| self.workspace.is_remote()) else {
+        let Some(parent) = parent.filter(|_| self.files.source.access_limits.is_remote) else {
             return Vec::new();
         };
         let next = parent.ready.iter().take(self.wanted);
         let next = next.filter(|entry| entry.kind == EntryKind::Directory);
         let next = next.filter_map(|entry| entry.path.as_path().cloned());
-        next.take(self.workspace.shared.reach.search_concurrency.saturating_sub(1))
+        next.take(self.files.source.access_limits.search_concurrency.saturating_sub(1))
             .collect()
     }
 }

@@ -22,9 +22,11 @@ impl Workspace {
     pub async fn make_dir(&self, path: &str, parents: bool) -> Result<MakeDirResult> {
         let work = async {
             let target = self
+                .files
                 .admit_creation(path, PathSubject::Content, &[Access::Write])
                 .await?;
             let applied = self
+                .files
                 .commit_mutations(
                     "mkdir",
                     vec![Mutation::MakeDir {

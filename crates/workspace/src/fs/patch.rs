@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::fs::edit::{ATTEMPTS, error_kind, is_overtaken};
 use crate::fs::permissions::check_mode;
 use crate::text::patch::{FilePatch, Patch, PatchAction, PatchError, apply_file, parse_patch};
@@ -62,14 +63,16 @@ impl Workspace {
     /// between.
     pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<PatchResult> {
         let patch = parse_patch(diff.as_bytes()).map_err(|error| patch_error(&error));
-        let patch = patch.map(|patch| self.with_view_paths(patch));
+        let patch = patch.map(|patch| self.files.with_view_paths(patch));
         let paths = patch.as_ref().map_or_else(|_| Vec::new(), paths_of);
-        let once = self.remembering_hard_links();
-        let work = async { once.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
+        let files = self.files.remembering_hard_links();
+        let work = async { files.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
         self.run_operation("apply_patch", &paths, |_| diff.len() as u64, work)
             .await
     }
+}
 
+impl FileAccess {
     /// Returns the patch with absolute host paths of this workspace replaced by paths of this view.
     fn with_view_paths(&self, mut patch: Patch) -> Patch {
         let files = patch.files.iter_mut();

@@ -1,4 +1,4 @@
-//! Putting several files, directories and links into a workspace at once.
+//! Putting several files, directories and links into a workspace at files.
 
 use garret_core::{
     Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, StatOptions, WsPath,
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::fs::permissions::check_mode;
 
 /// An entry to put into a workspace.
@@ -57,11 +58,18 @@ impl Workspace {
     pub async fn put_entries(&self, entries: Vec<PutEntry>) -> Result<PutResult> {
         let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
         let paths: Vec<&str> = names.iter().map(String::as_str).collect();
-        let once = self.remembering_hard_links();
-        self.run_operation("write_file", &paths, |put: &PutResult| put.bytes, once.put_all(entries))
-            .await
+        let files = self.files.remembering_hard_links();
+        self.run_operation(
+            "write_file",
+            &paths,
+            |put: &PutResult| put.bytes,
+            files.put_all(entries),
+        )
+        .await
     }
+}
 
+impl FileAccess {
     async fn put_all(&self, entries: Vec<PutEntry>) -> Result<PutResult> {
         let mut put = PutResult::default();
         let mut mutations = Vec::with_capacity(entries.len());

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::fs::content_type::{image_type, is_text};
 use crate::text::edit::MAX_RESULT_BYTES;
 use crate::{Encoding, Workspace};
@@ -130,8 +131,8 @@ impl Workspace {
     /// Reads a file, whole or a part.
     pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
         let moved = FileContent::decoded_len;
-        let once = self.remembering_hard_links();
-        self.run_operation("read_file", &[path], moved, once.read_part(path, &request))
+        let files = self.files.remembering_hard_links();
+        self.run_operation("read_file", &[path], moved, files.read_part(path, &request))
             .await
     }
 
@@ -139,12 +140,15 @@ impl Workspace {
     pub async fn read_bytes(&self, path: &str) -> Result<ReadResult> {
         let moved = |result: &ReadResult| result.bytes.len() as u64;
         let work = async {
-            self.read_whole(&self.admit(path, PathSubject::Content, &[Access::Read]).await?)
+            self.files
+                .read_whole(&self.files.admit(path, PathSubject::Content, &[Access::Read]).await?)
                 .await
         };
         self.run_operation("read_file", &[path], moved, work).await
     }
+}
 
+impl FileAccess {
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
         let target = self.admit(path, PathSubject::Content, &[Access::Read]).await?;
         let (window, unit, wanted) = self.read_window(&target, request).await?;
@@ -215,7 +219,7 @@ impl Workspace {
     /// Returns the most bytes that the policies of this view let one read return; `None` if they set no limit.
     pub(crate) fn read_limit(&self) -> Option<u64> {
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
-        limits.chain(self.shared.reach.max_read_bytes).min()
+        limits.chain(self.source.access_limits.max_read_bytes).min()
     }
 
     async fn read_whole(&self, target: &AdmittedPath) -> Result<ReadResult> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::FileAccess;
 
 /// How to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,18 +27,20 @@ pub struct RemoveResult {
 impl Workspace {
     /// Removes an entry; of a link, the link itself and never its target. The root is `denied`.
     pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<RemoveResult> {
-        let once = self.remembering_hard_links();
-        self.run_operation("rm", &[path], |_| 0, once.remove_entry(path, options))
+        let files = self.files.remembering_hard_links();
+        self.run_operation("rm", &[path], |_| 0, files.remove_entry(path, options))
             .await
     }
+}
 
+impl FileAccess {
     async fn remove_entry(&self, path: &str, options: RemoveOptions) -> Result<RemoveResult> {
         let accesses = [Access::Read, Access::Write];
         let target = self.admit(path, PathSubject::Entry, &accesses).await?;
         if target.shown.is_root() {
             return Err(root_error());
         }
-        if options.recursive && self.is_restricted() && self.kind_of(&target).await? == EntryKind::Directory {
+        if options.recursive && self.view.is_restricted() && self.kind_of(&target).await? == EntryKind::Directory {
             let entries = self.entries_below(&target.real, target.follow).await?;
             self.check_subtree(&target.shown, &entries, &accesses).await?;
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 use crate::fs::remove::root_error;
 
 /// How to copy or move.
@@ -34,11 +35,13 @@ impl Workspace {
     /// Moves an entry, or a whole directory, in one step. A move onto itself changes nothing; a move into itself is
     /// `invalid`.
     pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
-        let once = self.remembering_hard_links();
-        self.run_operation("move", &[src, dest], |_| 0, once.rename_entry(src, dest, options))
+        let files = self.files.remembering_hard_links();
+        self.run_operation("move", &[src, dest], |_| 0, files.rename_entry(src, dest, options))
             .await
     }
+}
 
+impl FileAccess {
     async fn rename_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<TransferResult> {
         let from = self
             .admit(src, PathSubject::Entry, &[Access::Read, Access::Write])
@@ -92,7 +95,7 @@ impl Workspace {
         self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])
             .await?;
         // The entries get new names by the move, and a rule may deny writing to one of those.
-        for entry in entries.iter_mut().filter(|_| self.is_restricted()) {
+        for entry in entries.iter_mut().filter(|_| self.view.is_restricted()) {
             if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
                 entry.path = path.rebase_below(&to.real)?.into();
             }

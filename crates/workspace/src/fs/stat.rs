@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::FileAccess;
 use crate::fs::shown_time;
 
 /// A description of an entry; a link is described itself.
@@ -44,14 +45,14 @@ pub struct Existence {
 impl Workspace {
     /// Describes an entry.
     pub async fn stat(&self, path: &str) -> Result<FileStat> {
-        self.run_operation("stat", &[path], |_| 0, self.describe_entry(path))
+        self.run_operation("stat", &[path], |_| 0, self.files.describe_entry(path))
             .await
     }
 
     /// Tells whether something is at `path`. A path that may not be read is `denied`, not absent.
     pub async fn exists(&self, path: &str) -> Result<Existence> {
         let work = async {
-            match self.describe_entry(path).await {
+            match self.files.describe_entry(path).await {
                 Ok(stat) => Ok(Existence {
                     exists: true,
                     r#type: Some(stat.r#type),
@@ -65,7 +66,9 @@ impl Workspace {
         };
         self.run_operation("exists", &[path], |_| 0, work).await
     }
+}
 
+impl FileAccess {
     async fn describe_entry(&self, path: &str) -> Result<FileStat> {
         let target = self.admit(path, PathSubject::Entry, &[Access::Read]).await?;
         let stat = self
@@ -78,7 +81,7 @@ impl Workspace {
                 },
             )
             .await?;
-        self.check_file(&target.real, stat.hard_linked).await?;
+        self.hard_links().check_file(&target.real, stat.hard_linked).await?;
         Ok(FileStat {
             path: target.shown.to_string(),
             r#type: stat.kind,

@@ -10,10 +10,11 @@ use garret_core::{Access, Precondition, ReadOptions, ReadResult, Result, Version
 
 use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
+use crate::file_access::FileAccess;
 
-/// Bytes of one piece: enough for a storage to fetch several of its own parts at once.
+/// Bytes of one piece: enough for a storage to fetch several of its own parts at files.
 const PIECE: u64 = 4 << 20;
-/// How many pieces of a remote file are requested at once.
+/// How many pieces of a remote file are requested at files.
 const FAR_AT_ONCE: usize = 4;
 
 /// A file that was read piece by piece.
@@ -36,15 +37,17 @@ impl Workspace {
         range: Range<u64>,
         each: impl FnMut(Bytes) -> ControlFlow<()>,
     ) -> Result<StreamResult> {
-        let once = self.remembering_hard_links();
+        let files = self.files.remembering_hard_links();
         let work = async {
-            let target = once.admit(path, PathSubject::Content, &[Access::Read]).await?;
-            once.stream_file(&target, range, each).await
+            let target = files.admit(path, PathSubject::Content, &[Access::Read]).await?;
+            files.stream_file(&target, range, each).await
         };
         self.run_operation("read_file", &[path], |streamed: &StreamResult| streamed.bytes, work)
             .await
     }
+}
 
+impl FileAccess {
     async fn stream_file(
         &self,
         target: &AdmittedPath,
@@ -62,7 +65,11 @@ impl Workspace {
             size: first.size,
             version: first.version,
         };
-        let at_once = if self.is_remote() { FAR_AT_ONCE } else { 1 };
+        let at_once = if self.source.access_limits.is_remote {
+            FAR_AT_ONCE
+        } else {
+            1
+        };
         let mut asked = range.start.saturating_add(PIECE);
         let mut ahead = FuturesOrdered::new();
         let mut piece = first.bytes;

@@ -4,10 +4,10 @@ use garret_core::{
     Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAllOptions, Result, StatOptions, WsPath, list_all,
 };
 
-use crate::Workspace;
 use crate::admission::AdmittedPath;
+use crate::file_access::FileAccess;
 
-impl Workspace {
+impl FileAccess {
     /// Returns the kind of the entry at an admitted path itself.
     pub(crate) async fn kind_of(&self, target: &AdmittedPath) -> Result<EntryKind> {
         let options = StatOptions {
@@ -32,7 +32,7 @@ impl Workspace {
     /// Refuses an operation on the whole tree at `directory` if the policy denies it for one of the entries. The error
     /// does not name an entry that lists do not show.
     pub(crate) async fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
-        if !self.is_restricted() {
+        if !self.view.is_restricted() {
             return Ok(());
         }
         // Each entry is checked and not the directory alone: moved or copied, a denied file would get a name that no
@@ -40,16 +40,16 @@ impl Workspace {
         for entry in entries {
             match entry.path.as_path() {
                 Some(path) => {
-                    self.check_rules(path, accesses).map_err(|refusal| {
-                        if self.is_visible(path, entry.kind == EntryKind::Directory) {
+                    self.view.check_rules(path, accesses).map_err(|refusal| {
+                        if self.view.is_visible(path, entry.kind == EntryKind::Directory) {
                             refusal
                         } else {
                             hidden_entry_error(directory, &refusal)
                         }
                     })?;
-                    self.check_file(path, entry.hard_linked).await?;
+                    self.hard_links().check_file(path, entry.hard_linked).await?;
                 }
-                None if self.is_entry_visible(&entry.path, false) => {}
+                None if self.view.is_entry_visible(&entry.path, false) => {}
                 None => {
                     return Err(Error::new(
                         ErrorKind::Denied,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::FileAccess;
 use crate::fs::permissions::check_mode;
 
 /// How to write.
@@ -73,7 +74,7 @@ impl Workspace {
                 mode,
                 parents: true,
             };
-            self.put_file("write_file", path, accesses, write).await
+            self.files.put_file("write_file", path, accesses, write).await
         };
         self.run_operation("write_file", &[path], |_| size, work).await
     }
@@ -85,17 +86,21 @@ impl Workspace {
         let AppendOptions { precondition, create } = options;
         // The answer tells the size and the version of the whole file, so a file that may not be read cannot be
         // appended to.
-        let work = self.put_file("append_file", path, &[Access::Read, Access::Write], |path| {
-            Mutation::Append {
-                path,
-                content,
-                precondition,
-                create,
-            }
-        });
+        let work = self
+            .files
+            .put_file("append_file", path, &[Access::Read, Access::Write], |path| {
+                Mutation::Append {
+                    path,
+                    content,
+                    precondition,
+                    create,
+                }
+            });
         self.run_operation("append_file", &[path], |_| size, work).await
     }
+}
 
+impl FileAccess {
     async fn put_file(
         &self,
         operation: &'static str,

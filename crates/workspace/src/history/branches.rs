@@ -44,13 +44,13 @@ impl Workspace {
     /// reserved for the branches on which conflicting effects of commands are put is `invalid`.
     pub async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
         let work = async {
-            self.check_whole()?;
+            self.files.view.check_whole()?;
             check_branch_name(name)?;
             let new = NewBranch {
                 name: name.to_owned(),
-                config: self.shared.branch_config.clone(),
+                config: self.files.source.branch_config.clone(),
             };
-            self.journal()?.branch(new, point).await
+            self.files.journal()?.branch(new, point).await
         };
         self.run_operation("branch", &[], |_| 0, work).await
     }
@@ -58,10 +58,10 @@ impl Workspace {
     /// Returns the workspaces that were branched from this one.
     pub async fn branches(&self) -> Result<Vec<Branch>> {
         let work = async {
-            if !self.view.base.is_root() {
+            if !self.files.view.base.is_root() {
                 return Err(narrowed_view_error());
             }
-            self.journal()?.branches().await
+            self.files.journal()?.branches().await
         };
         // Not `branch`: a list of the branches must not need the approval that a new branch needs.
         self.run_operation("list_branches", &[], |_: &Vec<_>| 0, work).await
@@ -73,10 +73,10 @@ impl Workspace {
     pub async fn hand_out_branch(&self, name: &str) -> Result<OpenedBranch> {
         let work = async {
             // A branch has all files of the workspace, so it could be wider than a narrowed view.
-            if !self.view.base.is_root() || self.view.layers.len() != 1 {
+            if !self.files.view.base.is_root() || self.files.view.layers.len() != 1 {
                 return Err(narrowed_view_error());
             }
-            self.journal()?.open_branch(name).await
+            self.files.journal()?.open_branch(name).await
         };
         self.run_operation("open_branch", &[], |_| 0, work).await
     }

@@ -1,24 +1,30 @@
 //! Policies applied to the past: the part of a change that a view may see, and the paths that it may restore.
 
+use std::sync::Arc;
+
 use garret_core::{
     Access, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, HistoryOperation, PathChange, PathImage,
     Result, WsPath,
 };
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 use crate::hard_links::DeniedNames;
+use crate::history::HistoryAccess;
 use crate::quota::{QuotaHold, QuotaRoom};
+use crate::view::WorkspaceView;
 
-/// The present room in quotas and the names that the policy denies: the limits that the plan of a change must keep.
+/// The rules of a view, the present room in its quotas and the names that it denies: the limits that the plan of a
+/// change must keep.
 pub(crate) struct PlanLimits {
+    view: Arc<WorkspaceView>,
     rooms: Vec<QuotaRoom>,
     denied: DeniedNames,
 }
 
 impl PlanLimits {
-    /// Reviews the changes of paths that a plan would make for `view`, by policy, size and quota.
-    pub(crate) fn check_changes(&self, view: &Workspace, paths: &[PathChange]) -> Result<()> {
-        view.review_changes(paths)?;
+    /// Reviews the changes of paths that a plan would make, by policy, size and quota.
+    pub(crate) fn check_changes(&self, paths: &[PathChange]) -> Result<()> {
+        self.view.review_changes(paths)?;
         if paths.iter().any(|one| self.denied.contains(&one.path)) {
             return Err(hidden_change_error());
         }
@@ -26,16 +32,16 @@ impl PlanLimits {
     }
 }
 
-impl Workspace {
+impl HistoryAccess<'_> {
     /// Returns a change as this view shows it; `None` if it touched no path that this view shows.
     pub(crate) async fn visible_change(&self, change: Change) -> Result<Option<Change>> {
-        if !self.is_restricted() {
+        if !self.files.view.is_restricted() {
             return Ok(Some(change));
         }
         // A change carries only its first paths, and those may all be outside of this view.
         let paths = if change.path_count > change.paths.len() as u64 {
             let point = garret_core::Point::Change(change.id.clone());
-            let (_, paths) = self.journal()?.change(&point).await?;
+            let (_, paths) = self.journal.change(&point).await?;
             paths.into_iter().map(|one| one.path).collect()
         } else {
             change.paths.clone()
@@ -43,25 +49,25 @@ impl Workspace {
         let total = paths.len();
         let visible: Vec<EntryPath> = paths
             .iter()
-            .filter(|path| self.is_recorded_path_visible(path))
+            .filter(|path| self.files.view.is_recorded_path_visible(path))
             .cloned()
             .collect();
         if visible.is_empty() {
             return Ok(None);
         }
-        let is_whole = visible.len() == total && self.view.base.is_root();
+        let is_whole = visible.len() == total && self.files.view.base.is_root();
         let path_count = visible.len() as u64;
         Ok(Some(Change {
             // The summary in the journal may name paths that this view hides.
             summary: if is_whole {
                 change.summary.clone()
             } else {
-                self.summarize_visible(&change, &visible)
+                self.files.view.summarize_visible(&change, &visible)
             },
             paths: visible
                 .iter()
                 .take(Change::SHOWN_PATHS)
-                .map(|path| self.entry_relative_to_view(path))
+                .map(|path| self.files.view.relative_entry_path(path))
                 .collect(),
             path_count,
             actor: if is_whole {
@@ -77,6 +83,37 @@ impl Workspace {
         }))
     }
 
+    /// Plans `operation`, reviews the plan, and commits it unless it is only tried; plans again if the files changed
+    /// between the plan and the commit. Returns the plan and the change; no change if nothing differs.
+    pub(crate) async fn commit_operation(
+        &self,
+        operation: &HistoryOperation,
+        name: &'static str,
+        dry_run: bool,
+    ) -> Result<(Vec<PathChange>, Option<Change>)> {
+        // Held until the change is made, so that no other operation takes the room that the review found.
+        let _turns = self.files.view.take_quota_turns().await;
+        let journal = self.journal;
+        let mut attempt = 1;
+        loop {
+            let plan = journal.plan(operation).await?;
+            if !plan.clashes.is_empty() {
+                return Err(self.files.view.clash_error(&plan.clashes));
+            }
+            self.files.measure_plan_limits().await?.check_changes(&plan.paths)?;
+            if dry_run {
+                return Ok((plan.paths, None));
+            }
+            let origin = self.files.change_origin(name, String::new());
+            match journal.put(plan.puts, origin).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
+                done => return Ok((plan.paths, done?)),
+            }
+        }
+    }
+}
+
+impl WorkspaceView {
     /// Returns a summary of a change that names only visible paths.
     fn summarize_visible(&self, change: &Change, visible: &[EntryPath]) -> String {
         let word = match change.operation.as_str() {
@@ -85,7 +122,7 @@ impl Workspace {
         };
         let first = visible
             .first()
-            .map(|path| self.entry_relative_to_view(path).display_path())
+            .map(|path| self.relative_entry_path(path).display_path())
             .unwrap_or_default();
         match visible.len() {
             1 => format!("{word} {}", garret_core::path::quote(&first)),
@@ -99,7 +136,7 @@ impl Workspace {
     }
 
     fn is_entry_within(&self, path: &EntryPath) -> bool {
-        let base = self.view.base.as_str().as_bytes();
+        let base = self.base.as_str().as_bytes();
         let rest = path.as_bytes().strip_prefix(base);
         base.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
@@ -109,7 +146,7 @@ impl Workspace {
         let visible = paths.into_iter().filter(|one| self.is_recorded_path_visible(&one.path));
         visible
             .map(|one| PathChange {
-                path: self.entry_relative_to_view(&one.path),
+                path: self.relative_entry_path(&one.path),
                 ..one
             })
             .collect()
@@ -119,51 +156,10 @@ impl Workspace {
     pub(crate) async fn take_quota_turns(&self) -> Vec<QuotaHold<'_>> {
         let mut turns = Vec::new();
         // The outermost first, as every operation does: in another order, two operations could wait for each other.
-        for quota in self.view.layers.iter().filter_map(|layer| layer.quota.as_ref()) {
+        for quota in self.layers.iter().filter_map(|layer| layer.quota.as_ref()) {
             turns.push(quota.hold_turn().await);
         }
         turns
-    }
-
-    /// Plans `operation`, reviews the plan, and commits it unless it is only tried; plans again if the files changed
-    /// between the plan and the commit. Returns the plan and the change; no change if nothing differs.
-    pub(crate) async fn commit_operation(
-        &self,
-        operation: &HistoryOperation,
-        name: &'static str,
-        dry_run: bool,
-    ) -> Result<(Vec<PathChange>, Option<Change>)> {
-        // Held until the change is made, so that no other operation takes the room that the review found.
-        let _turns = self.take_quota_turns().await;
-        let journal = self.journal()?;
-        let mut attempt = 1;
-        loop {
-            let plan = journal.plan(operation).await?;
-            if !plan.clashes.is_empty() {
-                return Err(self.clash_error(&plan.clashes));
-            }
-            self.measure_plan_limits().await?.check_changes(self, &plan.paths)?;
-            if dry_run {
-                return Ok((plan.paths, None));
-            }
-            let origin = self.change_origin(name, String::new());
-            match journal.put(plan.puts, origin).await {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
-                done => return Ok((plan.paths, done?)),
-            }
-        }
-    }
-
-    /// Measures the limits by which the plan of a change is reviewed, for a caller that holds the turns of the quotas.
-    pub(crate) async fn measure_plan_limits(&self) -> Result<PlanLimits> {
-        let mut rooms = Vec::new();
-        for layer in &self.view.layers {
-            if let Some(quota) = &layer.quota {
-                rooms.push(quota.measure_room(self.storage(), &layer.base).await?);
-            }
-        }
-        let denied = self.denied_names().await?;
-        Ok(PlanLimits { rooms, denied })
     }
 
     /// Checks that this view may make each of these changes to paths.
@@ -177,7 +173,7 @@ impl Workspace {
         let is_directory = may_be_directory(&one.before) && may_be_directory(&one.after);
         // The directory of a scope, and those above it, are made and removed together with the entries in it.
         if let Some(path) = one.path.as_path()
-            && self.view.base.is_within(path)
+            && self.base.is_within(path)
             && is_directory
         {
             return self.check_writable();
@@ -212,14 +208,14 @@ impl Workspace {
         if after <= before {
             return Ok(());
         }
-        let layers = self.view.layers.iter();
+        let layers = self.layers.iter();
         let mut rules = layers.map(|layer| &layer.rules);
         rules.try_for_each(|rules| rules.check_file_size(path, after))
     }
 
     /// Checks that a directory may be added or removed with its entries, as a write of a file adds it.
     pub(crate) fn check_directory(&self, path: &WsPath) -> Result<()> {
-        self.view.layers.iter().try_for_each(|layer| {
+        self.layers.iter().try_for_each(|layer| {
             let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
             layer.rules.check_directory(&relative)
         })
@@ -227,8 +223,26 @@ impl Workspace {
 
     /// Checks that this view may write at all.
     fn check_writable(&self) -> Result<()> {
-        let read_only = self.view.layers.iter().find(|layer| layer.rules.policy().read_only);
+        let read_only = self.layers.iter().find(|layer| layer.rules.policy().read_only);
         read_only.map_or(Ok(()), |layer| layer.rules.check_access(Access::Write, &WsPath::root()))
+    }
+}
+
+impl FileAccess {
+    /// Measures the limits by which the plan of a change is reviewed, for a caller that holds the turns of the quotas.
+    pub(crate) async fn measure_plan_limits(&self) -> Result<PlanLimits> {
+        let mut rooms = Vec::new();
+        for layer in &self.view.layers {
+            if let Some(quota) = &layer.quota {
+                rooms.push(quota.measure_room(self.storage(), &layer.base).await?);
+            }
+        }
+        let denied = self.hard_links().denied_names().await?;
+        Ok(PlanLimits {
+            view: self.view.clone(),
+            rooms,
+            denied,
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
+use crate::history::HistoryAccess;
 use crate::shell::PathsLeftAlone;
 
 /// Which part of the journal to show.
@@ -231,18 +232,22 @@ impl Workspace {
     /// Returns a page of the changes of the workspace, newest first.
     pub async fn log(&self, request: LogRequest) -> Result<LogPage> {
         let path = request.path.clone().unwrap_or_default();
-        self.run_operation("history", &[&path], |_| 0, self.read_log_page(request))
-            .await
+        let work = async { self.files.history()?.read_log_page(request).await };
+        self.run_operation("history", &[&path], |_| 0, work).await
     }
 
     /// Returns one change, with its effect on each path that this view shows.
     pub async fn show(&self, point: &Point) -> Result<ChangeDetails> {
-        self.run_operation("history", &[], |_| 0, self.read_change(point)).await
+        let work = async { self.files.history()?.read_change(point).await };
+        self.run_operation("history", &[], |_| 0, work).await
     }
+}
 
+impl HistoryAccess<'_> {
     async fn read_log_page(&self, request: LogRequest) -> Result<LogPage> {
         check_limit(request.limit)?;
         let path = self
+            .files
             .recorded_directory(request.path.as_deref().unwrap_or_default())
             .await?;
         let mut before = request.cursor.as_deref().map(parse_cursor).transpose()?;
@@ -258,7 +263,7 @@ impl Workspace {
                 path: Some(path.clone()).filter(|path| !path.is_root()),
                 inherited: false,
             };
-            let found = self.journal()?.changes(options).await?;
+            let found = self.journal.changes(options).await?;
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
             for change in found {
@@ -272,16 +277,22 @@ impl Workspace {
     }
 
     async fn read_change(&self, point: &Point) -> Result<ChangeDetails> {
-        let (change, paths) = self.journal()?.change(point).await?;
+        let (change, paths) = self.journal.change(point).await?;
         let seen = self.visible_change(change).await?;
         let change = seen.ok_or_else(|| {
             Error::new(garret_core::ErrorKind::NotFound, "this view has no such change")
                 .hint("list the history to see the changes")
         })?;
         // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
-        let denied = self.denied_names().await?;
+        let denied = self.files.hard_links().denied_names().await?;
         let paths = paths.into_iter().filter(|one| !denied.contains(&one.path)).collect();
-        let paths = self.visible_path_changes(paths).into_iter().map(Into::into).collect();
+        let paths = self
+            .files
+            .view
+            .visible_path_changes(paths)
+            .into_iter()
+            .map(Into::into)
+            .collect();
         Ok(ChangeDetails {
             change: change.into(),
             paths,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::render::{DiffSides, PathDiff, RenderOptions, render_diff};
 use crate::Workspace;
+use crate::history::HistoryAccess;
 
 /// The two points to compare, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,17 +52,20 @@ impl Workspace {
     pub async fn diff(&self, request: DiffRequest) -> Result<Diff> {
         let path = request.path.clone().unwrap_or_default();
         let bytes = |diff: &Diff| diff.text.len() as u64;
-        self.run_operation("diff", &[&path], bytes, self.compare_points(&path, &request))
-            .await
+        let work = async { self.files.history()?.compare_points(&path, &request).await };
+        self.run_operation("diff", &[&path], bytes, work).await
     }
+}
 
+impl HistoryAccess<'_> {
     async fn compare_points(&self, path: &str, request: &DiffRequest) -> Result<Diff> {
-        let path = self.recorded_directory(path).await?;
-        let journal = self.journal()?;
+        let path = self.files.recorded_directory(path).await?;
+        let journal = self.journal;
         let changes = journal.diff(&request.from, &request.to, &path).await?;
         // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
-        let denied = self.denied_names().await?;
-        let is_seen = |one: &PathChange| self.is_recorded_path_visible(&one.path) && !denied.contains(&one.path);
+        let denied = self.files.hard_links().denied_names().await?;
+        let is_seen =
+            |one: &PathChange| self.files.view.is_recorded_path_visible(&one.path) && !denied.contains(&one.path);
         let seen: Vec<_> = changes.into_iter().filter(is_seen).collect();
         let (before, after) = (
             journal.open_view(&request.from).await?,
@@ -70,7 +74,7 @@ impl Workspace {
         let sides = DiffSides {
             before: before.as_ref(),
             after: after.as_ref(),
-            shown: &|path| self.entry_relative_to_view(path),
+            shown: &|path| self.files.view.relative_entry_path(path),
         };
         let options = RenderOptions {
             max_text_bytes: request.max_text_bytes,

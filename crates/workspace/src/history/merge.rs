@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use super::changes::mark_paths;
-use crate::Workspace;
+use crate::history::HistoryAccess;
+use crate::{NeighbourWorkspaces, Workspace};
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -155,15 +156,19 @@ impl Workspace {
     /// which this view may not write is `denied`, and nothing is touched either. Changes that other programs made to
     /// the files of `other` are merged, too.
     pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
-        self.run_operation("merge", &[], |_| 0, self.merge_workspace(other, options))
-            .await
+        let work = async {
+            self.files.view.check_whole()?;
+            let history = self.files.history()?;
+            let input = history.merge_input(other, self.shared.neighbours.as_deref()).await?;
+            history.merge_workspace(input, options).await
+        };
+        self.run_operation("merge", &[], |_| 0, work).await
     }
+}
 
-    async fn merge_workspace(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
-        self.check_whole()?;
-        let journal = self.journal()?;
-        let merging = self.merge_input(other).await?;
-        let may_read = |path: &EntryPath| self.is_recorded_path_visible(path);
+impl HistoryAccess<'_> {
+    async fn merge_workspace(&self, merging: MergeInput, options: MergeOptions) -> Result<MergeReport> {
+        let may_read = |path: &EntryPath| self.files.view.is_recorded_path_visible(path);
         let plan = plan::plan_merge(&merging, options.on_conflict, &may_read).await?;
         if plan.is_hiding {
             let message = "the merge has conflicts in files that this view may not read";
@@ -179,29 +184,29 @@ impl Workspace {
         if is_blocked {
             return Ok(merged);
         }
-        let _turns = self.take_quota_turns().await;
-        let paths = journal.plan_put(&plan.puts).await?;
+        let _turns = self.files.view.take_quota_turns().await;
+        let paths = self.journal.plan_put(&plan.puts).await?;
         // A trial must refuse every merge that would be refused when it is written.
-        self.measure_plan_limits().await?.check_changes(self, &paths)?;
-        merged.paths = mark_paths(&self.visible_path_changes(paths.clone())).collect();
+        self.files.measure_plan_limits().await?.check_changes(&paths)?;
+        merged.paths = mark_paths(&self.files.view.visible_path_changes(paths.clone())).collect();
         if options.dry_run {
             return Ok(merged);
         }
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
-        if let Some(change) = journal.put(plan.puts, self.change_origin("merge", summary)).await? {
+        let origin = self.files.change_origin("merge", summary);
+        if let Some(change) = self.journal.put(plan.puts, origin).await? {
             merged.change = Some(self.show_made_change(change, paths).await?);
         }
         Ok(merged)
     }
 
     /// Returns the base and both sides of a merge, with the changes that other programs made to the files of `other`.
-    async fn merge_input(&self, other: &str) -> Result<MergeInput> {
-        let journal = self.journal()?;
-        let merging = journal.merge_input(other).await?;
+    async fn merge_input(&self, other: &str, neighbours: Option<&dyn NeighbourWorkspaces>) -> Result<MergeInput> {
+        let merging = self.journal.merge_input(other).await?;
         // Only after the history has found it: files of an unrelated workspace must not be read for this one.
         let id = &merging.point.workspace;
-        match &self.shared.neighbours {
-            Some(neighbours) if neighbours.record_outside_changes(id).await? => journal.merge_input(id).await,
+        match neighbours {
+            Some(neighbours) if neighbours.record_outside_changes(id).await? => self.journal.merge_input(id).await,
             _ => Ok(merging),
         }
     }

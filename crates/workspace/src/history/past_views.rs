@@ -1,34 +1,49 @@
 //! The workspace as it was at an earlier point.
 
-use garret_core::{Access, Change, ChangesOptions, ErrorKind, Follow, Point, Result, Timestamp, WsPath};
+use std::sync::Arc;
+
+use garret_core::{
+    Access, AccessLimits, Change, ChangesOptions, ErrorKind, Exclusions, Follow, Point, Result, Timestamp, WsPath,
+};
 
 use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::{FileAccess, FileSource};
+use crate::history::HistoryAccess;
 use crate::workspace::WorkspaceState;
 
 impl Workspace {
     /// Returns the workspace as it was at `point`, for reading, through the same policies. An operation that would
     /// change it is `denied`.
     pub async fn at_point(&self, point: &Point) -> Result<Self> {
-        let journal = self.journal()?;
-        let past = WorkspaceState {
+        let journal = self.files.journal()?;
+        let present = &self.files.source;
+        let past = FileSource {
             storage: journal.open_view(point).await?,
             is_partial: !journal.is_complete(point).await?,
-            present: Some(self.shared.storage.clone()),
+            present: Some(present.storage.clone()),
             history: None,
-            reference: None,
             branch_config: None,
-            neighbours: None,
             // Past files are read from the depot, so the limits for remote files do not apply.
-            reach: garret_core::AccessLimits {
-                is_searchable: self.shared.reach.is_searchable,
-                ..garret_core::AccessLimits::default()
+            access_limits: AccessLimits {
+                is_searchable: present.access_limits.is_searchable,
+                ..AccessLimits::default()
             },
-            near: None,
-            ..self.shared.without_shell()
+            local_content: None,
+            host_roots: present.host_roots.clone(),
+            exclusions: Exclusions::default(),
+        };
+        let files = FileAccess {
+            source: Arc::new(past),
+            ..self.files.clone()
+        };
+        let shared = WorkspaceState {
+            code: self.shared.code.clone(),
+            ..WorkspaceState::default()
         };
         Ok(Self {
-            shared: std::sync::Arc::new(past),
+            files,
+            shared: Arc::new(shared),
             ..self.clone()
         })
     }
@@ -36,17 +51,20 @@ impl Workspace {
     /// Returns the state just before the change that led to `point`. Before `now`, that is the state before the newest
     /// change that this view shows. Without any change, it is the beginning.
     pub async fn before(&self, point: &Point) -> Result<Point> {
+        let history = self.files.history()?;
         let change = match point {
-            Point::Now => self.newest_visible_change().await?,
-            point => Some(self.journal()?.change(point).await?.0),
+            Point::Now => history.newest_visible_change().await?,
+            point => Some(history.journal.change(point).await?.0),
         };
         match change {
             None => Ok(Point::Number(0)),
-            Some(change) if self.is_own_change(&change).await? => Ok(Point::Number(change.number - 1)),
-            Some(change) => self.point_before_inherited(&change).await,
+            Some(change) if history.is_own_change(&change).await? => Ok(Point::Number(change.number - 1)),
+            Some(change) => history.point_before_inherited(&change).await,
         }
     }
+}
 
+impl HistoryAccess<'_> {
     /// Returns the newest change that this view shows.
     async fn newest_visible_change(&self) -> Result<Option<Change>> {
         let mut before = None;
@@ -55,7 +73,7 @@ impl Workspace {
                 before,
                 ..ChangesOptions::default()
             };
-            let found = self.journal()?.changes(options).await?;
+            let found = self.journal.changes(options).await?;
             let Some(oldest) = found.last() else { return Ok(None) };
             before = Some(oldest.number);
             for change in found {
@@ -74,7 +92,7 @@ impl Workspace {
             limit: 1,
             ..ChangesOptions::default()
         };
-        let found = self.journal()?.changes(options).await?;
+        let found = self.journal.changes(options).await?;
         Ok(found.first().is_some_and(|found| found.id == change.id))
     }
 
@@ -88,7 +106,7 @@ impl Workspace {
                 inherited: true,
                 ..ChangesOptions::default()
             };
-            let found = self.journal()?.changes(options).await?;
+            let found = self.journal.changes(options).await?;
             let position = found.iter().position(|one| one.id == change.id);
             match position.and_then(|position| found.get(position + 1)) {
                 Some(older) => return Ok(Point::Change(older.id.clone())),
@@ -98,14 +116,16 @@ impl Workspace {
             }
         }
     }
+}
 
+impl FileAccess {
     /// Returns a path as the journal knows it: with the links of its directory followed. The entry itself may no longer
     /// exist.
     pub(crate) async fn recorded_path(&self, path: &str, accesses: &[Access]) -> Result<WsPath> {
         let target = self.admit(path, PathSubject::Entry, accesses).await?;
         if target.follow == Follow::Never {
             if accesses.contains(&Access::Read) {
-                self.check_file_at(&target.real).await?;
+                self.hard_links().check_file_at(&target.real).await?;
             }
             return Ok(target.real);
         }
@@ -124,8 +144,8 @@ impl Workspace {
     /// exist.
     pub(crate) async fn recorded_directory(&self, path: &str) -> Result<WsPath> {
         let path = self.recorded_path(path, &[]).await?;
-        if !self.is_visible(&path, true) {
-            self.check_rules(&path, &[Access::Read])?;
+        if !self.view.is_visible(&path, true) {
+            self.view.check_rules(&path, &[Access::Read])?;
         }
         Ok(path)
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::changes::{ChangeShown, PlannedChange};
 use crate::Workspace;
+use crate::view::WorkspaceView;
 
 /// The point and the path to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,15 +55,15 @@ impl Workspace {
     /// Gives a point of the whole workspace a label. A label that is taken is `already_exists`.
     pub async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         let work = async {
-            self.check_whole()?;
-            self.journal()?.snapshot(label, options).await
+            self.files.view.check_whole()?;
+            self.files.journal()?.snapshot(label, options).await
         };
         self.run_operation("snapshot", &[], |_| 0, work).await
     }
 
     /// Returns the snapshots, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
-        let work = async { self.journal()?.snapshots().await };
+        let work = async { self.files.journal()?.snapshots().await };
         self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
@@ -71,13 +72,13 @@ impl Workspace {
     pub async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
         let work = async {
             // The sizes would tell of files that the view may not see.
-            if self.is_restricted() {
+            if self.files.view.is_restricted() {
                 return Err(
                     Error::new(ErrorKind::Denied, "this view does not show every file of the snapshot")
                         .hint("list the sizes in the whole workspace"),
                 );
             }
-            self.journal()?.snapshot_sizes().await
+            self.files.journal()?.snapshot_sizes().await
         };
         self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
@@ -85,8 +86,8 @@ impl Workspace {
     /// Deletes the label of a snapshot; the changes stay as long as retention keeps them.
     pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
         let work = async {
-            self.check_whole()?;
-            self.journal()?.delete_snapshot(label).await
+            self.files.view.check_whole()?;
+            self.files.journal()?.delete_snapshot(label).await
         };
         self.run_operation("snapshot", &[], |()| 0, work).await
     }
@@ -97,7 +98,7 @@ impl Workspace {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
             let restore = self.restore_target(request.point, &path).await?;
-            self.apply_restore(restore, "restore").await
+            self.files.history()?.apply_restore(restore, "restore").await
         };
         self.run_operation("restore", &[&path], |_| 0, work).await
     }
@@ -106,27 +107,29 @@ impl Workspace {
     pub async fn plan_restore(&self, request: RestoreRequest) -> Result<PlannedChange> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
-            let restore = self.restore_target(request.point, &path).await?;
-            self.plan_operation(HistoryOperation::Restore(restore), "restore").await
+            let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
+            self.files.history()?.plan_operation(restore, "restore").await
         };
         self.run_operation("restore", &[&path], |_| 0, work).await
     }
 
     async fn restore_target(&self, point: Point, path: &str) -> Result<RestoreTarget> {
-        let path = self.recorded_directory(path).await?;
+        let path = self.files.recorded_directory(path).await?;
         Ok(RestoreTarget::Point { point, path })
     }
+}
 
+impl WorkspaceView {
     /// Refuses an operation on the whole workspace in a view that is a part of it, or that may not write.
     pub(crate) fn check_whole(&self) -> Result<()> {
-        if !self.view.base.is_root() {
+        if !self.base.is_root() {
             return Err(Error::new(
                 ErrorKind::Denied,
                 "a scope cannot create or delete snapshots and branches of the whole workspace",
             )
             .hint("use the whole workspace"));
         }
-        match self.view.layers.iter().find(|layer| layer.rules.policy().read_only) {
+        match self.layers.iter().find(|layer| layer.rules.policy().read_only) {
             Some(layer) => layer.rules.check_access(Access::Write, &WsPath::root()),
             None => Ok(()),
         }

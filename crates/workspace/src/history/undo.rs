@@ -10,6 +10,8 @@ use garret_core::{
 
 use super::changes::{ChangeShown, PlannedChange, mark_paths};
 use crate::Workspace;
+use crate::history::HistoryAccess;
+use crate::view::WorkspaceView;
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +37,9 @@ impl Workspace {
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
         let work = async {
-            let undone = async {
-                self.commit_reversal(self.undo_operation(request.clone()).await?, "undo")
-                    .await
-            }
-            .await;
-            undone.map_err(|error| name_request(error, Some(&request)))
+            let undone = self.files.history()?.reverse_changes(request.clone()).await;
+            let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
+            Ok(self.with_paths_left_alone(undone))
         };
         self.run_operation("undo", &[], |_| 0, work).await
     }
@@ -48,11 +47,7 @@ impl Workspace {
     /// Returns the effect that an undo would have; it fails as the undo would.
     pub async fn plan_undo(&self, request: UndoRequest) -> Result<PlannedChange> {
         let work = async {
-            let planned = async {
-                self.plan_operation(self.undo_operation(request.clone()).await?, "undo")
-                    .await
-            }
-            .await;
+            let planned = self.files.history()?.plan_changes(request.clone()).await;
             planned.map_err(|error| name_request(error, Some(&request)))
         };
         self.run_operation("undo", &[], |_| 0, work).await
@@ -61,8 +56,9 @@ impl Workspace {
     /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<ChangeShown> {
         let work = async {
-            let redone = async { self.commit_reversal(self.redo_operation().await?, "redo").await }.await;
-            redone.map_err(|error| name_request(error, None))
+            let redone = self.files.history()?.reverse_undo().await;
+            let redone = redone.map_err(|error| name_request(error, None))?;
+            Ok(self.with_paths_left_alone(redone))
         };
         self.run_operation("redo", &[], |_| 0, work).await
     }
@@ -70,10 +66,37 @@ impl Workspace {
     /// Returns the effect that a redo would have; it fails as the redo would.
     pub async fn plan_redo(&self) -> Result<PlannedChange> {
         let work = async {
-            let planned = async { self.plan_operation(self.redo_operation().await?, "redo").await }.await;
+            let planned = self.files.history()?.plan_reverse_undo().await;
             planned.map_err(|error| name_request(error, None))
         };
         self.run_operation("redo", &[], |_| 0, work).await
+    }
+}
+
+impl Workspace {
+    /// Adds the excluded paths that the reversed changes had touched.
+    fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
+        let shell = self.shared.shell.as_ref();
+        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
+        ChangeShown { left_alone, ..reversal }
+    }
+}
+
+impl HistoryAccess<'_> {
+    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
+        self.commit_reversal(self.undo_operation(request).await?, "undo").await
+    }
+
+    async fn plan_changes(&self, request: UndoRequest) -> Result<PlannedChange> {
+        self.plan_operation(self.undo_operation(request).await?, "undo").await
+    }
+
+    async fn reverse_undo(&self) -> Result<ChangeShown> {
+        self.commit_reversal(self.redo_operation().await?, "redo").await
+    }
+
+    async fn plan_reverse_undo(&self) -> Result<PlannedChange> {
+        self.plan_operation(self.redo_operation().await?, "redo").await
     }
 
     /// Returns the operation that reverses the requested changes.
@@ -85,7 +108,7 @@ impl Workspace {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
             UndoRequest::Change(id) => UndoSelection::Change(id),
-            request if self.is_restricted() => self.select_visible_changes(&request).await?,
+            request if self.files.view.is_restricted() => self.select_visible_changes(&request).await?,
             UndoRequest::Last(count) => UndoSelection::Last(count),
             UndoRequest::Session(session) => UndoSelection::Session(session),
             UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
@@ -96,8 +119,8 @@ impl Workspace {
     /// Returns the operation that reverses the newest undo.
     async fn redo_operation(&self) -> Result<HistoryOperation> {
         // A redo is a call of the tool `undo`, and policies name tools.
-        self.check_approval("undo", &[]).await?;
-        Ok(if self.is_restricted() {
+        self.files.check_approval("undo", &[]).await?;
+        Ok(if self.files.view.is_restricted() {
             HistoryOperation::Undo(UndoSelection::Change(self.find_newest_undo().await?))
         } else {
             HistoryOperation::Redo
@@ -161,18 +184,16 @@ impl Workspace {
         let options = ChangesOptions {
             before,
             limit: 100,
-            path: Some(self.view.base.clone()).filter(|base| !base.is_root()),
+            path: Some(self.files.view.base.clone()).filter(|base| !base.is_root()),
             inherited: false,
         };
-        self.journal()?.changes(options).await
+        self.journal.changes(options).await
     }
 
     async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
         let (paths, change) = self.commit_operation(&operation, name, false).await?;
         let change = change.ok_or_else(nothing_to_reverse_error)?;
-        let left_alone = self.paths_left_alone(&change.reverses);
-        let shown = self.show_made_change(change, paths).await?;
-        Ok(ChangeShown { left_alone, ..shown })
+        self.show_made_change(change, paths).await
     }
 
     /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
@@ -182,19 +203,21 @@ impl Workspace {
         name: &'static str,
     ) -> Result<PlannedChange> {
         let (paths, _) = self.commit_operation(&operation, name, true).await?;
-        Ok(PlannedChange::new(&self.visible_path_changes(paths)))
+        Ok(PlannedChange::new(&self.files.view.visible_path_changes(paths)))
     }
 
     /// Returns a change that was made as this view shows it, with a mark for the effect on each of its `paths`.
     pub(crate) async fn show_made_change(&self, change: Change, paths: Vec<PathChange>) -> Result<ChangeShown> {
         let fallback = ChangeShown::from(change.clone());
         let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        let paths = mark_paths(&self.visible_path_changes(paths))
+        let paths = mark_paths(&self.files.view.visible_path_changes(paths))
             .take(Change::SHOWN_PATHS)
             .collect();
         Ok(ChangeShown { paths, ..shown })
     }
+}
 
+impl WorkspaceView {
     pub(crate) fn clash_error(&self, clashes: &[PathClash]) -> Error {
         let hidden = clashes
             .iter()
@@ -224,7 +247,7 @@ impl Workspace {
     }
 
     fn describe_clash(&self, clash: &PathClash) -> String {
-        let path = quote(&self.entry_relative_to_view(&clash.path).display_path());
+        let path = quote(&self.relative_entry_path(&clash.path).display_path());
         match clash.reason {
             ClashReason::Changed => format!("{path} was changed since"),
             ClashReason::WouldLoseItsDirectory => format!("{path} would lose its directory"),

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::changes::{ActorShown, ChangeShown, PlannedChange, check_limit};
 use crate::Workspace;
+use crate::history::HistoryAccess;
 
 /// A version of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,20 +56,53 @@ impl Workspace {
 
     /// Returns a page of the versions of the file at `path`, newest first, across renames.
     pub async fn versions_page(&self, path: &str, request: VersionsRequest) -> Result<VersionsPage> {
-        self.run_operation("history", &[path], |_| 0, self.read_versions_page(path, request))
-            .await
+        let work = async { self.files.history()?.read_versions_page(path, request).await };
+        self.run_operation("history", &[path], |_| 0, work).await
+    }
+
+    /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
+    /// as one change that can be undone; `None` if the file is so already.
+    pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
+        let work = async {
+            let history = self.files.history()?;
+            let restore = history.version_target(path, version).await?;
+            history.apply_restore(restore, "restore_version").await
+        };
+        self.run_operation("restore_version", &[path], |_| 0, work).await
+    }
+
+    /// Returns the effect that [`Workspace::restore_version`] would have; it fails as the restore would.
+    pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<PlannedChange> {
+        let work = async {
+            let history = self.files.history()?;
+            let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
+            history.plan_operation(restore, "restore_version").await
+        };
+        self.run_operation("restore_version", &[path], |_| 0, work).await
+    }
+}
+
+impl HistoryAccess<'_> {
+    async fn version_target(&self, path: &str, version: &str) -> Result<RestoreTarget> {
+        self.files.refuse_host_tree(path, &self.files.parse_path(path)?).await?;
+        let path = self.files.recorded_path(path, &[Access::Read, Access::Write]).await?;
+        if self.files.view.is_restricted() {
+            self.check_version(&path, version).await?;
+        }
+        let version = version.to_owned();
+        Ok(RestoreTarget::Version { path, version })
     }
 
     async fn read_versions_page(&self, path: &str, request: VersionsRequest) -> Result<VersionsPage> {
         check_limit(request.limit)?;
-        let path = self.recorded_path(path, &[Access::Read]).await?;
+        let path = self.files.recorded_path(path, &[Access::Read]).await?;
         // One more than requested shows whether another page follows.
         let wanted = request.limit.saturating_add(1);
         let mut reach = wanted;
         // The history has no cursor for versions: they are listed from the newest, twice as many each time, until the
         // page is found.
         let mut found = loop {
-            let found = self.journal()?.versions(&path, reach).await?;
+            let found = self.journal.versions(&path, reach).await?;
             let is_all = found.len() < reach;
             match count_before_cursor(&found, request.cursor.as_deref()) {
                 Some(skipped) if is_all || found.len() - skipped >= wanted => break found.into_iter().skip(skipped),
@@ -80,7 +114,7 @@ impl Workspace {
         while versions.len() < wanted
             && let Some(version) = found.next()
             // Versions end at the rename of a file that came from a path which this view hides.
-            && self.is_recorded_path_visible(&version.path)
+            && self.files.view.is_recorded_path_visible(&version.path)
         {
             versions.push(self.show_version(version).await?);
         }
@@ -90,36 +124,6 @@ impl Workspace {
         Ok(VersionsPage { versions, next_cursor })
     }
 
-    /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
-    /// as one change that can be undone; `None` if the file is so already.
-    pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
-        let work = async {
-            let restore = self.version_target(path, version).await?;
-            self.apply_restore(restore, "restore_version").await
-        };
-        self.run_operation("restore_version", &[path], |_| 0, work).await
-    }
-
-    /// Returns the effect that [`Workspace::restore_version`] would have; it fails as the restore would.
-    pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<PlannedChange> {
-        let work = async {
-            let restore = self.version_target(path, version).await?;
-            self.plan_operation(HistoryOperation::Restore(restore), "restore_version")
-                .await
-        };
-        self.run_operation("restore_version", &[path], |_| 0, work).await
-    }
-
-    async fn version_target(&self, path: &str, version: &str) -> Result<RestoreTarget> {
-        self.refuse_host_tree(path, &self.parse_path(path)?).await?;
-        let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
-        if self.is_restricted() {
-            self.check_version(&path, version).await?;
-        }
-        let version = version.to_owned();
-        Ok(RestoreTarget::Version { path, version })
-    }
-
     /// Refuses a version that this view does not show.
     async fn check_version(&self, path: &WsPath, version: &str) -> Result<()> {
         // Otherwise content that was under a hidden name could be restored to a name that may be read.
@@ -127,8 +131,10 @@ impl Workspace {
             let token = one.image.version.as_ref();
             one.change.id == version || token.is_some_and(|token| token.as_str() == version)
         };
-        let found = self.journal()?.versions(path, usize::MAX).await?;
-        let mut seen = found.iter().take_while(|one| self.is_recorded_path_visible(&one.path));
+        let found = self.journal.versions(path, usize::MAX).await?;
+        let mut seen = found
+            .iter()
+            .take_while(|one| self.files.view.is_recorded_path_visible(&one.path));
         if seen.any(is_wanted) {
             return Ok(());
         }
@@ -157,7 +163,7 @@ impl Workspace {
         let actor = self.visible_change(change.clone()).await?.map(|seen| seen.actor);
         Ok(VersionShown {
             version: token.unwrap_or_else(|| change.id.clone()),
-            path: self.entry_relative_to_view(&version.path).display_path(),
+            path: self.files.view.relative_entry_path(&version.path).display_path(),
             timestamp: change.at.to_string(),
             tool_name: change.operation,
             actor: actor.unwrap_or_default().into(),

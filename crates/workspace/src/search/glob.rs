@@ -10,6 +10,7 @@ use super::path_glob::PathGlob;
 use super::search_task::{SearchScope, SearchTask};
 use super::walk::{WalkCoverage, WalkEntry, WalkVisitor};
 use super::{MAX_SKIPPED, SearchCutoff, SkippedPath, show_path};
+use crate::file_access::FileAccess;
 use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
 use crate::{ListSortOrder, Workspace};
 
@@ -85,10 +86,12 @@ impl Workspace {
     /// out.
     pub async fn glob(&self, request: GlobRequest) -> Result<GlobResult> {
         let path = request.path.clone();
-        self.run_operation("glob", &[&path], |_| 0, self.find_by_name(request))
+        self.run_operation("glob", &[&path], |_| 0, self.files.find_by_name(request))
             .await
     }
+}
 
+impl FileAccess {
     async fn find_by_name(&self, request: GlobRequest) -> Result<GlobResult> {
         if request.limit == 0 {
             return Err(Error::invalid("`limit` must be at least 1"));
@@ -100,7 +103,7 @@ impl Workspace {
         let wanted = GlobPlan::from_request(&request, self)?;
         let place = self.search_target(&request.path).await?;
         if place.kind != EntryKind::Directory {
-            return Err(Error::not_a_directory(&self.relative_to_view(&place.real))
+            return Err(Error::not_a_directory(&self.view.relative_path(&place.real))
                 .hint("name the directory to search as `path`"));
         }
         let scope = SearchScope {
@@ -131,7 +134,7 @@ enum GlobPageStart {
 }
 
 impl GlobPlan {
-    fn from_request(request: &GlobRequest, workspace: &Workspace) -> Result<Self> {
+    fn from_request(request: &GlobRequest, files: &FileAccess) -> Result<Self> {
         Ok(Self {
             glob: PathGlob::parse(&request.pattern)?,
             coverage: WalkCoverage {
@@ -140,7 +143,7 @@ impl GlobPlan {
                 include_git: request.include_git,
             },
             include_directories: request.include_directories,
-            base: workspace.base_length(),
+            base: files.view.base_length(),
             after: match request.sort {
                 ListSortOrder::Name => {
                     GlobPageStart::Path(request.cursor.as_deref().map(EntryPath::from_token).transpose()?)

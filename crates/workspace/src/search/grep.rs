@@ -19,6 +19,8 @@ use super::search_task::SearchScope;
 use super::walk::WalkCoverage;
 use super::{SearchCutoff, SkippedPath, show_path};
 use crate::Workspace;
+use crate::file_access::FileAccess;
+use crate::view::WorkspaceView;
 
 /// The form of the answer to a search by content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -195,10 +197,12 @@ impl Workspace {
     async fn grep_into(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
         let path = request.path.clone();
         let shown = |found: &GrepResult| found.matches.iter().map(|found| found.line.len() as u64).sum();
-        self.run_operation("grep", &[&path], shown, self.find_by_content(request, sink))
+        self.run_operation("grep", &[&path], shown, self.files.find_by_content(request, sink))
             .await
     }
+}
 
+impl FileAccess {
     async fn find_by_content(&self, mut request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
         if request.limit == 0 || request.max_matches_per_file == Some(0) {
             return Err(Error::invalid("`limit` and `max_matches_per_file` must be at least 1"));
@@ -209,8 +213,8 @@ impl Workspace {
         }
         let place = self.search_target(&request.path).await?;
         let is_file = place.kind != EntryKind::Directory;
-        let base = self.base_length();
-        if let Some(most) = self.shared.reach.max_grep_bytes_per_object {
+        let base = self.view.base_length();
+        if let Some(most) = self.source.access_limits.max_grep_bytes_per_object {
             request.max_file_bytes = request.max_file_bytes.min(most);
         }
         let scope = SearchScope {
@@ -222,7 +226,7 @@ impl Workspace {
             narrow: FileSelection::search_area(&request.include),
         };
         self.run_search(place, scope, move |search| {
-            let plan = GrepPlan::from_request(&request, &search.workspace, is_file, sink)?;
+            let plan = GrepPlan::from_request(&request, &search.files, is_file, sink)?;
             let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
             // Each visitor hands over its skipped files when it is dropped, so all must be dropped before the answer is
             // made.
@@ -237,10 +241,12 @@ impl Workspace {
         })
         .await
     }
+}
 
+impl WorkspaceView {
     /// Returns the length of the path from the root of the storage to the root of this view, its slash included.
     pub(super) fn base_length(&self) -> usize {
-        match self.view.base.as_str().len() {
+        match self.base.as_str().len() {
             0 => 0,
             length => length + 1,
         }

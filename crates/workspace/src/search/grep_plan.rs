@@ -16,7 +16,8 @@ use super::line_collector::{LineCollector, LineLimits};
 use super::path_glob::FileSelection;
 use super::walk::{WalkEntry, WalkVisitor, is_gone};
 use super::{GrepOutput, GrepRequest, MAX_SKIPPED, SkippedPath, show_path};
-use crate::Workspace;
+use crate::file_access::FileAccess;
+use crate::hard_links::HardLinkCheck;
 
 /// The most bytes of a compiled pattern. It is bounded because patterns come from a model.
 const MAX_REGEX_BYTES: usize = 16 << 20;
@@ -52,8 +53,8 @@ pub(super) struct GrepPlan {
     max_file_bytes: u64,
     /// The length of the path from the root of the storage to the root of the view, its slash included.
     base: usize,
-    /// The workspace whose policy may deny files that have several names.
-    workspace: Workspace,
+    /// The check for files with several names, which the policy may deny.
+    hard_links: HardLinkCheck,
     sink: Option<GrepSink>,
     pub(super) gather: FirstResults,
     pub(super) totals: GrepTotals,
@@ -73,7 +74,7 @@ impl GrepPlan {
     /// Compiles the pattern and the globs. `is_file` says whether `path` names one file.
     pub(super) fn from_request(
         request: &GrepRequest,
-        workspace: &Workspace,
+        files: &FileAccess,
         is_file: bool,
         sink: Option<GrepSink>,
     ) -> Result<Self> {
@@ -95,8 +96,8 @@ impl GrepPlan {
             is_multi_line: request.multiline,
             is_inverted: request.invert,
             max_file_bytes: request.max_file_bytes,
-            base: workspace.base_length(),
-            workspace: workspace.remembering_hard_links(),
+            base: files.view.base_length(),
+            hard_links: files.remembering_hard_links().hard_links(),
             sink,
             gather: FirstResults::new(limit, request.max_bytes, by_file),
             totals: GrepTotals::default(),
@@ -106,8 +107,8 @@ impl GrepPlan {
     /// Returns whether the opened file may not be read, because another name of it is denied.
     fn is_denied(&self, path: &[u8], file: Option<HardLinkedFile>) -> Result<bool> {
         let path = || EntryPath::from_bytes(path.to_vec());
-        if self.workspace.may_be_denied(file) {
-            self.workspace.is_denied_file(&path(), file)
+        if self.hard_links.may_be_denied(file) {
+            self.hard_links.is_denied_file(&path(), file)
         } else {
             Ok(false)
         }

@@ -11,7 +11,7 @@ use garret_core::{
 
 use super::listed_tree::SearchList;
 use super::path_glob::SearchArea;
-use crate::Workspace;
+use crate::file_access::FileSource;
 
 /// The names of entries that hold ignore rules.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git"];
@@ -60,17 +60,16 @@ impl SearchListRequest {
     }
 }
 
-impl Workspace {
+impl FileSource {
     /// Lists the entries that a search covers, and those that hold ignore rules for them.
     pub(super) async fn list_for_search(&self, wanted: &SearchListRequest) -> Result<SearchListOutcome> {
         let mut above = wanted.directories_to_area();
         let within = above.pop().unwrap_or_else(WsPath::root);
         let is_whole_way = above.len() == wanted.narrow.directories.len();
-        let reach = &self.shared.reach;
         let options = ListAllOptions {
             is_deep: wanted.narrow.is_deep || !is_whole_way,
             follow: Follow::Never,
-            limit: reach.max_objects_scanned,
+            limit: self.access_limits.max_objects_scanned,
         };
         let rules = async {
             if wanted.with_rules {
@@ -80,7 +79,7 @@ impl Workspace {
             }
         };
         // Both at once, because each waits for the storage.
-        let (listed, rules) = futures::join!(list_all(self.storage(), &within, &options), rules);
+        let (listed, rules) = futures::join!(list_all(&*self.storage, &within, &options), rules);
         let listed = match listed {
             // The directory that the pattern names does not exist, or is not a directory.
             Err(error) if !above.is_empty() && means_absence(error.kind()) => return Ok(wanted.empty_list()),
@@ -110,7 +109,7 @@ impl Workspace {
             .flat_map(|directory| RULES.map(|name| directory.child(name)));
         let paths = names.collect::<Result<Vec<_>>>()?;
         let found = stream::iter(paths).map(|path| self.stat_entry(path));
-        let found = found.buffered(self.shared.reach.search_concurrency.max(1));
+        let found = found.buffered(self.access_limits.search_concurrency.max(1));
         found.try_filter_map(async |entry| Ok(entry)).try_collect().await
     }
 
@@ -119,7 +118,7 @@ impl Workspace {
             follow: Follow::Never,
             with_version: true,
         };
-        match self.storage().stat(&path, options).await {
+        match self.storage.stat(&path, options).await {
             Err(error) if means_absence(error.kind()) => Ok(None),
             stat => stat.map(|stat| {
                 Some(Entry {

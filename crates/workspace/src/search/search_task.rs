@@ -12,8 +12,8 @@ use super::listed_tree;
 use super::path_glob::SearchArea;
 use super::remote_list::SearchListRequest;
 use super::walk::{SearchWalk, WalkCoverage, WalkStart, WalkVisitor, thread_count, thread_failure};
-use crate::Workspace;
 use crate::admission::PathSubject;
+use crate::file_access::FileAccess;
 
 /// The directory or the file to search.
 #[derive(Debug, Clone)]
@@ -23,10 +23,10 @@ pub(super) struct SearchTarget {
     pub(super) kind: EntryKind,
 }
 
-impl Workspace {
+impl FileAccess {
     /// Resolves `path` and checks that it may be searched. A link is followed if it stays inside.
     pub(super) async fn search_target(&self, path: &str) -> Result<SearchTarget> {
-        if !self.has_search() {
+        if !self.source.access_limits.is_searchable {
             return Err(search_disabled());
         }
         let target = self.admit_directory(path).await?;
@@ -40,7 +40,7 @@ impl Workspace {
         if stat.kind != EntryKind::Directory {
             self.admit_path(target.shown, PathSubject::Content, &[Access::Read])
                 .await?;
-            self.check_file(&real, stat.hard_linked).await?;
+            self.hard_links().check_file(&real, stat.hard_linked).await?;
         }
         Ok(SearchTarget { real, kind: stat.kind })
     }
@@ -63,14 +63,14 @@ impl Workspace {
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let _cancel_on_drop = CancelOnDrop(Arc::clone(&is_cancelled));
         let input = SearchTask {
-            workspace: self.clone(),
+            files: self.clone(),
             root,
             place,
             coverage: scope.coverage,
             left_out,
-            threads: if self.is_remote() {
+            threads: if self.source.access_limits.is_remote {
                 // Most of the threads wait for an answer most of the time.
-                self.shared.reach.search_concurrency.max(thread_count())
+                self.source.access_limits.search_concurrency.max(thread_count())
             } else {
                 thread_count()
             },
@@ -82,7 +82,7 @@ impl Workspace {
             .name("garret-search".into())
             .spawn(work)
             .map_err(|_| no_thread_error())?;
-        listed_tree::answer_questions(self.storage(), self.shared.reach.search_concurrency, asked).await;
+        listed_tree::answer_questions(self.storage(), self.source.access_limits.search_concurrency, asked).await;
         outcome.await.unwrap_or_else(|_| Err(thread_failure()))
     }
 
@@ -97,14 +97,14 @@ impl Workspace {
             narrow: scope.narrow.clone(),
             with_rules: !scope.coverage.include_ignored,
         };
-        let near = self.shared.near.clone();
+        let near = self.source.local_content.clone();
         // To search one file nothing is listed, and the list is complete below that file alone.
         let found = match place.kind {
-            EntryKind::Directory => self.list_for_search(&wanted).await?,
+            EntryKind::Directory => self.source.list_for_search(&wanted).await?,
             _ => wanted.empty_list(),
         };
         let left_out = found.left_out.map(|last| SearchCutoff {
-            after: self.entry_relative_to_view(&last).display_path(),
+            after: self.view.relative_entry_path(&last).display_path(),
             reason: "max_objects_scanned",
         });
         Ok((found.listing.into_root(questions, near), left_out))
@@ -120,7 +120,7 @@ pub(super) struct SearchScope {
 
 /// A search on its thread.
 pub(super) struct SearchTask {
-    pub(super) workspace: Workspace,
+    pub(super) files: FileAccess,
     /// The paths of the storage that a limit left out.
     pub(super) left_out: Option<SearchCutoff>,
     root: Box<dyn DirectoryHandle>,
@@ -134,17 +134,17 @@ impl SearchTask {
     /// Returns whether files may be missing from the search, because the view of the past does not have all of them. A
     /// file that is searched alone is there.
     pub(super) fn is_incomplete(&self) -> bool {
-        self.workspace.shared.is_partial && self.place.kind == EntryKind::Directory
+        self.files.source.is_partial && self.place.kind == EntryKind::Directory
     }
 
     /// Shows every entry that the search covers to a visitor, and returns the visitors.
     pub(super) fn run_walk<V: WalkVisitor>(self, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
-        let base = &self.workspace.view.base;
+        let base = &self.files.view.base;
         let walk = SearchWalk {
             coverage: self.coverage,
-            workspace: &self.workspace,
+            files: &self.files,
             threads: self.threads,
-            is_far: self.workspace.is_remote(),
+            is_far: self.files.source.access_limits.is_remote,
             is_cancelled: &self.is_cancelled,
         };
         let real = &self.place.real;

@@ -11,10 +11,10 @@ use std::thread;
 use garret_core::{DirectoryEntry, DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, Result, WsPath};
 
 use super::ignore::{IgnoreRules, IgnoreVerdict, RuleFiles, load_rules};
-use crate::Workspace;
+use crate::file_access::FileAccess;
 
 const MAX_THREADS: usize = 12;
-/// The most files of one directory that one thread takes at once.
+/// The most files of one directory that one thread takes at files.
 const STRETCH: usize = 32;
 
 /// The kinds of entries that a walk covers; all others are left out before a visitor sees them.
@@ -104,8 +104,8 @@ impl WalkStart {
 /// The settings of a walk.
 pub(super) struct SearchWalk<'a> {
     pub(super) coverage: WalkCoverage,
-    /// The workspace whose policy hides paths.
-    pub(super) workspace: &'a Workspace,
+    /// The files, of which the policy hides some.
+    pub(super) files: &'a FileAccess,
     pub(super) threads: usize,
     /// Whether the files are remote, so that a visit mostly waits.
     pub(super) is_far: bool,
@@ -190,7 +190,7 @@ impl SearchWalk<'_> {
     }
 
     fn new_worker<V>(&self, start: usize, visitor: V) -> WalkWorker<'_, V> {
-        let rules = self.workspace.view.layers.iter().map(|layer| &layer.rules);
+        let rules = self.files.view.layers.iter().map(|layer| &layer.rules);
         WalkWorker {
             walk: self,
             has_path_rules: rules.into_iter().any(|rules| rules.depends_on_path()),
@@ -281,7 +281,7 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
         }
     }
 
-    /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at once.
+    /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at files.
     fn expand_directory(
         &mut self,
         handle: Box<dyn DirectoryHandle>,
@@ -358,7 +358,7 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
     fn is_visible(&self, is_directory: bool) -> bool {
         let entry = || EntryPath::from_bytes(self.path.clone());
         // Without rules on paths nothing is hidden, and the path need not be copied.
-        !self.has_path_rules || self.walk.workspace.is_entry_visible(&entry(), is_directory)
+        !self.has_path_rules || self.walk.files.view.is_entry_visible(&entry(), is_directory)
     }
 
     fn set_path(&mut self, directory: &[u8], name: &[u8]) {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use garret_core::{CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Process, Result, Secrets};
 
-use crate::Workspace;
 use crate::shell::CommandChanges;
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
@@ -14,6 +13,7 @@ use crate::shell::RunRequest;
 use crate::shell::RunResult;
 use crate::shell::background::live_layer::{SettleAudience, SettleRequest};
 use crate::shell::background::processes::LiveProcess;
+use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::run::{PreparedCommand, format_duration, wall_limit};
 use crate::shell::runtime::{ShellRuntime, is_isolated};
@@ -54,7 +54,7 @@ pub(crate) struct SandboxConditions {
     pub(crate) leftovers: Vec<String>,
 }
 
-impl Workspace {
+impl CommandAccess {
     /// Runs an interpreter in the foreground. The listener gets every byte as it was written, with secrets, and must
     /// mask them itself. The output in the result is not masked, and must not be shown.
     pub(crate) async fn run_interpreter<S: OutputSink>(
@@ -62,8 +62,7 @@ impl Workspace {
         driven: InterpreterProgram,
         listener: impl FnOnce(OutputListenerSettings) -> S,
     ) -> Result<(RunResult, S)> {
-        let shop = self.shell_runtime()?;
-        let mut prepared = self.prepare_interpreter(shop, &driven)?;
+        let mut prepared = self.prepare_interpreter(&driven)?;
         self.approve_interpreter(&driven, &prepared).await?;
         let mut listener = listener(OutputListenerSettings {
             // Taken out of the command, so that its output reaches the listener unmasked. Only the listener can tell
@@ -71,15 +70,14 @@ impl Workspace {
             secrets: std::mem::take(&mut prepared.secrets),
             most: prepared.command.limits.output,
         });
-        let result = self.run_prepared(shop, prepared, &mut listener).await?;
+        let result = self.run_prepared(prepared, &mut listener).await?;
         Ok((result, listener))
     }
 
     /// Starts an interpreter in the background, on the live layer, with a pipe as its standard input.
     pub(crate) async fn start_interpreter(&self, driven: InterpreterProgram) -> Result<InterpreterProcess> {
-        let shop = self.shell_runtime()?;
-        let room = shop.take_room()?;
-        let mut prepared = self.prepare_interpreter(shop, &driven)?;
+        let room = self.shell.take_background_permit()?;
+        let mut prepared = self.prepare_interpreter(&driven)?;
         prepared.check_background()?;
         self.approve_interpreter(&driven, &prepared).await?;
         prepared.command.stdin = CommandStdin::Piped;
@@ -93,11 +91,11 @@ impl Workspace {
         Ok(InterpreterProcess { live, secrets, most })
     }
 
-    fn prepare_interpreter(&self, shop: &ShellRuntime, driven: &InterpreterProgram) -> Result<PreparedCommand> {
+    fn prepare_interpreter(&self, driven: &InterpreterProgram) -> Result<PreparedCommand> {
         if let Some(judged) = &driven.judged {
-            check_judged_program(shop, judged)?;
+            check_judged_program(&self.shell, judged)?;
         }
-        let prepared = self.prepare_unchecked(shop, driven.operation, driven.request.clone())?;
+        let prepared = self.prepare_unchecked(driven.operation, driven.request.clone())?;
         let label = code_label(&driven.label, &prepared.secrets);
         Ok(PreparedCommand { label, ..prepared })
     }
@@ -111,24 +109,24 @@ impl Workspace {
         text: String,
         timeout: Option<Duration>,
     ) -> Result<Option<Duration>> {
-        let shop = self.shell_runtime()?;
-        check_judged_program(shop, judged)?;
-        let timeout = wall_limit(shop.rules.limits().wall, timeout);
+        check_judged_program(&self.shell, judged)?;
+        let timeout = wall_limit(self.shell.rules.limits().wall, timeout);
         self.approve_code_piece(operation, judged, text).await?;
-        shop.catch_up().await?;
+        self.shell.catch_up().await?;
         Ok(timeout)
     }
 
     /// Commits the effects of all processes on the live layer so far as a change by `origin`, and returns the result
     /// for the caller.
     pub(crate) async fn commit_live_effects(&self, origin: Origin) -> Result<CommandChanges> {
-        let shop = self.shell_runtime()?;
         let taking = SettleRequest {
             origin: Some(origin),
             told: SettleAudience::Caller,
         };
-        let settled = shop.settle_live_layer(taking).await?;
-        Ok(settled.map_or_else(CommandChanges::default, |settled| settled.summarize_effects(self, shop)))
+        let settled = self.shell.settle_live_layer(taking).await?;
+        Ok(settled.map_or_else(CommandChanges::default, |settled| {
+            settled.summarize_effects(&self.files.view, &self.shell.exclusions)
+        }))
     }
 
     /// Returns the origin of a change by code.
@@ -137,7 +135,8 @@ impl Workspace {
             command_label::printable_label(&command_label::short_label(label)),
             format_duration(took),
         );
-        self.change_origin(operation, format!("{operation} `{short}`: {ended} after {took}"))
+        self.files
+            .change_origin(operation, format!("{operation} `{short}`: {ended} after {took}"))
     }
 }
 
@@ -148,9 +147,9 @@ pub(crate) fn code_label(text: &str, secrets: &Secrets) -> String {
 }
 
 /// Checks a program against the rules for commands, if the caller wrote it.
-fn check_judged_program(shop: &ShellRuntime, judged: &CommandProgram) -> Result<()> {
+fn check_judged_program(shell: &ShellRuntime, judged: &CommandProgram) -> Result<()> {
     match judged {
-        CommandProgram::Shell(_) => shop.rules.check(&CommandLine::from_program(judged)),
+        CommandProgram::Shell(_) => shell.rules.check(&CommandLine::from_program(judged)),
         // The caller named a language, not this command line; the policy on languages has allowed it already.
         CommandProgram::Arguments(_) => Ok(()),
     }
@@ -181,14 +180,14 @@ impl InterpreterProcess {
     }
 
     /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`.
-    /// Returns the result as `view` may see it.
-    pub(crate) async fn end_and_report(self, origin: Origin, view: &Workspace) -> Result<CommandChanges> {
+    /// Returns the result as the view of `commands` may see it.
+    pub(crate) async fn end_and_report(self, origin: Origin, commands: &CommandAccess) -> Result<CommandChanges> {
         let taking = SettleRequest {
             origin: Some(origin),
             told: SettleAudience::Caller,
         };
         match self.live.end_and_report(taking).await? {
-            Some(settled) => Ok(settled.summarize_effects(view, view.shell_runtime()?)),
+            Some(settled) => Ok(settled.summarize_effects(&commands.files.view, &commands.shell.exclusions)),
             None => Ok(CommandChanges::default()),
         }
     }

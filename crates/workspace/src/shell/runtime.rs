@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use crate::Workspace;
 use crate::code::CodeContexts;
+use crate::file_access::FileAccess;
 use crate::shell::ShellRules;
 use crate::shell::background::live_layer::{LiveSlot, SettleRequest};
 use crate::shell::background::processes::BackgroundProcesses;
@@ -57,21 +58,21 @@ pub(crate) struct ShellRuntime {
     pub(super) clearing: Arc<RwLock<()>>,
     open: Mutex<Vec<CachedSandbox>>,
     /// The read-only paths that were found last.
-    pub(super) fence: Mutex<Option<CachedRestrictions>>,
+    pub(super) known_restrictions: Mutex<Option<CachedRestrictions>>,
     pub(super) live: LiveSlot,
     pub(super) processes: BackgroundProcesses,
     /// One permit for each process and context that may run in the background.
-    rooms: Arc<Semaphore>,
+    background_permits: Arc<Semaphore>,
     /// The code contexts.
     pub(crate) contexts: CodeContexts,
-    /// This workspace on the plain storage and history, without the wrappers that pause the live layer. Effects are
-    /// committed to it.
-    under: Workspace,
+    /// The files on the plain storage and history, without the wrappers that pause the live layer. Effects are committed
+    /// to them.
+    pub(super) plain_files: FileAccess,
 }
 
 #[derive(Debug, Clone)]
 struct CachedSandbox {
-    fence: ViewRestrictions,
+    restrictions: ViewRestrictions,
     state: BenchDirectories,
     sandbox: Arc<dyn OpenSandbox>,
     leftovers: Vec<String>,
@@ -106,7 +107,7 @@ impl SandboxLayer {
 }
 
 impl ShellRuntime {
-    pub(crate) fn new(parts: ShellParts, under: Workspace) -> Result<Self> {
+    pub(crate) fn new(parts: ShellParts, plain_files: FileAccess) -> Result<Self> {
         let rules = ShellRules::new(parts.policy)?;
         let most = rules.policy().max_processes.min(Semaphore::MAX_PERMITS);
         let allowed = |name: &String| Some((name.clone(), parts.environment.get(name)?.clone()));
@@ -121,19 +122,19 @@ impl ShellRuntime {
             held_turn: std::sync::Mutex::default(),
             clearing: Arc::default(),
             open: Mutex::default(),
-            fence: Mutex::default(),
+            known_restrictions: Mutex::default(),
             live: LiveSlot::default(),
             processes: BackgroundProcesses::default(),
-            rooms: Arc::new(Semaphore::new(most)),
+            background_permits: Arc::new(Semaphore::new(most)),
             contexts: CodeContexts::default(),
-            under,
+            plain_files,
         })
     }
 
     /// Takes a place for one more process in the background. `quota_exceeded` if the limit is reached; the place is
     /// free again when the permit is dropped.
-    pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit> {
-        self.rooms.clone().try_acquire_owned().map_err(|_| {
+    pub(super) fn take_background_permit(&self) -> Result<OwnedSemaphorePermit> {
+        self.background_permits.clone().try_acquire_owned().map_err(|_| {
             let most = self.rules.policy().max_processes;
             Error::new(
                 ErrorKind::QuotaExceeded,
@@ -147,20 +148,14 @@ impl ShellRuntime {
         })
     }
 
-    /// Returns the view of `workspace` on the files under the live layer.
-    pub(super) fn view_under_layer(&self, workspace: &Workspace) -> Workspace {
-        Workspace {
-            shared: self.under.shared.clone(),
-            view: workspace.view.clone(),
-            actor: workspace.actor.clone(),
-            turn_watch: workspace.turn_watch.clone(),
-            hard_links: None,
-        }
+    /// Returns the access to the files under the live layer, for the view and the actor of `files`.
+    pub(super) fn files_under_layer(&self, files: &FileAccess) -> FileAccess {
+        files.on_source(self.plain_files.source.clone())
     }
 
     /// Returns the time on the clock of the workspace.
     pub(super) fn current_time(&self) -> Timestamp {
-        self.under.shared.clock.now()
+        self.plain_files.context.clock.now()
     }
 
     /// Returns the time by which changes of the files from now on are told from earlier ones.
@@ -191,31 +186,41 @@ impl ShellRuntime {
     }
 
     /// Lays a layer over the bench. If the sandbox has died, it is opened once more.
-    pub(super) async fn lay_layer(&self, fence: &ViewRestrictions, state: &BenchState) -> Result<SandboxLayer> {
-        let opened = self.open_or_reuse_sandbox(fence, state).await?;
+    pub(super) async fn lay_layer(&self, restrictions: &ViewRestrictions, state: &BenchState) -> Result<SandboxLayer> {
+        let opened = self.open_or_reuse_sandbox(restrictions, state).await?;
         match opened.lay_layer(state).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.forget_sandbox(&opened.sandbox).await;
-                self.open_or_reuse_sandbox(fence, state).await?.lay_layer(state).await
+                self.open_or_reuse_sandbox(restrictions, state)
+                    .await?
+                    .lay_layer(state)
+                    .await
             }
             laid => laid,
         }
     }
 
     /// Returns the open sandbox for views with these restrictions; opens one if there is none.
-    async fn open_or_reuse_sandbox(&self, fence: &ViewRestrictions, state: &BenchState) -> Result<CachedSandbox> {
+    async fn open_or_reuse_sandbox(
+        &self,
+        restrictions: &ViewRestrictions,
+        state: &BenchState,
+    ) -> Result<CachedSandbox> {
         let place = BenchDirectories {
             root: state.root.clone(),
             scratch: state.scratch.clone(),
         };
         let mut open = self.open.lock().await;
-        if let Some(found) = open.iter().find(|one| one.fence == *fence && one.state == place) {
+        if let Some(found) = open
+            .iter()
+            .find(|one| one.restrictions == *restrictions && one.state == place)
+        {
             return Ok(found.clone());
         }
-        let sandbox = self.sandbox.open(self.sandbox_request(fence, state)).await?;
-        let left = self.under.find_leftover_layers(self, &*sandbox, state).await?;
+        let sandbox = self.sandbox.open(self.sandbox_request(restrictions, state)).await?;
+        let left = self.find_leftover_layers(&*sandbox, state).await?;
         let opened = CachedSandbox {
-            fence: fence.clone(),
+            restrictions: restrictions.clone(),
             state: place,
             sandbox,
             leftovers: left.iter().map(|layer| layer.id().to_owned()).collect(),
@@ -236,10 +241,10 @@ impl ShellRuntime {
     /// Returns the open sandbox for these restrictions, in which leftovers can be found.
     pub(super) async fn sandbox_for(
         &self,
-        fence: &ViewRestrictions,
+        restrictions: &ViewRestrictions,
         state: &BenchState,
     ) -> Result<Arc<dyn OpenSandbox>> {
-        Ok(self.open_or_reuse_sandbox(fence, state).await?.sandbox)
+        Ok(self.open_or_reuse_sandbox(restrictions, state).await?.sandbox)
     }
 
     /// Takes a leftover that was committed or discarded off the lists of the open sandboxes.
@@ -249,13 +254,13 @@ impl ShellRuntime {
         }
     }
 
-    fn sandbox_request(&self, fence: &ViewRestrictions, state: &BenchState) -> SandboxRequest {
+    fn sandbox_request(&self, restrictions: &ViewRestrictions, state: &BenchState) -> SandboxRequest {
         let policy = self.rules.policy();
         SandboxRequest {
             bench: state.root.clone(),
             scratch: state.scratch.clone(),
-            read_filter: fence.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
-            read_only: fence.read_only.clone(),
+            read_filter: restrictions.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
+            read_only: restrictions.read_only.clone(),
             network: policy.network,
             limits: Limits {
                 // Time limits are those of single commands. The sandbox outlives them, and must have none of its own.
@@ -397,10 +402,10 @@ impl Drop for ShellRuntimeOwner {
     fn drop(&mut self) {
         self.0.processes.abort_all();
         self.0.contexts.abort_all();
-        let shop = self.0.clone();
+        let shell = self.0.clone();
         spawn_in_background(async move {
             // Effects that cannot be committed now are a leftover when the workspace is opened again.
-            let _ = shop.close_shell().await;
+            let _ = shell.close_shell().await;
         });
     }
 }
@@ -415,28 +420,19 @@ pub(super) fn spawn_in_background(work: impl Future<Output = ()> + Send + 'stati
 impl Workspace {
     /// Whether the workspace can run commands.
     pub fn has_shell(&self) -> bool {
-        self.shared.workshop.is_some()
-    }
-
-    /// Returns the shared state of commands; `unsupported` if this workspace does not run commands.
-    pub(crate) fn shell_runtime(&self) -> Result<&Arc<ShellRuntime>> {
-        let owned = self.shared.workshop.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "this workspace does not run commands")
-                .hint("declare the capability `shell` for it")
-        })?;
-        Ok(&owned.0)
+        self.shared.shell.is_some()
     }
 
     /// Takes the notices on commands that were ended because they did not stop for a pause. Each notice is returned
     /// once, with the next answer to a tool call.
     pub fn take_pause_notices(&self) -> Vec<String> {
-        let workshop = self.shared.workshop.as_ref();
-        workshop.map_or_else(Vec::new, |owned| owned.0.live.take_pause_notices(self))
+        let shell = self.shared.shell.as_ref();
+        shell.map_or_else(Vec::new, |owned| owned.0.live.take_pause_notices(&self.files.view))
     }
 
     /// Commits the effects of the background processes so far, so that an operation sees them.
     pub(crate) async fn settle_live(&self) -> Result<()> {
-        match &self.shared.workshop {
+        match &self.shared.shell {
             Some(owned) => owned.0.settle_live_layer(SettleRequest::default()).await.map(|_| ()),
             None => Ok(()),
         }
@@ -445,7 +441,7 @@ impl Workspace {
     /// Ends all background processes and code contexts, commits their effects, and closes the sandboxes. A second call
     /// is fine; a command that is run afterwards opens a sandbox again.
     pub async fn close(&self) -> Result<()> {
-        match &self.shared.workshop {
+        match &self.shared.shell {
             Some(owned) => owned.0.close_shell().await,
             None => Ok(()),
         }

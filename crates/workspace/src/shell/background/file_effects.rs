@@ -12,14 +12,14 @@ use garret_core::{
 };
 use tokio::runtime::Handle;
 
-use crate::Workspace;
-use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
+use crate::file_access::FileSource;
+use crate::shell::effects::commit_without_history::{is_absence, read_image, skip_unreadable};
 use crate::shell::effects::path_images::image_of_stat;
 
 /// Larger files are read in pieces of this size.
 pub(in crate::shell) const PIECE_BYTES: u64 = 1024 * 1024;
 
-impl Workspace {
+impl FileSource {
     /// Returns the entry of the files at each path as an effect, in the order of paths. Paths that cannot be read are
     /// left out.
     pub(in crate::shell) async fn read_entries_as_effects(
@@ -55,10 +55,10 @@ impl Workspace {
 
     /// Opens the root directory of the files, through which names that are not UTF-8 can be reached.
     async fn open_file_root(&self) -> Result<Option<Arc<dyn DirectoryHandle>>> {
-        if let Some(root) = self.storage().open_directory(&WsPath::root())? {
+        if let Some(root) = self.storage.open_directory(&WsPath::root())? {
             return Ok(Some(root.into()));
         }
-        match &self.shared.history {
+        match &self.history {
             Some(history) => Ok(Some(history.open_root_directory(&Point::Now).await?.into())),
             None => Ok(None),
         }
@@ -66,13 +66,13 @@ impl Workspace {
 
     /// Returns the entry of the files at `path`.
     pub(in crate::shell) async fn read_placed_at(&self, path: &WsPath) -> Result<PlacedEntry> {
-        let Some(image) = self.read_image_at(path).await? else {
+        let Some(image) = read_image(&*self.storage, path).await? else {
             return Ok(PlacedEntry::Nothing);
         };
         if image.kind != EntryKind::File {
             return Ok(placed_without_content(&image));
         }
-        match open_file_content(&self.shared.storage, path).await {
+        match open_file_content(&self.storage, path).await {
             Ok(content) => Ok(PlacedEntry::File {
                 content,
                 mode: image.mode,
@@ -94,7 +94,7 @@ impl Workspace {
                 follow: Follow::Never,
                 ..ListOptions::default()
             };
-            while let Ok(page) = self.storage().list(valid, options.clone()).await {
+            while let Ok(page) = self.storage.list(valid, options.clone()).await {
                 all.extend(page.entries.iter().map(|entry| entry.path.clone()));
                 match page.entries.last().filter(|_| page.has_more) {
                     Some(last) => options.after = Some(last.path.clone()),

@@ -14,7 +14,7 @@ use garret_core::{
     Timestamp, WsPath, list_all,
 };
 
-use crate::Workspace;
+use crate::file_access::{FileAccess, FileSource};
 use crate::shell::background::file_effects::path_with_ancestors;
 use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
 
@@ -163,14 +163,14 @@ impl LayerIndex {
     /// layer. Paths that cannot be read are left as they are.
     pub(in crate::shell) async fn find_outside_changes(
         &mut self,
-        view: &Workspace,
+        files: &FileAccess,
         excluded: &Exclusions,
     ) -> Result<Vec<Effect>> {
-        let now = view.shared.clock.now();
+        let now = files.context.clock.now();
         let (mut strays, mut trees) = (Vec::new(), Vec::new());
         let known: BTreeSet<EntryPath> = self.entries.keys().cloned().collect();
         for (path, entry) in &mut self.entries {
-            let Some(seen) = skip_unreadable(entry.observe_files(path, view, excluded).await)?.flatten() else {
+            let Some(seen) = skip_unreadable(entry.observe_files(path, files, excluded).await)?.flatten() else {
                 continue;
             };
             trees.extend(entry.new_names(&seen).filter(|name| !known.contains(name)));
@@ -182,7 +182,7 @@ impl LayerIndex {
             }
             entry.update_entry(seen, is_same, now);
         }
-        strays.extend(self.read_whole_trees(&trees, view, excluded).await?);
+        strays.extend(self.read_whole_trees(&trees, files, excluded).await?);
         Ok(strays)
     }
 
@@ -190,10 +190,10 @@ impl LayerIndex {
     async fn read_whole_trees(
         &mut self,
         trees: &[EntryPath],
-        view: &Workspace,
+        files: &FileAccess,
         excluded: &Exclusions,
     ) -> Result<Vec<Effect>> {
-        let mut below = view.read_trees_as_effects(trees).await?;
+        let mut below = files.source.read_trees_as_effects(trees).await?;
         below.retain(|effect| {
             let is_directory = matches!(effect.placed, PlacedEntry::Directory { .. });
             !excluded.covers_path(&effect.path, is_directory)
@@ -210,21 +210,21 @@ impl LayerIndexEntry {
     async fn observe_files(
         &self,
         path: &EntryPath,
-        view: &Workspace,
+        files: &FileAccess,
         excluded: &Exclusions,
     ) -> Result<Option<LayerIndexObservation>> {
         let Some(valid) = path.as_path() else { return Ok(None) };
-        let stat = view.stat_file_below(valid).await?;
+        let stat = files.source.stat_file_below(valid).await?;
         let is_directory = stat.as_ref().is_some_and(|stat| stat.kind == EntryKind::Directory);
         if self.is_unchanged(stat.as_ref()) || excluded.covers_path(path, is_directory || self.may_be_directory()) {
             return Ok(None);
         }
         let names = if is_directory && self.is_own {
-            Some(view.list_names_below(valid).await?)
+            Some(files.source.list_names_below(valid).await?)
         } else {
             None
         };
-        let placed = view.read_placed_at(valid).await?;
+        let placed = files.source.read_placed_at(valid).await?;
         let print = LayerEntryPrint::from_placed(&placed)?;
         Ok(print.map(|print| LayerIndexObservation {
             stat,
@@ -281,13 +281,13 @@ fn effect_at(path: &EntryPath, placed: PlacedEntry) -> Effect {
     }
 }
 
-impl Workspace {
+impl FileSource {
     async fn stat_file_below(&self, path: &WsPath) -> Result<Option<Stat>> {
         let options = StatOptions {
             follow: Follow::Never,
             with_version: false,
         };
-        match self.storage().stat(path, options).await {
+        match self.storage.stat(path, options).await {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if is_absence(error.kind()) => Ok(None),
             Err(error) => Err(error),
@@ -300,7 +300,7 @@ impl Workspace {
             follow: Follow::Never,
             limit: None,
         };
-        match list_all(self.storage(), path, &options).await {
+        match list_all(&*self.storage, path, &options).await {
             Ok(listed) => Ok(listed.entries.into_iter().map(|entry| entry.path).collect()),
             Err(error) if is_absence(error.kind()) => Ok(BTreeSet::new()),
             Err(error) => Err(error),

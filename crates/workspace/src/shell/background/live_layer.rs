@@ -18,7 +18,7 @@ use garret_core::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 use crate::shell::background::file_effects;
 use crate::shell::background::layer_index::LayerIndex;
 use crate::shell::background::live_wrappers::ForeseenChange;
@@ -27,7 +27,7 @@ use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, Ef
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
-use crate::workspace::WorkspaceView;
+use crate::view::WorkspaceView;
 
 pub(in crate::shell) use settlement::{SettleAudience, SettleReport, SettleRequest};
 
@@ -37,7 +37,7 @@ pub(in crate::shell) struct LiveSlot {
     /// Whether there is a live layer. Read without a lock, so that operations cost nothing more while there is none.
     is_live: AtomicBool,
     /// The view that the layer was laid for. The turns with its quotas are taken before the lock on the layer.
-    view: std::sync::Mutex<Option<Workspace>>,
+    view: std::sync::Mutex<Option<Arc<WorkspaceView>>>,
     live: Arc<Mutex<Option<LiveLayer>>>,
     /// Notices on commands that a pause ended, each with the view that started them. The next answer to a tool call
     /// returns them.
@@ -60,8 +60,8 @@ struct LiveLayer {
     shadow: LayerIndex,
     /// Paths at which the layer still differs from the files; the entries of the files are to be placed there.
     owed: BTreeSet<EntryPath>,
-    /// The view that it was laid for. Its processes do not see paths that this view may not see.
-    view: Workspace,
+    /// The files under it, for the view that it was laid for. Its processes do not see paths that this view may not see.
+    files: FileAccess,
     /// The seats that are taken, each with the label of its command; `None` for a holder that only needs the layer to
     /// stay.
     seats: BTreeMap<u64, Option<String>>,
@@ -73,7 +73,7 @@ struct LiveLayer {
 /// A seat on the live layer. The layer stays as long as somebody has one.
 #[derive(Debug)]
 pub(crate) struct LiveLayerSeat {
-    shop: Arc<ShellRuntime>,
+    shell: Arc<ShellRuntime>,
     number: u64,
     laid: SandboxLayer,
     state: BenchState,
@@ -112,9 +112,9 @@ impl LiveSlot {
 
     /// Takes the notices on effects that could not be kept, as far as `view` may know of them. Each notice is returned
     /// once.
-    pub(in crate::shell) fn take_notices(&self, view: &Workspace) -> Vec<String> {
+    pub(in crate::shell) fn take_notices(&self, view: &WorkspaceView) -> Vec<String> {
         let mut notices = self.notices.lock().expect("no holder panics");
-        let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
+        let told = notices.extract_if(.., |(of, _)| view.encloses(of));
         told.map(|(_, text)| text).collect()
     }
 
@@ -129,9 +129,9 @@ impl LiveSlot {
     }
 
     /// Takes the notices on commands that a pause ended, as far as `view` may know of them.
-    pub(in crate::shell) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
+    pub(in crate::shell) fn take_pause_notices(&self, view: &WorkspaceView) -> Vec<String> {
         let mut notices = self.pause_notices.lock().expect("no holder panics");
-        let told = notices.extract_if(.., |(of, _)| view.encloses_view(of));
+        let told = notices.extract_if(.., |(of, _)| view.encloses(of));
         told.map(|(_, text)| text).collect()
     }
 
@@ -151,14 +151,14 @@ impl LiveSlot {
             0 => {}
             count => {
                 let mut notices = self.pause_notices.lock().expect("no holder panics");
-                notices.push((live.view.view.clone(), pause_notice(count)));
+                notices.push((live.files.view.clone(), pause_notice(count)));
             }
         }
         Ok(paused)
     }
 
     /// Returns the view that the live layer was laid for.
-    fn layer_view(&self) -> Option<Workspace> {
+    fn layer_view(&self) -> Option<Arc<WorkspaceView>> {
         if self.is_live() {
             self.view.lock().expect("no holder panics").clone()
         } else {
@@ -167,7 +167,7 @@ impl LiveSlot {
     }
 
     fn set_layer(&self, slot: &mut Option<LiveLayer>, live: Option<LiveLayer>) {
-        *self.view.lock().expect("no holder panics") = live.as_ref().map(|live| live.view.clone());
+        *self.view.lock().expect("no holder panics") = live.as_ref().map(|live| live.files.view.clone());
         self.is_live.store(live.is_some(), Ordering::Release);
         *slot = live;
     }
@@ -178,12 +178,12 @@ impl ShellRuntime {
     /// effects are to be committed.
     pub(in crate::shell) async fn choose_layer(
         self: &Arc<Self>,
-        view: &Workspace,
+        view: &WorkspaceView,
         prepared: &PreparedCommand,
     ) -> CommandPlacement {
         match self.live.live.lock().await.as_mut() {
             None => CommandPlacement::Own,
-            Some(live) if prepared.effects == EffectsMode::Commit && live.view.has_same_rules(view) => {
+            Some(live) if prepared.effects == EffectsMode::Commit && live.files.view.has_same_rules(view) => {
                 CommandPlacement::Live(self.take_seat(live, Some(&prepared.label)))
             }
             Some(live) => CommandPlacement::Side(self.take_seat(live, None)),
@@ -193,20 +193,20 @@ impl ShellRuntime {
     /// Takes a seat on the live layer. If there is none, lays one, in the turn `turn`.
     pub(in crate::shell) async fn join_or_lay_live_layer(
         self: &Arc<Self>,
-        view: &Workspace,
+        files: &FileAccess,
         name: &str,
         turn: &CommandTurn,
     ) -> Result<LiveLayerSeat> {
         if let Some(live) = self.live.live.lock().await.as_mut() {
-            live.check_view(view)?;
+            live.check_view(&files.view)?;
             return Ok(self.take_seat(live, Some(name)));
         }
-        let under = self.view_under_layer(view);
-        let fence = under.cached_restrictions(self).await?;
+        let under = self.files_under_layer(files);
+        let restrictions = self.cached_restrictions(&under).await?;
         let (state, held) = self.prepare_bench().await?;
         let at = self.file_time().await?;
-        let laid = self.lay_layer(&fence, &state).await?;
-        for path in under.visible_corrupt_paths(&state) {
+        let laid = self.lay_layer(&restrictions, &state).await?;
+        for path in under.view.visible_corrupt_paths(&state) {
             let words = format!(
                 "{} is damaged, and the background processes cannot see it",
                 quote(&path)
@@ -230,7 +230,7 @@ impl ShellRuntime {
             mark,
             shadow: LayerIndex::default(),
             owed: BTreeSet::new(),
-            view: under,
+            files: under,
             seats: BTreeMap::new(),
             next_seat: 0,
             writers: Vec::new(),
@@ -247,11 +247,11 @@ impl ShellRuntime {
         live.seats.insert(number, name.map(str::to_owned));
         live.writers.extend(name.map(str::to_owned));
         LiveLayerSeat {
-            shop: self.clone(),
+            shell: self.clone(),
             number,
             laid: live.laid.clone(),
             state: live.state.clone(),
-            view: live.view.view.clone(),
+            view: live.files.view.clone(),
             is_taken: true,
         }
     }
@@ -303,7 +303,7 @@ impl ShellRuntime {
         let followed = self.show_file_changes(live, foreseen, done.is_err()).await;
         let resumed = paused.resume().await;
         if let Err(error) = followed.and(resumed) {
-            let view = live.view.view.clone();
+            let view = live.files.view.clone();
             if let Err(error) = self
                 .handle_layer_failure(&mut slot, error, SettleAudience::Nobody)
                 .await
@@ -353,7 +353,7 @@ impl ShellRuntime {
             "the sandbox of the background processes ended unexpectedly ({}); their last changes are kept as a leftover",
             error.message()
         );
-        self.live.add_notice(&live.view.view, words);
+        self.live.add_notice(&live.files.view, words);
         self.live.set_layer(slot, None);
         Ok(None)
     }
@@ -373,7 +373,7 @@ impl ShellRuntime {
                 "the background processes were ended, and their last changes were rolled back: {}",
                 refusal.message()
             );
-            self.live.add_notice(&live.view.view, words);
+            self.live.add_notice(&live.files.view, words);
         }
         if let Some(held) = live.held.take() {
             held.release_unchanged().await?;
@@ -400,9 +400,9 @@ impl ShellRuntime {
         // The layer was prepared for a change that was not made: the removed entries come back. Without a history,
         // nothing but the foreseen paths tells which entries changed.
         if has_failed && self.is_direct {
-            places.extend(live.view.read_trees_as_effects(&foreseen.gone).await?);
-        } else if live.view.shared.history.is_none() {
-            places.extend(live.view.read_trees_as_effects(&touched).await?);
+            places.extend(live.files.source.read_trees_as_effects(&foreseen.gone).await?);
+        } else if live.files.source.history.is_none() {
+            places.extend(live.files.source.read_trees_as_effects(&touched).await?);
         }
         live.place_effects(places).await
     }
@@ -440,11 +440,11 @@ impl ShellRuntime {
         }
     }
 
-    /// Copies the entries of the live layer that `view` may see to `layer`, which lies over the same bench. Returns the
+    /// Copies the entries of the live layer that the view of `files` may see to `layer`, which lies over the same bench. Returns the
     /// state of the files that `layer` now begins with; it was laid at the time `at` or later.
     pub(in crate::shell) async fn copy_live_layer(
         &self,
-        view: &Workspace,
+        files: &FileAccess,
         layer: &dyn Layer,
         at: Timestamp,
     ) -> Result<EffectBasis> {
@@ -455,7 +455,7 @@ impl ShellRuntime {
         let paused = self.live.pause_layer(live).await?;
         self.settle_paused(live, SettleRequest::default()).await?;
         let whole = live.laid.layer.read_effects(None).await?;
-        view.place_visible_effects(layer, whole.effects).await?;
+        files.place_visible_effects(layer, whole.effects).await?;
         let basis = EffectBasis {
             head: live.basis.head,
             at,
@@ -473,7 +473,7 @@ impl ShellRuntime {
         };
         let (shown, hidden) = effects
             .into_iter()
-            .partition(|effect| live.view.is_effect_visible(effect));
+            .partition(|effect| live.files.view.is_effect_visible(effect));
         let paused = self.live.pause_layer(live).await?;
         live.place_effects(shown).await?;
         paused.resume().await?;
@@ -505,8 +505,8 @@ impl ShellRuntime {
 }
 
 impl LiveLayer {
-    fn check_view(&self, view: &Workspace) -> Result<()> {
-        if self.view.has_same_rules(view) {
+    fn check_view(&self, view: &WorkspaceView) -> Result<()> {
+        if self.files.view.has_same_rules(view) {
             return Ok(());
         }
         Err(Error::new(
@@ -518,7 +518,7 @@ impl LiveLayer {
 
     /// Places the entries of the files on the layer at all owed paths.
     async fn place_owed(&mut self) -> Result<()> {
-        let places = self.view.read_entries_as_effects(self.owed.iter()).await?;
+        let places = self.files.source.read_entries_as_effects(self.owed.iter()).await?;
         // Cleared before the attempt: an entry that the layer does not take would make every later operation fail, too.
         self.owed.clear();
         self.place_effects(places).await
@@ -532,7 +532,7 @@ impl LiveLayer {
             .iter()
             .flat_map(file_effects::path_with_ancestors)
             .collect();
-        let mut places = self.view.read_entries_as_effects(above.iter()).await?;
+        let mut places = self.files.source.read_entries_as_effects(above.iter()).await?;
         places.retain(|effect| matches!(effect.placed, PlacedEntry::Directory { .. }));
         places.extend(foreseen.gone.iter().map(|path| Effect {
             path: path.clone(),
@@ -546,7 +546,7 @@ impl LiveLayer {
     /// Places effects on the layer, and updates the mark and the index, so that they are not taken for effects of the
     /// processes.
     async fn place_effects(&mut self, effects: Vec<Effect>) -> Result<()> {
-        let placed = self.view.place_visible_effects(&*self.laid.layer, effects).await?;
+        let placed = self.files.place_visible_effects(&*self.laid.layer, effects).await?;
         if !placed.is_empty() {
             self.mark = Some(self.laid.layer.read_effects(self.mark.as_ref()).await?.mark);
             self.shadow.add_effects(&placed)?;
@@ -555,24 +555,24 @@ impl LiveLayer {
     }
 }
 
-impl Workspace {
-    /// Whether both views have the same directory and the same policies.
-    fn has_same_rules(&self, other: &Self) -> bool {
-        self.has_rules_of(&other.view)
-    }
-
-    /// Whether this workspace has the same directory and the same policies as `view`.
-    pub(crate) fn has_rules_of(&self, view: &WorkspaceView) -> bool {
-        self.view.has_same_rules(view)
-    }
-
+impl WorkspaceView {
     /// Whether `view` is the view of this workspace, or was made by narrowing it.
-    pub(crate) fn encloses_view(&self, view: &WorkspaceView) -> bool {
-        let own = &self.view.layers;
+    pub(crate) fn encloses(&self, view: &WorkspaceView) -> bool {
+        let own = &self.layers;
         let mut layers = own.iter().zip(&view.layers);
         own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_same_rules(two))
     }
 
+    /// Whether a process of this view may see the path of an effect. The directories above the view's own are visible,
+    /// too.
+    fn is_effect_visible(&self, effect: &Effect) -> bool {
+        let is_above = |path: &WsPath| self.base.is_within(path);
+        let is_directory = !matches!(effect.placed, PlacedEntry::File { .. } | PlacedEntry::Symlink { .. });
+        self.is_entry_visible(&effect.path, is_directory) || effect.path.as_path().is_some_and(is_above)
+    }
+}
+
+impl FileAccess {
     /// Places the effects that the processes of this view may see on a layer, and returns those. Further names of a
     /// denied file are left out.
     async fn place_visible_effects(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<Vec<Effect>> {
@@ -581,11 +581,11 @@ impl Workspace {
             .iter()
             .any(|effect| matches!(effect.placed, PlacedEntry::File { .. }));
         let denied = if has_file {
-            self.denied_names().await?
+            self.hard_links().denied_names().await?
         } else {
             Arc::default()
         };
-        let is_shown = |effect: &Effect| self.is_effect_visible(effect) && !denied.contains(&effect.path);
+        let is_shown = |effect: &Effect| self.view.is_effect_visible(effect) && !denied.contains(&effect.path);
         let shown = effects.into_iter().filter(is_shown);
         // Entries inside a directory are removed before it, and created after it.
         let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == PlacedEntry::Nothing);
@@ -594,14 +594,6 @@ impl Workspace {
             layer.place_entries(ordered.clone()).await?;
         }
         Ok(ordered)
-    }
-
-    /// Whether a process of this view may see the path of an effect. The directories above the view's own are visible,
-    /// too.
-    fn is_effect_visible(&self, effect: &Effect) -> bool {
-        let is_above = |path: &WsPath| self.view.base.is_within(path);
-        let is_directory = !matches!(effect.placed, PlacedEntry::File { .. } | PlacedEntry::Symlink { .. });
-        self.is_entry_visible(&effect.path, is_directory) || effect.path.as_path().is_some_and(is_above)
     }
 }
 
@@ -619,14 +611,14 @@ impl LiveLayerSeat {
     /// Gives up the seat, and commits the effects on the layer.
     pub(in crate::shell) async fn leave_and_report(mut self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         self.is_taken = false;
-        self.shop.leave_seat(self.number, taking).await
+        self.shell.leave_seat(self.number, taking).await
     }
 
     /// Gives up the seat, and commits the effects on the layer. For a caller that does not wait for the result: effects
     /// that cannot be kept are noted for the next listing of the processes.
     pub(in crate::shell) async fn leave_unreported(mut self, origin: Option<Origin>) {
         self.is_taken = false;
-        self.shop.leave_seat_unreported(self.number, &self.view, origin).await;
+        self.shell.leave_seat_unreported(self.number, &self.view, origin).await;
     }
 }
 
@@ -635,8 +627,8 @@ impl Drop for LiveLayerSeat {
         if !self.is_taken {
             return;
         }
-        let (shop, number, view) = (self.shop.clone(), self.number, self.view.clone());
-        spawn_in_background(async move { shop.leave_seat_unreported(number, &view, None).await });
+        let (shell, number, view) = (self.shell.clone(), self.number, self.view.clone());
+        spawn_in_background(async move { shell.leave_seat_unreported(number, &view, None).await });
     }
 }
 

@@ -17,7 +17,7 @@ use crate::shell::runtime::ShellRuntime;
 /// A storage or a history, with the runtime of the commands that run on its files.
 #[derive(Debug)]
 pub(crate) struct LiveLayerWrapper<T: ?Sized> {
-    pub(crate) shop: Arc<ShellRuntime>,
+    pub(crate) shell: Arc<ShellRuntime>,
     pub(crate) inner: Arc<T>,
 }
 
@@ -46,7 +46,7 @@ impl Storage for LiveLayerWrapper<dyn Storage> {
 
     async fn apply(&self, batch: Batch) -> Result<Vec<MutationOutcome>> {
         let foreseen = ForeseenChange::from_mutations(&batch.mutations);
-        self.shop.change_files(&foreseen, self.inner.apply(batch)).await
+        self.shell.change_files(&foreseen, self.inner.apply(batch)).await
     }
 
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn DirectoryHandle>>> {
@@ -136,12 +136,12 @@ impl History for LiveLayerWrapper<dyn History> {
     }
 
     async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
-        let foreseen = if self.shop.must_foresee() {
+        let foreseen = if self.shell.must_foresee() {
             ForeseenChange::from_path_changes(&self.inner.plan_put(&puts).await?)
         } else {
             ForeseenChange::default()
         };
-        self.shop.change_files(&foreseen, self.inner.put(puts, origin)).await
+        self.shell.change_files(&foreseen, self.inner.put(puts, origin)).await
     }
 
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {

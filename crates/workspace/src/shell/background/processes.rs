@@ -18,11 +18,12 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use crate::Workspace;
 use crate::shell::RunRequest;
 use crate::shell::background::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
+use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::unenforced_guards;
 use crate::shell::foreground::run::{PreparedCommand, describe_exit, duration_millis};
-use crate::shell::runtime::{SandboxLayer, ShellRuntime, is_isolated};
-use crate::workspace::WorkspaceView;
+use crate::shell::runtime::{SandboxLayer, is_isolated};
+use crate::view::WorkspaceView;
 
 /// The number of ended processes that stay in the list.
 const REMEMBERED: usize = 32;
@@ -230,17 +231,17 @@ impl Workspace {
     /// Starts a command in the background, and returns its id at once.
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let room = shop.take_room()?;
-            let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
-            self.approve_command(&prepared).await?;
+            let commands = self.commands()?;
+            let room = commands.shell.take_background_permit()?;
+            let (prepared, timeout) = commands.prepare_background("start", request)?;
+            commands.approve_command(&prepared).await?;
             let limits = Limits {
                 wall: timeout,
                 ..prepared.command.limits.clone()
             };
             let label = prepared.label.clone();
-            let live = self.spawn_on_live_layer(prepared, limits, room).await?;
-            Ok(shop.processes.add_process(self, shop, live, label))
+            let live = commands.spawn_on_live_layer(prepared, limits, room).await?;
+            Ok(commands.shell.processes.add_process(&commands, live, label))
         };
         self.run_observed("start", None, |_| 0, work).await
     }
@@ -249,15 +250,15 @@ impl Workspace {
     /// so.
     pub async fn output(&self, request: OutputRequest) -> Result<ProcessOutput> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let entry = shop.processes.find_process(self, &request.id)?;
+            let commands = self.commands()?;
+            let entry = commands.shell.processes.find_process(&self.files.view, &request.id)?;
             // The output is returned even if the effects on the files cannot be committed.
-            let _ = shop.settle_live_layer(SettleRequest::default()).await;
+            let _ = commands.shell.settle_live_layer(SettleRequest::default()).await;
             entry
                 .wait_for_output(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
             Ok(ProcessOutput {
-                notices: shop.live.take_notices(self),
+                notices: commands.shell.live.take_notices(&self.files.view),
                 ..entry.output_since(&request)
             })
         };
@@ -273,7 +274,7 @@ impl Workspace {
     /// Ends a process and all processes that it started. A process that has ended already stays as it is.
     pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
         let work = async {
-            let entry = self.shell_runtime()?.processes.find_process(self, id)?;
+            let entry = self.commands()?.shell.processes.find_process(&self.files.view, id)?;
             entry.kill_and_wait().await;
             Ok(entry.shown_process())
         };
@@ -283,19 +284,20 @@ impl Workspace {
     /// Returns the processes that run in the background, and the last of those that ended.
     pub async fn processes(&self) -> Result<ProcessList> {
         let work = async {
-            let shop = self.shell_runtime()?;
+            let commands = self.commands()?;
             Ok(ProcessList {
-                processes: shop.processes.visible_processes(self),
-                notices: shop.live.take_notices(self),
+                processes: commands.shell.processes.visible_processes(&self.files.view),
+                notices: commands.shell.live.take_notices(&self.files.view),
             })
         };
         self.run_observed("processes", None, |_| 0, work).await
     }
+}
 
+impl CommandAccess {
     /// Prepares a command for the background. Returns it with its time limit; `None` if the request names none.
     pub(in crate::shell) fn prepare_background(
         &self,
-        shop: &ShellRuntime,
         operation: &'static str,
         request: RunRequest,
     ) -> Result<(PreparedCommand, Option<Duration>)> {
@@ -305,7 +307,7 @@ impl Workspace {
             timeout: None,
             ..request
         };
-        let prepared = self.prepare_command(shop, operation, request)?;
+        let prepared = self.prepare_command(operation, request)?;
         prepared.check_background()?;
         Ok((prepared, timeout))
     }
@@ -318,13 +320,14 @@ impl Workspace {
         limits: Limits,
         room: OwnedSemaphorePermit,
     ) -> Result<LiveProcess> {
-        let shop = self.shell_runtime()?;
         // Only the seat outlives this block: a background process must not keep the commands of this process waiting
         // for their turn.
         let seat = {
-            let turn = shop.take_bench_turn(self, &prepared.label).await?;
-            shop.catch_up().await?;
-            shop.join_or_lay_live_layer(self, &prepared.label, &turn).await?
+            let turn = self.shell.take_bench_turn(self, &prepared.label).await?;
+            self.shell.catch_up().await?;
+            self.shell
+                .join_or_lay_live_layer(&self.files, &prepared.label, &turn)
+                .await?
         };
         let command = SandboxCommand {
             limits,
@@ -355,13 +358,13 @@ impl BackgroundProcesses {
     }
 
     /// Returns the processes that this view may know of.
-    fn visible_processes(&self, view: &Workspace) -> Vec<ProcessShown> {
+    fn visible_processes(&self, view: &WorkspaceView) -> Vec<ProcessShown> {
         let known = self.all_processes().into_iter().filter(|entry| entry.is_known_to(view));
         known.map(|entry| entry.shown_process()).collect()
     }
 
     /// Returns the process of this id; `not_found` if there is none, or if this view may not know of it.
-    fn find_process(&self, view: &Workspace, id: &str) -> Result<Arc<BackgroundProcess>> {
+    fn find_process(&self, view: &WorkspaceView, id: &str) -> Result<Arc<BackgroundProcess>> {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
@@ -370,13 +373,7 @@ impl BackgroundProcesses {
         })
     }
 
-    fn add_process(
-        &self,
-        view: &Workspace,
-        shop: &Arc<ShellRuntime>,
-        live: LiveProcess,
-        command: String,
-    ) -> ProcessShown {
+    fn add_process(&self, commands: &CommandAccess, live: LiveProcess, command: String) -> ProcessShown {
         let (signals, asked) = mpsc::unbounded_channel();
         let mut table = self.lock_table();
         table.next += 1;
@@ -384,9 +381,9 @@ impl BackgroundProcesses {
         let entry = Arc::new(BackgroundProcess {
             number,
             command,
-            started: view.shared.clock.now(),
+            started: commands.files.context.clock.now(),
             guards: live.sandbox_layer().sandbox.guard_statuses().to_vec(),
-            view: view.view.clone(),
+            view: commands.files.view.clone(),
             record: Mutex::default(),
             changes: watch::Sender::new(()),
             signals,
@@ -405,7 +402,7 @@ impl BackgroundProcesses {
             table.entries.remove(number);
         });
         drop(table);
-        let most = shop.rules.limits().output;
+        let most = commands.shell.rules.limits().output;
         let task = tokio::spawn(attend_process(entry.clone(), live, asked, most));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         entry.shown_process()
@@ -464,9 +461,9 @@ impl BackgroundProcess {
     }
 
     /// Whether a view may know of the process: the view that started it, and the views that this one was narrowed from.
-    fn is_known_to(&self, view: &Workspace) -> bool {
-        let is_narrower = view.view.layers.len() < self.view.layers.len();
-        view.encloses_view(&self.view) && (is_narrower || view.view.env == self.view.env)
+    fn is_known_to(&self, view: &WorkspaceView) -> bool {
+        let is_narrower = view.layers.len() < self.view.layers.len();
+        view.encloses(&self.view) && (is_narrower || view.env == self.view.env)
     }
 
     fn record_output(&self, bytes: Vec<u8>, most: u64) {

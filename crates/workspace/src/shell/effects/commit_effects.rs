@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 
 use garret_core::{
-    BenchState, Change, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Follow, History,
-    NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, Result, StatOptions,
-    Storage, Timestamp,
+    BenchState, Change, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow,
+    History, NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, Result,
+    StatOptions, Storage, Timestamp,
 };
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 use crate::quota::QuotaHold;
 use crate::shell::effects::commit_without_history::{has_effect, have_same_entry};
 use crate::shell::effects::conflict_branch::conflict_branch_name;
 use crate::shell::foreground::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
+use crate::view::WorkspaceView;
 
 /// The state of the files when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,226 +117,17 @@ pub(in crate::shell) struct EffectSplit {
     pub(in crate::shell) excluded: Vec<Effect>,
 }
 
-impl Workspace {
-    /// Divides effects into those that history records and those that are excluded from it.
-    pub(in crate::shell) async fn split_effects(
-        &self,
-        shop: &ShellRuntime,
-        effects: Vec<Effect>,
-    ) -> Result<EffectSplit> {
-        let mut split = EffectSplit::default();
-        if shop.exclusions.is_empty() {
-            split.kept = effects;
-            return Ok(split);
-        }
-        for effect in effects {
-            if self.is_effect_excluded(shop, &effect).await? {
-                split.excluded.push(effect);
-            } else {
-                split.kept.push(effect);
-            }
-        }
-        Ok(split)
-    }
-
-    async fn is_effect_excluded(&self, shop: &ShellRuntime, effect: &Effect) -> Result<bool> {
-        let covers = |is_directory| shop.exclusions.covers_path(&effect.path, is_directory);
-        match &effect.placed {
-            PlacedEntry::Directory { .. } => Ok(covers(true)),
-            // The rule excludes directories only, and an effect does not tell the kind of a removed entry. A path that
-            // is not in the files was an excluded directory: a file would be in history.
-            PlacedEntry::Nothing if covers(true) && !covers(false) => {
-                let Some(path) = effect.path.as_path() else {
-                    return Ok(true);
-                };
-                let options = StatOptions {
-                    follow: Follow::Never,
-                    ..StatOptions::default()
-                };
-                let stat = self.storage().stat(path, options).await;
-                Ok(stat.map_or(true, |stat| stat.kind == EntryKind::Directory))
-            }
-            _ => Ok(covers(false)),
-        }
-    }
-
-    /// Commits effects as a change of this view, or on a branch if others changed the same paths since `basis`.
-    /// Excluded effects are no part of the change, but they are reviewed as well: if the policy forbids one of them,
-    /// nothing is kept.
-    pub(in crate::shell) async fn commit_effects(
-        &self,
-        split: &EffectSplit,
-        basis: &EffectBasis,
-        maker: EffectCommitRequest,
-    ) -> Result<EffectCommitReport> {
-        let effects = &split.kept[..];
-        if let Err(refusal) = self.review_effects(&split.excluded) {
-            return Ok(EffectCommitReport::from_refusal(effects, refusal));
-        }
-        if effects.is_empty() {
-            return Ok(EffectCommitReport::without_changes());
-        }
-        let Some(history) = self.shared.history.clone() else {
-            return self.keep_without_history(effects, maker).await;
-        };
-        if maker.mode == EffectsMode::Commit {
-            return self.put_effects(&*history, effects, basis, maker).await;
-        }
-        let looked = self.preview_effects(&*history, effects, basis, &maker).await?;
-        if maker.mode == EffectsMode::Discard
-            || matches!(
-                looked.kept,
-                EffectCommitOutcome::Nothing | EffectCommitOutcome::Refused(_)
-            )
-        {
-            return Ok(looked);
-        }
-        match self.approve_effects(&maker.origin, &looked.paths).await {
-            Ok(()) => self.put_effects(&*history, effects, basis, maker).await,
-            Err(refusal) => Ok(EffectCommitReport {
-                kept: EffectCommitOutcome::Refused(refusal),
-                ..looked
-            }),
-        }
-    }
-
-    /// Checks that the rules of this view allow each effect.
-    pub(in crate::shell) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
-        let changes: Vec<_> = effects.iter().map(change_without_before).collect();
-        self.review_changes(&changes)
-    }
-
-    /// Reports the paths that the effects would change, without a change of anything.
-    async fn preview_effects(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &EffectBasis,
-        maker: &EffectCommitRequest,
-    ) -> Result<EffectCommitReport> {
-        let _turns = self.take_effect_turns(maker).await;
-        let planned = history.plan_put(&plan_puts(effects, basis)).await;
-        match planned {
-            Ok(paths) if paths.is_empty() => Ok(EffectCommitReport::without_changes()),
-            Ok(paths) => {
-                let kept = match self.measure_plan_limits().await?.check_changes(self, &paths) {
-                    Ok(()) => EffectCommitOutcome::Discarded,
-                    Err(refusal) => EffectCommitOutcome::Refused(refusal),
-                };
-                Ok(EffectCommitReport::from_outcome(paths, kept))
-            }
-            Err(error) if is_over_limit(&error) => Ok(EffectCommitReport::from_refusal(effects, error)),
-            // Others changed the same paths first. The paths of the effects are still of use to the caller.
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                let paths = effects.iter().map(change_without_before).collect();
-                Ok(EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Discarded))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Puts effects into the history, in three attempts. First all of them. If others worked on the same paths, then
-    /// only the effects that differ both from the state at the basis and from the present one; a path that others left
-    /// with the bytes that it had at the basis counts as unchanged. If these still conflict, they go on a branch.
-    async fn put_effects(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &EffectBasis,
-        maker: EffectCommitRequest,
-    ) -> Result<EffectCommitReport> {
-        let lost = effects.iter().filter(|effect| effect.is_lost_below);
-        let lost: BTreeSet<_> = lost.map(|effect| effect.path.clone()).collect();
-        if lost.is_empty()
-            && let Some(kept) = self
-                .try_puts(history, effects, plan_puts(effects, basis), &maker)
-                .await?
-        {
-            return Ok(kept);
-        }
-        // All paths are asked about, not only those in conflict: another process may have recorded meanwhile that
-        // others changed a path.
-        let paths: Vec<_> = effects.iter().map(|effect| effect.path.clone()).collect();
-        let mut touched = history.touched_since(&paths, basis.head, basis.at).await?;
-        touched.extend(lost);
-        let differing = self.find_differing_effects(history, effects, basis, &touched).await;
-        if differing.is_empty() {
-            return Ok(EffectCommitReport::without_changes());
-        }
-        if differing.iter().any(|effect| touched.contains(&effect.path)) {
-            return self.put_on_conflict_branch(history, &differing, basis, &maker).await;
-        }
-        // The head is read before the files are compared, so that every change since the comparison is a conflict.
-        let now = EffectBasis {
-            head: history.head().await?,
-            at: basis.at,
-        };
-        let rewritten = self.find_rewritten_paths(history, &differing, basis).await;
-        if differing.len() < effects.len() || !rewritten.is_empty() {
-            let mut puts = plan_puts(&differing, basis);
-            for put in puts.puts.iter_mut().filter(|put| rewritten.contains(&put.path)) {
-                put.expected = now.expected_state();
-            }
-            if let Some(kept) = self.try_puts(history, &differing, puts, &maker).await? {
-                return Ok(kept);
-            }
-        }
-        self.put_on_conflict_branch(history, &differing, basis, &maker).await
-    }
-
-    /// Returns the paths of effects whose entry is the same now as at the basis: others did not touch it, or rewrote it
-    /// unchanged.
-    async fn find_rewritten_paths(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &EffectBasis,
-    ) -> BTreeSet<EntryPath> {
-        let Ok(then) = history.open_view(&Point::Number(basis.head)).await else {
-            return BTreeSet::new();
-        };
-        let mut rewritten = BTreeSet::new();
-        for effect in effects {
-            let Some(path) = effect.path.as_path() else { continue };
-            if have_same_entry(&*then, self.storage(), path).await.unwrap_or(false) {
-                rewritten.insert(effect.path.clone());
-            }
-        }
-        rewritten
-    }
-
-    /// Returns the effects that differ both from the entry at the basis and from the present one. An effect that cannot
-    /// be compared counts as different.
-    async fn find_differing_effects(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &EffectBasis,
-        touched: &BTreeSet<EntryPath>,
-    ) -> Vec<Effect> {
-        let then = history.open_view(&Point::Number(basis.head)).await.ok();
-        let mut differing = Vec::new();
-        for effect in effects {
-            // Other programs may have written a touched path past the history, so that the history does not hold its
-            // state at the basis.
-            let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
-            let sides: Vec<&dyn Storage> = known.into_iter().chain([self.storage()]).collect();
-            if !is_in_any_storage(&sides, effect).await {
-                differing.push(effect.clone());
-            }
-        }
-        differing
-    }
-
+impl ShellRuntime {
     /// Whether a command has made a change since `basis` after which the files had all of these effects. The effects of
     /// a crashed command are in such a change if it was committed, or recovered, but its layer is still there.
-    pub(in crate::shell) async fn is_in_change(
-        &self,
-        shop: &ShellRuntime,
-        effects: &[Effect],
-        basis: &EffectBasis,
-    ) -> Result<bool> {
-        let Some(history) = self.shared.history.as_deref().filter(|_| !effects.is_empty()) else {
+    pub(in crate::shell) async fn is_in_change(&self, effects: &[Effect], basis: &EffectBasis) -> Result<bool> {
+        let Some(history) = self
+            .plain_files
+            .source
+            .history
+            .as_deref()
+            .filter(|_| !effects.is_empty())
+        else {
             return Ok(false);
         };
         let (plain, raw): (Vec<_>, Vec<_>) = effects
@@ -355,7 +147,7 @@ impl Workspace {
             // were changed since.
             let since = EffectBasis {
                 head: number,
-                at: shop.file_time().await?,
+                at: self.file_time().await?,
             };
             if history
                 .plan_put(&plan_puts(&raw, &since))
@@ -368,28 +160,216 @@ impl Workspace {
         Ok(false)
     }
 
+    /// Divides effects into those that history records and those that are excluded from it.
+    pub(in crate::shell) async fn split_effects(&self, effects: Vec<Effect>) -> Result<EffectSplit> {
+        let mut split = EffectSplit::default();
+        if self.exclusions.is_empty() {
+            split.kept = effects;
+            return Ok(split);
+        }
+        for effect in effects {
+            if self.is_effect_excluded(&effect).await? {
+                split.excluded.push(effect);
+            } else {
+                split.kept.push(effect);
+            }
+        }
+        Ok(split)
+    }
+
+    async fn is_effect_excluded(&self, effect: &Effect) -> Result<bool> {
+        let covers = |is_directory| self.exclusions.covers_path(&effect.path, is_directory);
+        match &effect.placed {
+            PlacedEntry::Directory { .. } => Ok(covers(true)),
+            // The rule excludes directories only, and an effect does not tell the kind of a removed entry. A path that
+            // is not in the files was an excluded directory: a file would be in history.
+            PlacedEntry::Nothing if covers(true) && !covers(false) => {
+                let Some(path) = effect.path.as_path() else {
+                    return Ok(true);
+                };
+                let options = StatOptions {
+                    follow: Follow::Never,
+                    ..StatOptions::default()
+                };
+                let stat = self.plain_files.storage().stat(path, options).await;
+                Ok(stat.map_or(true, |stat| stat.kind == EntryKind::Directory))
+            }
+            _ => Ok(covers(false)),
+        }
+    }
+}
+
+/// A commit of effects to the files, for the view and the actor of `files`.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::shell) struct EffectsCommit<'a> {
+    pub(in crate::shell) files: &'a FileAccess,
+    /// The state of the files that the effects are based on.
+    pub(in crate::shell) basis: &'a EffectBasis,
+    pub(in crate::shell) request: &'a EffectCommitRequest,
+}
+
+impl EffectsCommit<'_> {
+    /// Commits effects as a change of this view, or on a branch if others changed the same paths since `basis`.
+    /// Excluded effects are no part of the change, but they are reviewed as well: if the policy forbids one of them,
+    /// nothing is kept.
+    pub(in crate::shell) async fn commit_effects(&self, split: &EffectSplit) -> Result<EffectCommitReport> {
+        let effects = &split.kept[..];
+        if let Err(refusal) = self.files.view.review_effects(&split.excluded) {
+            return Ok(EffectCommitReport::from_refusal(effects, refusal));
+        }
+        if effects.is_empty() {
+            return Ok(EffectCommitReport::without_changes());
+        }
+        let Some(history) = self.files.source.history.clone() else {
+            return self.keep_without_history(effects).await;
+        };
+        if self.request.mode == EffectsMode::Commit {
+            return self.put_effects(&*history, effects).await;
+        }
+        let looked = self.preview_effects(&*history, effects).await?;
+        if self.request.mode == EffectsMode::Discard
+            || matches!(
+                looked.kept,
+                EffectCommitOutcome::Nothing | EffectCommitOutcome::Refused(_)
+            )
+        {
+            return Ok(looked);
+        }
+        match self.approve_effects(&looked.paths).await {
+            Ok(()) => self.put_effects(&*history, effects).await,
+            Err(refusal) => Ok(EffectCommitReport {
+                kept: EffectCommitOutcome::Refused(refusal),
+                ..looked
+            }),
+        }
+    }
+
+    /// Reports the paths that the effects would change, without a change of anything.
+    async fn preview_effects(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
+        let _turns = self.take_effect_turns().await;
+        let planned = history.plan_put(&plan_puts(effects, self.basis)).await;
+        match planned {
+            Ok(paths) if paths.is_empty() => Ok(EffectCommitReport::without_changes()),
+            Ok(paths) => {
+                let kept = match self.files.measure_plan_limits().await?.check_changes(&paths) {
+                    Ok(()) => EffectCommitOutcome::Discarded,
+                    Err(refusal) => EffectCommitOutcome::Refused(refusal),
+                };
+                Ok(EffectCommitReport::from_outcome(paths, kept))
+            }
+            Err(error) if is_over_limit(&error) => Ok(EffectCommitReport::from_refusal(effects, error)),
+            // Others changed the same paths first. The paths of the effects are still of use to the caller.
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let paths = effects.iter().map(change_without_before).collect();
+                Ok(EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Discarded))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts effects into the history, in three attempts. First all of them. If others worked on the same paths, then
+    /// only the effects that differ both from the state at the basis and from the present one; a path that others left
+    /// with the bytes that it had at the basis counts as unchanged. If these still conflict, they go on a branch.
+    async fn put_effects(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
+        let lost = effects.iter().filter(|effect| effect.is_lost_below);
+        let lost: BTreeSet<_> = lost.map(|effect| effect.path.clone()).collect();
+        if lost.is_empty()
+            && let Some(kept) = self.try_puts(history, effects, plan_puts(effects, self.basis)).await?
+        {
+            return Ok(kept);
+        }
+        // All paths are asked about, not only those in conflict: another process may have recorded meanwhile that
+        // others changed a path.
+        let paths: Vec<_> = effects.iter().map(|effect| effect.path.clone()).collect();
+        let mut touched = history.touched_since(&paths, self.basis.head, self.basis.at).await?;
+        touched.extend(lost);
+        let differing = self.find_differing_effects(history, effects, &touched).await;
+        if differing.is_empty() {
+            return Ok(EffectCommitReport::without_changes());
+        }
+        if differing.iter().any(|effect| touched.contains(&effect.path)) {
+            return self.put_on_conflict_branch(history, &differing).await;
+        }
+        // The head is read before the files are compared, so that every change since the comparison is a conflict.
+        let now = EffectBasis {
+            head: history.head().await?,
+            at: self.basis.at,
+        };
+        let rewritten = self.find_rewritten_paths(history, &differing).await;
+        if differing.len() < effects.len() || !rewritten.is_empty() {
+            let mut puts = plan_puts(&differing, self.basis);
+            for put in puts.puts.iter_mut().filter(|put| rewritten.contains(&put.path)) {
+                put.expected = now.expected_state();
+            }
+            if let Some(kept) = self.try_puts(history, &differing, puts).await? {
+                return Ok(kept);
+            }
+        }
+        self.put_on_conflict_branch(history, &differing).await
+    }
+
+    /// Returns the paths of effects whose entry is the same now as at the basis: others did not touch it, or rewrote it
+    /// unchanged.
+    async fn find_rewritten_paths(&self, history: &dyn History, effects: &[Effect]) -> BTreeSet<EntryPath> {
+        let Ok(then) = history.open_view(&Point::Number(self.basis.head)).await else {
+            return BTreeSet::new();
+        };
+        let mut rewritten = BTreeSet::new();
+        for effect in effects {
+            let Some(path) = effect.path.as_path() else { continue };
+            if have_same_entry(&*then, self.files.storage(), path)
+                .await
+                .unwrap_or(false)
+            {
+                rewritten.insert(effect.path.clone());
+            }
+        }
+        rewritten
+    }
+
+    /// Returns the effects that differ both from the entry at the basis and from the present one. An effect that cannot
+    /// be compared counts as different.
+    async fn find_differing_effects(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        touched: &BTreeSet<EntryPath>,
+    ) -> Vec<Effect> {
+        let then = history.open_view(&Point::Number(self.basis.head)).await.ok();
+        let mut differing = Vec::new();
+        for effect in effects {
+            // Other programs may have written a touched path past the history, so that the history does not hold its
+            // state at the self.basis.
+            let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
+            let sides: Vec<&dyn Storage> = known.into_iter().chain([self.files.storage()]).collect();
+            if !is_in_any_storage(&sides, effect).await {
+                differing.push(effect.clone());
+            }
+        }
+        differing
+    }
+
     /// Puts `puts`, which were made from `effects`, into the history; `None` if others changed the same paths since the
-    /// basis.
+    /// self.basis.
     async fn try_puts(
         &self,
         history: &dyn History,
         effects: &[Effect],
         puts: PutBatch,
-        maker: &EffectCommitRequest,
     ) -> Result<Option<EffectCommitReport>> {
-        let _turns = self.take_effect_turns(maker).await;
+        let _turns = self.take_effect_turns().await;
         let committed = async {
             let paths = history.plan_put(&puts).await?;
             if paths.is_empty() {
                 return Ok(EffectCommitReport::without_changes());
             }
-            if let Err(refusal) = self.measure_plan_limits().await?.check_changes(self, &paths) {
+            if let Err(refusal) = self.files.measure_plan_limits().await?.check_changes(&paths) {
                 return Ok(EffectCommitReport::from_outcome(
                     paths,
                     EffectCommitOutcome::Refused(refusal),
                 ));
             }
-            let change = history.put(puts, maker.origin.clone()).await?;
+            let change = history.put(puts, self.request.origin.clone()).await?;
             Ok(change.map_or_else(EffectCommitReport::without_changes, |change| {
                 EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Change(Box::new(change)))
             }))
@@ -403,47 +383,49 @@ impl Workspace {
     }
 
     /// Waits for the turns of the quotas, unless the caller holds them: to wait for those would never end.
-    async fn take_effect_turns(&self, maker: &EffectCommitRequest) -> Vec<QuotaHold<'_>> {
-        if maker.has_quota_turns {
+    async fn take_effect_turns(&self) -> Vec<QuotaHold<'_>> {
+        if self.request.has_quota_turns {
             Vec::new()
         } else {
-            self.take_quota_turns().await
+            self.files.view.take_quota_turns().await
         }
     }
 
     /// Commits effects on a new branch that begins at the basis of the command.
-    async fn put_on_conflict_branch(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &EffectBasis,
-        maker: &EffectCommitRequest,
-    ) -> Result<EffectCommitReport> {
-        let mut puts = plan_puts(effects, basis);
-        if let Err(refusal) = self.review_effects(effects) {
+    async fn put_on_conflict_branch(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
+        let mut puts = plan_puts(effects, self.basis);
+        if let Err(refusal) = self.files.view.review_effects(effects) {
             return Ok(EffectCommitReport::from_refusal(effects, refusal));
         }
-        let name = conflict_branch_name(&maker.origin.operation, &self.shared.ids.next_id());
+        let name = conflict_branch_name(&self.request.origin.operation, &self.files.context.ids.next_id());
         let new = NewBranch {
             name: name.clone(),
-            config: self.shared.branch_config.clone(),
+            config: self.files.source.branch_config.clone(),
         };
-        let branch = history.branch(new, &Point::Number(basis.head)).await?;
+        let branch = history.branch(new, &Point::Number(self.basis.head)).await?;
         let aside = history.branch_history(&branch.id).await?;
         for put in &mut puts.puts {
             // Nobody else knows the branch yet, so there is nothing to be in conflict with.
             put.expected = PathExpectation::UnchangedSince {
                 change: u64::MAX,
-                at: basis.at,
+                at: self.basis.at,
             };
         }
-        add_missing_directories(&*aside, &mut puts, basis).await?;
+        add_missing_directories(&*aside, &mut puts, self.basis).await?;
         let paths = aside.plan_put(&puts).await?;
-        aside.put(puts, maker.origin.clone()).await?;
+        aside.put(puts, self.request.origin.clone()).await?;
         Ok(EffectCommitReport::from_outcome(
             paths,
             EffectCommitOutcome::Branch(name),
         ))
+    }
+}
+
+impl WorkspaceView {
+    /// Checks that the rules of this view allow each effect.
+    pub(in crate::shell) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
+        let changes: Vec<_> = effects.iter().map(change_without_before).collect();
+        self.review_changes(&changes)
     }
 
     /// Returns the result of a commit of effects, with the paths that this view may see.
@@ -452,7 +434,7 @@ impl Workspace {
         keeping: &EffectCommitReport,
         excluded: &[Effect],
         dropped: &[DroppedEntry],
-        shop: &ShellRuntime,
+        exclusions: &Exclusions,
     ) -> CommandChanges {
         let mut changed = CommandChanges::default();
         for one in self.visible_path_changes(keeping.paths.clone()) {
@@ -485,31 +467,30 @@ impl Workspace {
                 changed.more_dropped += 1;
             }
         }
-        changed.excluded = self.summarize_excluded(excluded, shop);
+        changed.excluded = self.summarize_excluded(excluded, exclusions);
         changed
     }
 
     /// Returns the damaged files, which a command does not see, as far as this view may know of them.
     pub(in crate::shell) fn visible_corrupt_paths(&self, state: &BenchState) -> Vec<String> {
         let seen = state.corrupt.iter().filter(|path| self.is_recorded_path_visible(path));
-        seen.map(|path| self.entry_relative_to_view(path).display_path())
-            .collect()
+        seen.map(|path| self.relative_entry_path(path).display_path()).collect()
     }
 
     fn show_dropped(&self, one: &DroppedEntry) -> DroppedShown {
         DroppedShown {
-            path: self.entry_relative_to_view(&one.path).display_path(),
+            path: self.relative_entry_path(&one.path).display_path(),
             what: one.what.to_owned(),
         }
     }
 
-    fn summarize_excluded(&self, effects: &[Effect], shop: &ShellRuntime) -> ExcludedEffects {
+    fn summarize_excluded(&self, effects: &[Effect], exclusions: &Exclusions) -> ExcludedEffects {
         let mut excluded = ExcludedEffects::default();
         for effect in effects
             .iter()
             .filter(|effect| self.is_recorded_path_visible(&effect.path))
         {
-            let shown = self.entry_relative_to_view(&effect.path).display_path();
+            let shown = self.relative_entry_path(&effect.path).display_path();
             match effect.placed {
                 PlacedEntry::Nothing => {
                     excluded.deleted += 1;
@@ -519,9 +500,9 @@ impl Workspace {
                 }
                 _ => excluded.written += 1,
             }
-            let top = shop.exclusions.excluded_ancestor(effect.path.as_bytes(), true);
+            let top = exclusions.excluded_ancestor(effect.path.as_bytes(), true);
             let place = top.map(|top| EntryPath::from_bytes(top.to_vec()));
-            let place = place.map(|place| self.entry_relative_to_view(&place).display_path());
+            let place = place.map(|place| self.relative_entry_path(&place).display_path());
             // Effects come in the order of paths, so those in one excluded directory follow each other.
             match place.filter(|place| excluded.places.last() != Some(place)) {
                 Some(place) if excluded.places.len() < CommandChanges::SHOWN_PATHS => excluded.places.push(place),

@@ -7,9 +7,8 @@ use garret_core::{
     PlacedEntry, Precondition, Result, StatOptions, Storage, WsPath, find_hard_links,
 };
 
-use crate::Workspace;
 use crate::shell::background::file_effects::{PIECE_BYTES, read_piece};
-use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectCommitRequest};
+use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectsCommit};
 use crate::shell::effects::path_images::image_of_stat;
 
 /// An effect that differs from the present entry at its path.
@@ -19,14 +18,10 @@ struct EffectStep {
     placed: PlacedEntry,
 }
 
-impl Workspace {
+impl EffectsCommit<'_> {
     /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
     /// dropped.
-    pub(in crate::shell) async fn keep_without_history(
-        &self,
-        effects: &[Effect],
-        maker: EffectCommitRequest,
-    ) -> Result<EffectCommitReport> {
+    pub(in crate::shell) async fn keep_without_history(&self, effects: &[Effect]) -> Result<EffectCommitReport> {
         let (mut steps, mut left_out) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect.path.as_path() {
@@ -40,7 +35,7 @@ impl Workspace {
         }
         mark_hard_links(&mut steps, effects);
         let paths: Vec<_> = steps.iter().map(EffectStep::path_change).collect();
-        let kept = match self.apply_steps(&paths, &steps, &maker).await {
+        let kept = match self.apply_steps(&paths, &steps).await {
             Ok(kept) => kept,
             Err(error) if is_refusal(error.kind()) => EffectCommitOutcome::Refused(error),
             Err(error) => return Err(error),
@@ -48,45 +43,38 @@ impl Workspace {
         Ok(EffectCommitReport { paths, kept, left_out })
     }
 
-    async fn apply_steps(
-        &self,
-        paths: &[PathChange],
-        steps: &[EffectStep],
-        maker: &EffectCommitRequest,
-    ) -> Result<EffectCommitOutcome> {
-        self.review_changes(paths)?;
+    async fn apply_steps(&self, paths: &[PathChange], steps: &[EffectStep]) -> Result<EffectCommitOutcome> {
+        self.files.view.review_changes(paths)?;
         if paths.is_empty() {
             return Ok(EffectCommitOutcome::Nothing);
         }
-        match maker.mode {
+        match self.request.mode {
             EffectsMode::Discard => return Ok(EffectCommitOutcome::Discarded),
-            EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
+            EffectsMode::Ask => self.approve_effects(paths).await?,
             EffectsMode::Commit => {}
         }
-        let (operation, mutations) = (maker.origin.operation.clone(), plan_mutations(steps));
-        if maker.has_quota_turns {
-            self.commit_with_turns(operation, mutations, Follow::Never).await?;
+        let (operation, mutations) = (self.request.origin.operation.clone(), plan_mutations(steps));
+        if self.request.has_quota_turns {
+            self.files
+                .commit_with_turns(operation, mutations, Follow::Never)
+                .await?;
         } else {
-            self.commit_mutations(operation, mutations, Follow::Never).await?;
+            self.files.commit_mutations(operation, mutations, Follow::Never).await?;
         }
         Ok(EffectCommitOutcome::Applied)
     }
 
     async fn plan_effect_step(&self, path: &WsPath, placed: &PlacedEntry) -> Result<Option<EffectStep>> {
-        let before = self.read_image_at(path).await?;
+        let before = read_image(self.files.storage(), path).await?;
         // A file that cannot be compared counts as different: to write it once more does no harm, to skip it loses an
         // effect.
-        let is_same =
-            skip_unreadable(matches_effect(self.storage(), path, before.as_ref(), placed).await)?.unwrap_or(false);
+        let is_same = skip_unreadable(matches_effect(self.files.storage(), path, before.as_ref(), placed).await)?
+            .unwrap_or(false);
         Ok((!is_same).then(|| EffectStep {
             path: path.clone(),
             before,
             placed: placed.clone(),
         }))
-    }
-
-    pub(in crate::shell) async fn read_image_at(&self, path: &WsPath) -> Result<Option<PathImage>> {
-        read_image(self.storage(), path).await
     }
 }
 
@@ -129,7 +117,7 @@ async fn have_same_bytes(one: &dyn Storage, other: &dyn Storage, path: &WsPath, 
     Ok(true)
 }
 
-async fn read_image(storage: &dyn Storage, path: &WsPath) -> Result<Option<PathImage>> {
+pub(in crate::shell) async fn read_image(storage: &dyn Storage, path: &WsPath) -> Result<Option<PathImage>> {
     let options = StatOptions {
         follow: Follow::Never,
         ..StatOptions::default()

@@ -14,9 +14,9 @@ use garret_core::{Effect, EntryPath, PlacedEntry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Workspace;
 use crate::shell::effects::layer_note::{make_private_directory, write_private};
 use crate::shell::runtime::ShellRuntime;
+use crate::view::WorkspaceView;
 
 /// The number of notes that are stored; older ones are deleted.
 const MOST_NOTES: usize = 1_000;
@@ -129,18 +129,17 @@ fn remove_old_notes(directory: &Path) {
     }
 }
 
-impl Workspace {
-    /// Returns the excluded paths that the changes of these numbers touched, as far as this view may see them.
-    pub(crate) fn paths_left_alone(&self, numbers: &[u64]) -> Option<PathsLeftAlone> {
-        let shop = &self.shared.workshop.as_ref()?.0;
-        if shop.exclusions.is_empty() {
+impl ShellRuntime {
+    /// Returns the excluded paths that the changes of these numbers touched, as far as `view` may see them.
+    pub(crate) fn paths_left_alone(&self, view: &WorkspaceView, numbers: &[u64]) -> Option<PathsLeftAlone> {
+        if self.exclusions.is_empty() {
             return None;
         }
         let mut left = PathsLeftAlone::default();
         let (mut places, mut deleted) = (BTreeSet::new(), BTreeSet::new());
-        for note in numbers.iter().filter_map(|number| shop.read_excluded_note(*number)) {
-            places.extend(self.visible_token_paths(&note.places));
-            deleted.extend(self.visible_token_paths(&note.deleted));
+        for note in numbers.iter().filter_map(|number| self.read_excluded_note(*number)) {
+            places.extend(view.visible_token_paths(&note.places));
+            deleted.extend(view.visible_token_paths(&note.deleted));
             left.more += note.more;
             left.more_deleted += note.more_deleted;
         }
@@ -150,11 +149,13 @@ impl Workspace {
         left.deleted = deleted.into_iter().take(PathsLeftAlone::SHOWN_PATHS).collect();
         (!left.is_empty()).then_some(left)
     }
+}
 
+impl WorkspaceView {
     fn visible_token_paths(&self, tokens: &[String]) -> Vec<String> {
         let paths = tokens.iter().filter_map(|token| EntryPath::from_token(token).ok());
         let seen = paths.filter(|path| self.is_recorded_path_visible(path));
-        seen.map(|path| self.entry_relative_to_view(&path).display_path())
+        seen.map(|path| self.relative_entry_path(&path).display_path())
             .collect()
     }
 }

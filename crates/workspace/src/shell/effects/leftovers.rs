@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest};
+use crate::shell::command_access::CommandAccess;
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
 use crate::shell::effects::layer_note;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::{CommandChanges, EffectsRefusal};
@@ -37,6 +38,39 @@ struct LeftoverBench {
     state: BenchState,
     /// `None` while a live layer lies over the bench: then the live layer holds it.
     held: Option<BenchLease>,
+}
+
+impl ShellRuntime {
+    /// Returns the layers of a sandbox that no process uses and whose effects are in no change. Layers whose effects
+    /// are in a change are removed.
+    pub(in crate::shell) async fn find_leftover_layers(
+        &self,
+        sandbox: &dyn OpenSandbox,
+        state: &BenchState,
+    ) -> Result<Vec<Arc<dyn Layer>>> {
+        let mut left = Vec::new();
+        for layer in sandbox.leftover_layers().await? {
+            // A layer that cannot be compared stays.
+            if self.is_layer_committed(&*layer, state).await.unwrap_or(false) {
+                layer.remove().await?;
+                layer_note::remove_note(state, layer.id());
+            } else {
+                left.push(layer);
+            }
+        }
+        Ok(left)
+    }
+
+    async fn is_layer_committed(&self, layer: &dyn Layer, state: &BenchState) -> Result<bool> {
+        let Some(note) = layer_note::read_note(state, layer.id()) else {
+            return Ok(false);
+        };
+        layer.lift().await?;
+        let effects = self.read_effects(layer, state, None).await?;
+        let split = self.split_effects(effects.effects).await?;
+        // No change has the excluded effects, so they are still to be kept or discarded.
+        Ok(split.excluded.is_empty() && self.is_in_change(&split.kept, &note.basis()).await?)
+    }
 }
 
 impl LeftoverBench {
@@ -64,12 +98,12 @@ impl Workspace {
     /// Returns the leftovers, each with the changes that a commit of it would make.
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
+            let commands = self.commands()?;
+            let _turn = commands.shell.take_bench_turn(&commands, "garret leftovers").await?;
             let mut found = Vec::new();
-            let (left, layers) = self.open_leftovers(shop).await?;
+            let (left, layers) = commands.open_leftovers().await?;
             for layer in layers {
-                found.push(self.preview_leftover(shop, &left, &*layer).await);
+                found.push(commands.preview_leftover(&left, &*layer).await);
             }
             left.release_bench().await?;
             Ok(found)
@@ -80,11 +114,11 @@ impl Workspace {
     /// Commits a leftover as a change, or on a branch if others changed the same paths since.
     pub async fn commit_leftover(&self, id: &str) -> Result<CommandChanges> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
-            let (left, layer) = self.find_leftover(shop, id).await?;
-            let (_, changed, excluded) = self
-                .commit_leftover_effects(shop, &left, &*layer, EffectsMode::Commit)
+            let commands = self.commands()?;
+            let _turn = commands.shell.take_bench_turn(&commands, "garret leftovers").await?;
+            let (left, layer) = commands.find_leftover(id).await?;
+            let (_, changed, excluded) = commands
+                .commit_leftover_effects(&left, &*layer, EffectsMode::Commit)
                 .await?;
             if changed.refused.is_some() {
                 left.release_bench().await?;
@@ -92,7 +126,7 @@ impl Workspace {
             }
             let state = left.state.clone();
             left.take_excluded(&excluded).await?;
-            self.remove_leftover(shop, &state, &*layer).await?;
+            commands.remove_leftover(&state, &*layer).await?;
             Ok(changed)
         };
         self.run_observed("commit_leftover", None, |_| 0, work).await
@@ -101,71 +135,41 @@ impl Workspace {
     /// Discards a leftover.
     pub async fn discard_leftover(&self, id: &str) -> Result<()> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
-            let (left, layer) = self.find_leftover(shop, id).await?;
-            self.remove_leftover(shop, &left.state, &*layer).await?;
+            let commands = self.commands()?;
+            let _turn = commands.shell.take_bench_turn(&commands, "garret leftovers").await?;
+            let (left, layer) = commands.find_leftover(id).await?;
+            commands.remove_leftover(&left.state, &*layer).await?;
             left.release_bench().await
         };
         self.run_observed("discard_leftover", None, |()| 0, work).await
     }
+}
 
-    async fn open_leftovers(&self, shop: &Arc<ShellRuntime>) -> Result<(LeftoverBench, Vec<Arc<dyn Layer>>)> {
-        if !self.view.base.is_root() {
+impl CommandAccess {
+    async fn open_leftovers(&self) -> Result<(LeftoverBench, Vec<Arc<dyn Layer>>)> {
+        if !self.files.view.base.is_root() {
             return Err(Error::new(ErrorKind::Denied, "a scope has no leftovers").hint("use the whole workspace"));
         }
-        let under = shop.view_under_layer(self);
-        let fence = under.find_restrictions().await?;
+        let under = self.files_under_layer();
+        let restrictions = under.find_restrictions().await?;
         // The bench must not change under a live layer, so it is not brought up to date then.
-        let left = match shop.live.bench_state().await {
+        let left = match self.shell.live.bench_state().await {
             Some(state) => LeftoverBench { state, held: None },
             None => {
-                let (state, held) = shop.prepare_bench().await?;
+                let (state, held) = self.shell.prepare_bench().await?;
                 LeftoverBench {
                     state,
                     held: Some(held),
                 }
             }
         };
-        let sandbox = shop.sandbox_for(&fence, &left.state).await?;
-        let layers = under.find_leftover_layers(shop, &*sandbox, &left.state).await?;
+        let sandbox = self.shell.sandbox_for(&restrictions, &left.state).await?;
+        let layers = self.shell.find_leftover_layers(&*sandbox, &left.state).await?;
         Ok((left, layers))
     }
 
-    /// Returns the layers of a sandbox that no process uses and whose effects are in no change. Layers whose effects
-    /// are in a change are removed.
-    pub(in crate::shell) async fn find_leftover_layers(
-        &self,
-        shop: &ShellRuntime,
-        sandbox: &dyn OpenSandbox,
-        state: &BenchState,
-    ) -> Result<Vec<Arc<dyn Layer>>> {
-        let mut left = Vec::new();
-        for layer in sandbox.leftover_layers().await? {
-            // A layer that cannot be compared stays.
-            if self.is_layer_committed(shop, &*layer, state).await.unwrap_or(false) {
-                layer.remove().await?;
-                layer_note::remove_note(state, layer.id());
-            } else {
-                left.push(layer);
-            }
-        }
-        Ok(left)
-    }
-
-    async fn is_layer_committed(&self, shop: &ShellRuntime, layer: &dyn Layer, state: &BenchState) -> Result<bool> {
-        let Some(note) = layer_note::read_note(state, layer.id()) else {
-            return Ok(false);
-        };
-        layer.lift().await?;
-        let effects = shop.read_effects(layer, state, None).await?;
-        let split = self.split_effects(shop, effects.effects).await?;
-        // No change has the excluded effects, so they are still to be kept or discarded.
-        Ok(split.excluded.is_empty() && self.is_in_change(shop, &split.kept, &note.basis()).await?)
-    }
-
-    async fn find_leftover(&self, shop: &Arc<ShellRuntime>, id: &str) -> Result<(LeftoverBench, Arc<dyn Layer>)> {
-        let (left, layers) = self.open_leftovers(shop).await?;
+    async fn find_leftover(&self, id: &str) -> Result<(LeftoverBench, Arc<dyn Layer>)> {
+        let (left, layers) = self.open_leftovers().await?;
         let found = layers.into_iter().find(|layer| layer.id() == id);
         let layer = found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("unknown leftover {}", quote(id)))
@@ -176,12 +180,9 @@ impl Workspace {
 
     /// Returns a leftover with the changes that a commit of it would make. If they cannot be read, as on a full disk,
     /// the leftover is still returned, with the reason, so that it can be discarded.
-    async fn preview_leftover(&self, shop: &Arc<ShellRuntime>, left: &LeftoverBench, layer: &dyn Layer) -> Leftover {
+    async fn preview_leftover(&self, left: &LeftoverBench, layer: &dyn Layer) -> Leftover {
         let id = layer.id().to_owned();
-        match self
-            .commit_leftover_effects(shop, left, layer, EffectsMode::Discard)
-            .await
-        {
+        match self.commit_leftover_effects(left, layer, EffectsMode::Discard).await {
             Ok((command, changed, _)) => Leftover {
                 id,
                 command,
@@ -204,14 +205,13 @@ impl Workspace {
 
     async fn commit_leftover_effects(
         &self,
-        shop: &Arc<ShellRuntime>,
         left: &LeftoverBench,
         layer: &dyn Layer,
         mode: EffectsMode,
     ) -> Result<(Option<String>, CommandChanges, Vec<Effect>)> {
-        let under = shop.view_under_layer(self);
+        let under = self.files_under_layer();
         layer.lift().await?;
-        let effects = shop.read_effects(layer, &left.state, None).await?;
+        let effects = self.shell.read_effects(layer, &left.state, None).await?;
         let known = layer_note::read_note(&left.state, layer.id());
         let command = known.as_ref().map(|note| note.command.clone());
         // Without a note the state under the layer is not known, so every change since the first one counts as one by
@@ -219,8 +219,8 @@ impl Workspace {
         let basis = known
             .as_ref()
             .map_or_else(EffectBasis::before_first_change, layer_note::LayerNote::basis);
-        let mut split = under.split_effects(shop, effects.effects).await?;
-        if under.is_in_change(shop, &split.kept, &basis).await? {
+        let mut split = self.shell.split_effects(effects.effects).await?;
+        if self.shell.is_in_change(&split.kept, &basis).await? {
             split.kept.clear();
         }
         let words = command.as_deref().map_or_else(String::new, |command| {
@@ -237,19 +237,27 @@ impl Workspace {
             mode,
             has_quota_turns: false,
         };
-        let keeping = under.commit_effects(&split, &basis, maker).await?;
+        let commit = EffectsCommit {
+            files: &under,
+            basis: &basis,
+            request: &maker,
+        };
+        let keeping = commit.commit_effects(&split).await?;
         let excluded = match keeping.kept {
             EffectCommitOutcome::Refused(_) => Vec::new(),
             _ => split.excluded,
         };
-        let changed = self.summarize_effects(&keeping, &excluded, &effects.dropped, shop);
+        let changed = self
+            .files
+            .view
+            .summarize_effects(&keeping, &excluded, &effects.dropped, &self.shell.exclusions);
         Ok((command, changed, excluded))
     }
 
-    async fn remove_leftover(&self, shop: &Arc<ShellRuntime>, state: &BenchState, layer: &dyn Layer) -> Result<()> {
+    async fn remove_leftover(&self, state: &BenchState, layer: &dyn Layer) -> Result<()> {
         layer.remove().await?;
         layer_note::remove_note(state, layer.id());
-        shop.forget_leftover(layer.id()).await;
+        self.shell.forget_leftover(layer.id()).await;
         Ok(())
     }
 }

@@ -19,11 +19,12 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use crate::Workspace;
 use crate::shell::OutputSink;
+use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::request::NoSink;
 use crate::shell::foreground::run::duration_millis;
 use crate::shell::runtime::ShellRuntime;
-use crate::workspace::WorkspaceView;
+use crate::view::WorkspaceView;
 
 /// The longest wait for a turn if the request names none.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -74,8 +75,8 @@ impl TurnWaited {
 
 /// A request for a turn.
 pub(in crate::shell) struct TurnRequest<'a> {
-    /// The view that asks.
-    pub(in crate::shell) view: &'a Workspace,
+    /// The commands that ask.
+    pub(in crate::shell) commands: &'a CommandAccess,
     /// The command, without secrets.
     pub(in crate::shell) label: &'a str,
     /// The longest wait for other commands.
@@ -137,10 +138,10 @@ impl Drop for InProcessGuard {
 
 impl InProcessTurn {
     /// Returns the command that has the turn; `None` if `view` may not know of it.
-    fn holder_for(&self, view: &Workspace) -> Option<TurnHolder> {
+    fn holder_for(&self, view: &WorkspaceView) -> Option<TurnHolder> {
         let known = self.holder.lock().expect("no holder panics");
         let shown = known.as_ref().filter(|known| match &known.view {
-            Some(of) => view.encloses_view(of),
+            Some(of) => view.encloses(of),
             None => true,
         });
         shown.map(|known| known.holder.clone())
@@ -162,7 +163,7 @@ struct TurnWait<'a> {
 
 impl<'a> TurnWait<'a> {
     fn new(request: &TurnRequest<'_>, sink: &'a mut dyn OutputSink) -> Self {
-        let clock = request.view.shared.clock.clone();
+        let clock = request.commands.files.context.clock.clone();
         Self {
             begun: clock.elapsed(),
             clock,
@@ -170,7 +171,7 @@ impl<'a> TurnWait<'a> {
             pause: FIRST_PAUSE,
             told: None,
             sink,
-            watch: request.view.turn_watch.clone(),
+            watch: request.commands.turn_watch.clone(),
         }
     }
 
@@ -257,9 +258,9 @@ impl ShellRuntime {
     }
 
     /// Waits for the turn of an operation that is no foreground command, but needs the bench to stay as it is.
-    pub(in crate::shell) async fn take_bench_turn(&self, view: &Workspace, label: &str) -> Result<CommandTurn> {
+    pub(in crate::shell) async fn take_bench_turn(&self, commands: &CommandAccess, label: &str) -> Result<CommandTurn> {
         let request = TurnRequest {
-            view,
+            commands,
             label,
             wait: None,
             // If the bench is the directory of the files itself, a turn would not keep it as it is: any program may
@@ -282,7 +283,7 @@ impl ShellRuntime {
                     _lock: taken,
                 });
             }
-            let (holder, now) = (self.turn.holder_for(request.view), self.current_time());
+            let (holder, now) = (self.turn.holder_for(&request.commands.files.view), self.current_time());
             pause = wait.note_busy(TurnWaiting { holder, now }).await?;
         }
     }
@@ -323,7 +324,7 @@ impl ShellRuntime {
         };
         KnownHolder {
             holder,
-            view: Some(request.view.view.clone()),
+            view: Some(request.commands.files.view.clone()),
         }
     }
 
@@ -359,9 +360,9 @@ mod tests {
         builder.open().unwrap()
     }
 
-    fn request(view: &Workspace, wait: Option<Duration>) -> TurnRequest<'_> {
+    fn request(commands: &CommandAccess, wait: Option<Duration>) -> TurnRequest<'_> {
         TurnRequest {
-            view,
+            commands,
             label: "make all",
             wait,
             is_between_processes: true,
@@ -371,22 +372,24 @@ mod tests {
     #[test]
     fn a_wait_ends_after_a_minute_where_nothing_else_is_asked_for() {
         let workspace = workspace();
-        let wait = TurnWait::new(&request(&workspace, None), &mut NoSink).longest;
+        let commands = workspace.commands().unwrap();
+        let wait = TurnWait::new(&request(&commands, None), &mut NoSink).longest;
         assert_eq!(wait, Duration::from_secs(60));
     }
 
     #[tokio::test]
     async fn the_turn_names_its_holder_until_it_is_given_back() {
         let workspace = workspace();
-        let shop = workspace.shell_runtime().unwrap();
-        let turn = shop.take_turn(request(&workspace, None), &mut NoSink).await.unwrap();
+        let commands = workspace.commands().unwrap();
+        let shell = &commands.shell;
+        let turn = shell.take_turn(request(&commands, None), &mut NoSink).await.unwrap();
         let now = Some(Duration::ZERO);
-        let refused = shop.take_turn(request(&workspace, now), &mut NoSink).await.unwrap_err();
+        let refused = shell.take_turn(request(&commands, now), &mut NoSink).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
         assert!(refused.message().contains(": `make all` (process "), "{refused}");
         drop(turn);
-        assert_eq!(shop.turn.holder_for(&workspace), None);
-        shop.take_turn(request(&workspace, now), &mut NoSink).await.unwrap();
+        assert_eq!(shell.turn.holder_for(&workspace.files.view), None);
+        shell.take_turn(request(&commands, now), &mut NoSink).await.unwrap();
     }
 
     #[test]

@@ -21,7 +21,10 @@ use crate::shell::CommandLine;
 use crate::shell::OutputSink;
 use crate::shell::RunRequest;
 use crate::shell::background::live_layer::{CommandPlacement, LiveLayerSeat, SettleAudience, SettleRequest};
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit};
+use crate::shell::command_access::CommandAccess;
+use crate::shell::effects::commit_effects::{
+    EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit, EffectsCommit,
+};
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
 use crate::shell::foreground::request::NoSink;
@@ -88,10 +91,10 @@ impl Workspace {
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let work = async {
-            let shop = self.shell_runtime()?;
-            let prepared = self.prepare_command(shop, operation, request)?;
-            self.approve_command(&prepared).await?;
-            self.run_prepared(shop, prepared, sink).await
+            let commands = self.commands()?;
+            let prepared = commands.prepare_command(operation, request)?;
+            commands.approve_command(&prepared).await?;
+            commands.run_prepared(prepared, sink).await
         };
         let bytes = |result: &RunResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
         self.run_observed(operation, None, bytes, work).await
@@ -99,30 +102,32 @@ impl Workspace {
 
     /// Returns the most bytes of output that are stored of a command; `None` if this workspace does not run commands.
     pub fn output_limit(&self) -> Option<u64> {
-        self.shell_runtime().ok().map(|shop| shop.rules.limits().output)
+        let shell = self.shared.shell.as_ref()?;
+        Some(shell.0.rules.limits().output)
     }
+}
 
+impl CommandAccess {
     /// Waits for the turn of a command, and runs it.
     pub(in crate::shell) async fn run_prepared(
         &self,
-        shop: &Arc<ShellRuntime>,
         prepared: PreparedCommand,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let request = TurnRequest {
-            view: self,
+            commands: self,
             label: &prepared.label,
             wait: prepared.turn_wait,
             is_between_processes: true,
         };
-        let mut turn = shop.take_turn(request, sink).await?;
+        let mut turn = self.shell.take_turn(request, sink).await?;
         let waited = turn.waited.take();
         // The command must see the effects of the background processes so far, and on their layer the changes that
         // others made.
-        shop.catch_up().await?;
+        self.shell.catch_up().await?;
         let secrets = prepared.hidden.clone();
         let lowered_timeout_ms = prepared.lowered_timeout.map(duration_millis);
-        let ran = match shop.choose_layer(self, &prepared).await {
+        let ran = match self.shell.choose_layer(&self.files.view, &prepared).await {
             CommandPlacement::Live(seat) => self.run_on_live_layer(seat, prepared, sink).await,
             CommandPlacement::Side(seat) => self.run_on_side_layer(seat, turn, prepared, sink).await,
             CommandPlacement::Own => self.run_on_layer(turn, prepared, sink).await,
@@ -140,15 +145,14 @@ impl Workspace {
     /// Checks a request against the policy, and makes a command of it.
     pub(in crate::shell) fn prepare_command(
         &self,
-        shop: &ShellRuntime,
         operation: &'static str,
         request: RunRequest,
     ) -> Result<PreparedCommand> {
         // Prepared first, although it may be refused: the message of the refusal quotes the command line, and its
         // secrets must be known.
         let line = CommandLine::from_program(&request.program);
-        let prepared = self.prepare_unchecked(shop, operation, request)?;
-        let refusal = shop.rules.check(&line);
+        let prepared = self.prepare_unchecked(operation, request)?;
+        let refusal = self.shell.rules.check(&line);
         refusal.map_err(|error| error.map_text(|text| prepared.hidden.mask_text(text)))?;
         Ok(prepared)
     }
@@ -156,25 +160,27 @@ impl Workspace {
     /// Makes a command of a request whose command line Garret wrote, so that the policy need not allow it.
     pub(in crate::shell) fn prepare_unchecked(
         &self,
-        shop: &ShellRuntime,
         operation: &'static str,
         request: RunRequest,
     ) -> Result<PreparedCommand> {
-        let policy = shop.rules.policy();
-        let parts = [&shop.inherited, self.environment(), &request.env];
+        let policy = self.shell.rules.policy();
+        let parts = [&self.shell.inherited, &self.files.view.env, &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
-        let most = shop.rules.limits().output;
-        let wall = wall_limit(shop.rules.limits().wall, request.timeout);
+        let most = self.shell.rules.limits().output;
+        let wall = wall_limit(self.shell.rules.limits().wall, request.timeout);
         let limits = Limits {
             wall,
             output: request.max_output.map_or(most, |asked| asked.min(most)),
-            ..shop.rules.limits().clone()
+            ..self.shell.rules.limits().clone()
         };
         Ok(PreparedCommand {
             operation,
             label: command_label::journal_label(&request.program, &secrets),
             command: SandboxCommand {
-                cwd: self.parse_path(&request.cwd)?.rebase_below(&self.view.base)?,
+                cwd: self
+                    .files
+                    .parse_path(&request.cwd)?
+                    .rebase_below(&self.files.view.base)?,
                 program: check_program(request.program)?,
                 env: variables,
                 stdin: build_stdin(request.stdin, request.stdin_stream)?,
@@ -195,16 +201,15 @@ impl Workspace {
         prepared: PreparedCommand,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
-        let shop = self.shell_runtime()?;
-        let under = shop.view_under_layer(self);
-        let fence = under.cached_restrictions(shop).await?;
-        let (state, held) = shop.prepare_bench().await?;
+        let under = self.files_under_layer();
+        let restrictions = self.shell.cached_restrictions(&under).await?;
+        let (state, held) = self.shell.prepare_bench().await?;
         let basis = EffectBasis {
             head: state.head,
-            at: shop.file_time().await?,
+            at: self.shell.file_time().await?,
         };
-        let laid = shop.lay_layer(&fence, &state).await?;
-        let mut cover = CommandLayerGuard::new(shop, &laid, state, (held, turn));
+        let laid = self.shell.lay_layer(&restrictions, &state).await?;
+        let mut cover = CommandLayerGuard::new(&self.shell, &laid, state, (held, turn));
         crate::shell::effects::layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
         let ran = match follow_output(&mut *process, &prepared, sink).await {
@@ -213,7 +218,7 @@ impl Workspace {
         };
         let keeping = async {
             laid.layer.lift().await?;
-            match shop.read_effects(&*laid.layer, &cover.state, None).await {
+            match self.shell.read_effects(&*laid.layer, &cover.state, None).await {
                 Ok(effects) => {
                     self.commit_layer_effects(&mut cover, &basis, &prepared, &ran.exit, effects)
                         .await
@@ -227,7 +232,7 @@ impl Workspace {
         };
         // The command has run, and its output is worth returning even if its effects could not be committed.
         let kept = keeping.await;
-        let corrupt = self.visible_corrupt_paths(&cover.state);
+        let corrupt = self.files.view.visible_corrupt_paths(&cover.state);
         let changed = match kept {
             Ok(changed) => {
                 cover.remove_layer().await?;
@@ -255,15 +260,19 @@ impl Workspace {
         exit: &CommandExit,
         effects: Effects,
     ) -> Result<CommandChanges> {
-        let shop = self.shell_runtime()?;
-        let under = shop.view_under_layer(self);
-        let split = under.split_effects(shop, effects.effects).await?;
+        let under = self.files_under_layer();
+        let split = self.shell.split_effects(effects.effects).await?;
         let maker = EffectCommitRequest {
-            origin: under.run_origin(prepared, exit),
+            origin: self.run_origin(prepared, exit),
             mode: prepared.effects,
             has_quota_turns: false,
         };
-        let keeping = under.commit_effects(&split, basis, maker).await?;
+        let commit = EffectsCommit {
+            files: &under,
+            basis,
+            request: &maker,
+        };
+        let keeping = commit.commit_effects(&split).await?;
         let EffectSplit { kept, excluded } = split;
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
         let excluded = if is_in_files || matches!(keeping.kept, EffectCommitOutcome::Branch(_)) {
@@ -271,9 +280,12 @@ impl Workspace {
         } else {
             Vec::new()
         };
-        let changed = self.summarize_effects(&keeping, &excluded, &effects.dropped, shop);
+        let changed = self
+            .files
+            .view
+            .summarize_effects(&keeping, &excluded, &effects.dropped, &self.shell.exclusions);
         if let EffectCommitOutcome::Change(change) = &keeping.kept {
-            shop.note_excluded_effects(change.number, &excluded);
+            self.shell.note_excluded_effects(change.number, &excluded);
         }
         let next = match &keeping.kept {
             // If others made changes in between, the bench lacks those, and must not claim to be at this change.
@@ -300,7 +312,7 @@ impl Workspace {
         );
         garret_core::Origin {
             command: Some(prepared.label.clone()),
-            ..self.change_origin(prepared.operation, summary)
+            ..self.files.change_origin(prepared.operation, summary)
         }
     }
 
@@ -312,9 +324,8 @@ impl Workspace {
         prepared: PreparedCommand,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
-        let shop = self.shell_runtime()?;
         let laid = seat.sandbox_layer().clone();
-        let corrupt = self.visible_corrupt_paths(seat.bench_state());
+        let corrupt = self.files.view.visible_corrupt_paths(seat.bench_state());
         let mut process = laid.layer.start_process(prepared.command.clone()).await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         // Kills the processes that the command left behind; otherwise they would write after its effects were read.
@@ -324,7 +335,9 @@ impl Workspace {
             told: SettleAudience::Caller,
         };
         let settled = seat.leave_and_report(taking).await?;
-        let changed = settled.map_or_else(CommandChanges::default, |settled| settled.summarize_effects(self, shop));
+        let changed = settled.map_or_else(CommandChanges::default, |settled| {
+            settled.summarize_effects(&self.files.view, &self.shell.exclusions)
+        });
         Ok(RunResult {
             corrupt,
             ..build_run_result(ran, changed, &laid)
@@ -352,7 +365,7 @@ impl CommandLayerGuard<BenchLease> {
 
 impl<T: Send + 'static> CommandLayerGuard<T> {
     pub(in crate::shell) fn new(
-        shop: &ShellRuntime,
+        shell: &ShellRuntime,
         laid: &SandboxLayer,
         state: BenchState,
         held: (T, CommandTurn),
@@ -361,7 +374,7 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
             layer: laid.layer.clone(),
             state,
             held: Some(held),
-            clearing: shop.clearing.clone(),
+            clearing: shell.clearing.clone(),
             is_off: false,
         }
     }

@@ -1,11 +1,12 @@
 //! Approval of commands and of effects by a person.
 
 use garret_core::path::quote;
-use garret_core::{CommandProgram, CommandStdin, EffectsMode, Network, Origin, PathChange, Result, Secrets};
+use garret_core::{CommandProgram, CommandStdin, EffectsMode, Network, PathChange, Result, Secrets};
 
-use crate::Workspace;
 use crate::approval::ApprovalQuestion;
 use crate::shell::CommandLine;
+use crate::shell::command_access::CommandAccess;
+use crate::shell::effects::commit_effects::EffectsCommit;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::CommandChanges;
 use crate::shell::foreground::run::PreparedCommand;
@@ -15,14 +16,14 @@ use crate::shell::runtime::ShellRuntime;
 /// The most characters of a variable, or of standard input, that an approver is shown.
 const SHOWN: usize = 1_000;
 
-impl Workspace {
+impl CommandAccess {
     /// Asks for approval of a command if the policy of the shell, or that of the view, demands it.
     pub(in crate::shell) async fn approve_command(&self, prepared: &PreparedCommand) -> Result<()> {
         let program = &prepared.command.program;
-        let question = |shop: &ShellRuntime| ApprovalQuestion {
+        let question = || ApprovalQuestion {
             command: Some(command_label::full_command(program, &prepared.hidden)),
-            notes: approval_notes(shop, prepared, program, Some(&prepared.command.stdin)),
-            ..self.command_question(prepared)
+            notes: approval_notes(&self.shell, prepared, program, Some(&prepared.command.stdin)),
+            ..command_question(prepared)
         };
         self.approve_program(prepared.operation, program, question).await
     }
@@ -34,11 +35,11 @@ impl Workspace {
         prepared: &PreparedCommand,
     ) -> Result<()> {
         let Some(judged) = &driven.judged else { return Ok(()) };
-        let question = |shop: &ShellRuntime| ApprovalQuestion {
+        let question = || ApprovalQuestion {
             command: Some(prepared.hidden.mask_text(&driven.label)),
             // Its standard input is the code, which `command` shows already.
-            notes: approval_notes(shop, prepared, judged, None),
-            ..self.command_question(prepared)
+            notes: approval_notes(&self.shell, prepared, judged, None),
+            ..command_question(prepared)
         };
         self.approve_program(prepared.operation, judged, question).await
     }
@@ -50,38 +51,32 @@ impl Workspace {
         judged: &CommandProgram,
         text: String,
     ) -> Result<()> {
-        let question = |shop: &ShellRuntime| ApprovalQuestion {
-            notes: sandbox_notes(shop),
+        let question = || ApprovalQuestion {
+            notes: sandbox_notes(&self.shell),
             command: Some(text),
             ..ApprovalQuestion::new(operation, &[])
         };
         self.approve_program(operation, judged, question).await
     }
 
-    fn command_question(&self, prepared: &PreparedCommand) -> ApprovalQuestion<'static> {
-        ApprovalQuestion {
-            cwd: Some(prepared.command.cwd.to_string()),
-            ..ApprovalQuestion::new(prepared.operation, &[])
-        }
-    }
-
     async fn approve_program<'a>(
         &self,
         operation: &'static str,
         program: &CommandProgram,
-        question: impl FnOnce(&ShellRuntime) -> ApprovalQuestion<'a>,
+        question: impl FnOnce() -> ApprovalQuestion<'a>,
     ) -> Result<()> {
-        let shop = self.shell_runtime()?;
-        let rule = shop.rules.asks(&CommandLine::from_program(program));
-        match rule.or_else(|| self.approval_rule(operation)) {
-            Some(rule) => self.ask_approval(question(shop), &rule).await,
+        let rule = self.shell.rules.asks(&CommandLine::from_program(program));
+        match rule.or_else(|| self.files.view.approval_rule(operation)) {
+            Some(rule) => self.files.ask_approval(question(), &rule).await,
             None => Ok(()),
         }
     }
+}
 
+impl EffectsCommit<'_> {
     /// Asks for approval of the effects of a command.
-    pub(in crate::shell) async fn approve_effects(&self, origin: &Origin, paths: &[PathChange]) -> Result<()> {
-        let shown = self.visible_path_changes(paths.to_vec());
+    pub(in crate::shell) async fn approve_effects(&self, paths: &[PathChange]) -> Result<()> {
+        let shown = self.files.view.visible_path_changes(paths.to_vec());
         let lines = shown.iter().take(CommandChanges::SHOWN_PATHS).map(|one| {
             let sign = match (&one.before, &one.after) {
                 (None, _) => '+',
@@ -98,23 +93,30 @@ impl Workspace {
             effects.push(format!("and {} more", shown.len() - effects.len()));
         }
         let question = ApprovalQuestion {
-            command: origin.command.clone(),
+            command: self.request.origin.command.clone(),
             effects,
-            ..ApprovalQuestion::new(origin.operation.clone(), &[])
+            ..ApprovalQuestion::new(self.request.origin.operation.clone(), &[])
         };
-        self.ask_approval(question, "effects = ask").await
+        self.files.ask_approval(question, "effects = ask").await
+    }
+}
+
+fn command_question(prepared: &PreparedCommand) -> ApprovalQuestion<'static> {
+    ApprovalQuestion {
+        cwd: Some(prepared.command.cwd.to_string()),
+        ..ApprovalQuestion::new(prepared.operation, &[])
     }
 }
 
 /// Returns notes for the approver on everything about a command that differs from the defaults.
 fn approval_notes(
-    shop: &ShellRuntime,
+    shell: &ShellRuntime,
     prepared: &PreparedCommand,
     program: &CommandProgram,
     reads: Option<&CommandStdin>,
 ) -> Vec<String> {
     let secrets = &prepared.hidden;
-    let mut notes = sandbox_notes(shop);
+    let mut notes = sandbox_notes(shell);
     if prepared.operation == "start" || prepared.operation == "create_code_context" {
         notes.push("keeps running in the background".to_owned());
     }
@@ -133,12 +135,12 @@ fn approval_notes(
 }
 
 /// Returns notes for the approver on the sandbox, which are the same for every command of this workspace.
-fn sandbox_notes(shop: &ShellRuntime) -> Vec<String> {
+fn sandbox_notes(shell: &ShellRuntime) -> Vec<String> {
     let mut notes = Vec::new();
-    if shop.is_on_host() {
+    if shell.is_on_host() {
         notes.push("runs without isolation, with all rights of the user that runs Garret".to_owned());
     }
-    if shop.rules.policy().network == Network::Full {
+    if shell.rules.policy().network == Network::Full {
         notes.push("reaches the network of this machine".to_owned());
     }
     notes

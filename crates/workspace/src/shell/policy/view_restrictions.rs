@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use garret_core::{
     Access, Entry, EntryKind, EntryPath, ErrorKind, Follow, History, ListOptions, PathImage, Point, ReadFilter, Result,
-    Visibility, WsPath,
+    Storage, Visibility, WsPath,
 };
 
-use crate::Workspace;
+use crate::file_access::FileAccess;
 use crate::shell::runtime::ShellRuntime;
-use crate::workspace::WorkspaceView;
+use crate::view::WorkspaceView;
 
 /// The restrictions that a sandbox is asked to enforce for the commands of a view.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +72,7 @@ async fn has_same_entries(history: &dyn History, from: u64, to: u64) -> Result<b
     }
 }
 
-impl Workspace {
+impl FileAccess {
     /// Returns the restrictions of this view, with the read-only paths that the tree has now.
     pub(in crate::shell) async fn find_restrictions(&self) -> Result<ViewRestrictions> {
         Ok(ViewRestrictions {
@@ -81,102 +81,49 @@ impl Workspace {
         })
     }
 
-    /// Returns the filter on the paths that commands of this view see; `None` if they see all paths.
-    fn read_filter(&self) -> Option<Arc<ViewFilter>> {
-        let view = self.view.clone();
-        self.view.hides_paths().then(|| Arc::new(ViewFilter { view }))
-    }
-
-    fn depends_on_path_to_write(&self) -> bool {
-        let mut layers = self.view.layers.iter();
-        layers.any(|layer| layer.rules.depends_on_path_to_write())
-    }
-
     /// Returns the paths of the present tree that commands of this view may not change.
     async fn read_only_paths(&self) -> Result<Vec<WsPath>> {
         if self.view.layers.iter().any(|layer| layer.rules.policy().read_only) {
             return Ok(vec![WsPath::root()]);
         }
         let mut read_only = Vec::new();
-        if !self.depends_on_path_to_write() {
+        if !self.view.depends_on_path_to_write() {
             return Ok(read_only);
         }
         let mut ahead = vec![WsPath::root()];
         while let Some(next) = ahead.pop() {
-            for entry in self.list_directory_entries(&next).await? {
-                ahead.extend(self.restrict_entry(&entry, &mut read_only));
+            for entry in list_directory_entries(self.storage(), &next).await? {
+                ahead.extend(self.view.restrict_entry(&entry, &mut read_only));
             }
         }
         Ok(read_only)
     }
 
+    /// Returns the filter on the paths that commands of this view see; `None` if they see all paths.
+    fn read_filter(&self) -> Option<Arc<ViewFilter>> {
+        let view = self.view.clone();
+        self.view.hides_paths().then(|| Arc::new(ViewFilter { view }))
+    }
+}
+
+impl WorkspaceView {
+    fn depends_on_path_to_write(&self) -> bool {
+        let mut layers = self.layers.iter();
+        layers.any(|layer| layer.rules.depends_on_path_to_write())
+    }
+
     /// Whether every rule treats all paths below a directory alike.
     fn is_uniform_below(&self, directory: &WsPath) -> bool {
-        self.view.layers.iter().all(|layer| {
+        self.layers.iter().all(|layer| {
             let relative = directory.relative_to(&layer.base);
             relative.is_some_and(|relative| layer.rules.is_uniform_below(&relative))
         })
     }
 
-    /// Returns the restrictions of this view. If all changes of the files go through the journal, the read-only paths
-    /// that were found before are used again until the journal shows that a path came, went or changed in kind.
-    pub(in crate::shell) async fn cached_restrictions(&self, shop: &ShellRuntime) -> Result<ViewRestrictions> {
-        let Some(history) = self
-            .shared
-            .history
-            .clone()
-            .filter(|_| !shop.is_direct && self.depends_on_path_to_write())
-        else {
-            return self.find_restrictions().await;
-        };
-        // The head is read before the tree is walked: a change during the walk is then found by the next comparison.
-        let head = history.head().await?;
-        let mut known = shop.fence.lock().await;
-        let of_view = known.as_ref().filter(|known| self.has_rules_of(&known.view));
-        if let Some(one) = of_view
-            && one.head <= head
-            && has_same_entries(&*history, one.head, head).await?
-        {
-            let read_only = one.read_only.clone();
-            *known = Some(CachedRestrictions { head, ..one.clone() });
-            return Ok(ViewRestrictions {
-                filter: self.read_filter(),
-                read_only,
-            });
-        }
-        let fence = self.find_restrictions().await?;
-        *known = Some(CachedRestrictions {
-            view: self.view.clone(),
-            head,
-            read_only: fence.read_only.clone(),
-        });
-        Ok(fence)
-    }
-
-    async fn list_directory_entries(&self, path: &WsPath) -> Result<Vec<Entry>> {
-        let mut options = ListOptions {
-            follow: Follow::Never,
-            ..ListOptions::default()
-        };
-        let mut entries = Vec::new();
-        loop {
-            let page = match self.storage().list(path, options.clone()).await {
-                // Somebody else removed the directory during the walk.
-                Err(error) if error.kind() == garret_core::ErrorKind::NotFound => return Ok(entries),
-                page => page?,
-            };
-            entries.extend(page.entries);
-            match entries.last().filter(|_| page.has_more) {
-                Some(last) => options.after = Some(last.path.clone()),
-                None => return Ok(entries),
-            }
-        }
-    }
-
     /// Adds an entry that may not be changed to `read_only`. Returns the path of a directory if some entries in it may
     /// be changed and others may not.
     fn restrict_entry(&self, entry: &Entry, read_only: &mut Vec<WsPath>) -> Option<WsPath> {
-        let base = &self.view.base;
+        let base = &self.base;
         let is_directory = entry.kind == EntryKind::Directory;
         // No rule can name a path that is not UTF-8. The review judges it if a command changes it.
         let path = entry.path.as_path()?;
@@ -197,5 +144,62 @@ impl Workspace {
             return None;
         }
         (is_directory && !self.is_uniform_below(path)).then(|| path.clone())
+    }
+}
+
+impl ShellRuntime {
+    /// Returns the restrictions of a view. If all changes of the files go through the journal, the read-only paths
+    /// that were found before are used again until the journal shows that a path came, went or changed in kind.
+    pub(in crate::shell) async fn cached_restrictions(&self, files: &FileAccess) -> Result<ViewRestrictions> {
+        let Some(history) = files
+            .source
+            .history
+            .clone()
+            .filter(|_| !self.is_direct && files.view.depends_on_path_to_write())
+        else {
+            return files.find_restrictions().await;
+        };
+        // The head is read before the tree is walked: a change during the walk is then found by the next comparison.
+        let head = history.head().await?;
+        let mut known = self.known_restrictions.lock().await;
+        let of_view = known.as_ref().filter(|known| files.view.has_same_rules(&known.view));
+        if let Some(one) = of_view
+            && one.head <= head
+            && has_same_entries(&*history, one.head, head).await?
+        {
+            let read_only = one.read_only.clone();
+            *known = Some(CachedRestrictions { head, ..one.clone() });
+            return Ok(ViewRestrictions {
+                filter: files.read_filter(),
+                read_only,
+            });
+        }
+        let restrictions = files.find_restrictions().await?;
+        *known = Some(CachedRestrictions {
+            view: files.view.clone(),
+            head,
+            read_only: restrictions.read_only.clone(),
+        });
+        Ok(restrictions)
+    }
+}
+
+async fn list_directory_entries(storage: &dyn Storage, path: &WsPath) -> Result<Vec<Entry>> {
+    let mut options = ListOptions {
+        follow: Follow::Never,
+        ..ListOptions::default()
+    };
+    let mut entries = Vec::new();
+    loop {
+        let page = match storage.list(path, options.clone()).await {
+            // Somebody else removed the directory during the walk.
+            Err(error) if error.kind() == garret_core::ErrorKind::NotFound => return Ok(entries),
+            page => page?,
+        };
+        entries.extend(page.entries);
+        match entries.last().filter(|_| page.has_more) {
+            Some(last) => options.after = Some(last.path.clone()),
+            None => return Ok(entries),
+        }
     }
 }

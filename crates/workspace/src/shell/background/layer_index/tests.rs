@@ -7,13 +7,14 @@ use garret_testkit::faults::Call;
 use garret_testkit::{Fault, FaultStorage, Moment};
 
 use super::*;
+use crate::Workspace;
 use crate::shell::testing::file;
 
 /// Files, some of which cannot be read, and the index of a layer over them.
 struct Scene {
     files: Arc<MemoryStorage>,
     faults: Arc<FaultStorage>,
-    view: Workspace,
+    workspace: Workspace,
     shadow: LayerIndex,
 }
 
@@ -25,7 +26,7 @@ impl Scene {
         let mut shadow = LayerIndex::default();
         shadow.add_effects(effects).unwrap();
         Self {
-            view: Workspace::builder(faults.clone()).open().unwrap(),
+            workspace: Workspace::builder(faults.clone()).open().unwrap(),
             files,
             faults,
             shadow,
@@ -50,7 +51,7 @@ impl Scene {
     async fn strays(&mut self) -> std::result::Result<Vec<String>, ErrorKind> {
         let strays = self
             .shadow
-            .find_outside_changes(&self.view, &Exclusions::default())
+            .find_outside_changes(&self.workspace.files, &Exclusions::default())
             .await;
         let strays = strays.map_err(|error| error.kind())?;
         Ok(strays.iter().map(|stray| stray.path.display_path()).collect())

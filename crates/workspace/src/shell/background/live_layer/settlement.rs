@@ -1,15 +1,17 @@
 //! Settlements: commits the effects that background processes had on the live layer so far.
 
-use garret_core::{ChangeKind, DroppedEntry, Effect, EffectsMode, LayerOutcome, Origin, PathChange, Point, Result};
+use garret_core::{
+    ChangeKind, DroppedEntry, Effect, EffectsMode, Exclusions, LayerOutcome, Origin, PathChange, Point, Result,
+};
 
 use super::LiveLayer;
-use crate::Workspace;
 use crate::shell::effects::commit_effects::{
-    EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit,
+    EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit, EffectsCommit,
 };
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::CommandChanges;
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
+use crate::view::WorkspaceView;
 
 /// The report on effects that were committed from the live layer.
 #[derive(Debug)]
@@ -74,12 +76,14 @@ impl ShellRuntime {
         let layer = live.laid.layer.clone();
         let effects = self.read_effects(&*layer, &live.state, live.mark.as_ref()).await?;
         let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = live.view.split_effects(self, fresh).await?;
+        let split = self.split_effects(fresh).await?;
         let told = taking.told;
-        let keeping = live
-            .view
-            .commit_effects(&split, &live.basis, live.commit_request(taking))
-            .await?;
+        let commit = EffectsCommit {
+            files: &live.files,
+            basis: &live.basis,
+            request: &live.commit_request(taking),
+        };
+        let keeping = commit.commit_effects(&split).await?;
         let EffectSplit { kept, excluded } = split;
         live.mark = Some(effects.mark);
         live.shadow.add_effects(&kept)?;
@@ -92,8 +96,8 @@ impl ShellRuntime {
         live.note_new_changes(&keeping, self.is_direct).await?;
         live.place_owed().await?;
         if self.is_direct {
-            let mut strays = live.shadow.find_outside_changes(&live.view, &self.exclusions).await?;
-            let unseen = live.view.read_entries_as_effects(unseen.iter()).await?;
+            let mut strays = live.shadow.find_outside_changes(&live.files, &self.exclusions).await?;
+            let unseen = live.files.source.read_entries_as_effects(unseen.iter()).await?;
             strays.extend(live.shadow.filter_new_effects(unseen)?);
             live.place_effects(strays).await?;
             // All changes by others until this time are on the layer now.
@@ -122,13 +126,13 @@ impl ShellRuntime {
                     "changes of the background processes were rolled back: {}",
                     error.message()
                 );
-                self.live.add_notice(&live.view.view, words);
+                self.live.add_notice(&live.files.view, words);
             }
             EffectCommitOutcome::Branch(name) => {
                 let words = format!(
                     "not applied: the files changed while the processes ran; their effects are on branch `{name}`; merge it"
                 );
-                self.live.add_notice(&live.view.view, words);
+                self.live.add_notice(&live.files.view, words);
             }
             _ => {}
         }
@@ -147,20 +151,22 @@ impl ShellRuntime {
             effects => effects?,
         };
         let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = live.view.split_effects(self, fresh).await?;
-        let keeping = live
-            .view
-            .commit_effects(&split, &live.basis, live.commit_request(taking))
-            .await?;
+        let split = self.split_effects(fresh).await?;
+        let commit = EffectsCommit {
+            files: &live.files,
+            basis: &live.basis,
+            request: &live.commit_request(taking),
+        };
+        let keeping = commit.commit_effects(&split).await?;
         self.note_outcome(live, &keeping, &split.excluded, told);
         // Excluded effects were made all the time that the layer lived, and the bench has none of them yet. So the
         // whole layer is read.
         let mut excluded = Vec::new();
         if !self.exclusions.is_empty() {
             let whole = layer.read_effects(None).await?;
-            excluded = live.view.split_effects(self, whole.effects).await?.excluded;
+            excluded = self.split_effects(whole.effects).await?.excluded;
         }
-        excluded.retain(|effect| live.view.review_effects(std::slice::from_ref(effect)).is_ok());
+        excluded.retain(|effect| live.files.view.review_effects(std::slice::from_ref(effect)).is_ok());
         let taken = LayerOutcome {
             committed: &[],
             excluded: &excluded,
@@ -185,7 +191,7 @@ impl LiveLayer {
         let command = command_label::join_labels(&self.writers);
         let shown = command_label::printable_label(&command_label::short_label(&command));
         let own = || {
-            self.view
+            self.files
                 .change_origin("start", format!("start `{shown}`: in the background"))
         };
         let origin = taking.origin.unwrap_or_else(own);
@@ -202,7 +208,7 @@ impl LiveLayer {
     /// Marks the paths that others changed since the last commit as owed to the layer, and moves the basis to the
     /// newest change. The change that `kept` reports is left out: the layer has it already.
     pub(super) async fn note_new_changes(&mut self, kept: &EffectCommitReport, is_direct: bool) -> Result<()> {
-        let Some(history) = self.view.shared.history.clone() else {
+        let Some(history) = self.files.source.history.clone() else {
             return Ok(());
         };
         let own = match &kept.kept {
@@ -235,8 +241,8 @@ impl LiveLayer {
 
 impl SettleReport {
     /// Returns the result of the commit, with the paths that `view` may see.
-    pub(in crate::shell) fn summarize_effects(&self, view: &Workspace, shop: &ShellRuntime) -> CommandChanges {
-        view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, shop)
+    pub(in crate::shell) fn summarize_effects(&self, view: &WorkspaceView, exclusions: &Exclusions) -> CommandChanges {
+        view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, exclusions)
     }
 }
 

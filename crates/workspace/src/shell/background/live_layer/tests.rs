@@ -7,6 +7,7 @@ use garret_testkit::faults::Call;
 use garret_testkit::{Fault, FaultStorage, Moment};
 
 use super::*;
+use crate::Workspace;
 use crate::shell::RunRequest;
 use crate::shell::interpreter::{InterpreterProcess, InterpreterProgram};
 use crate::shell::testing::FakeMachine;
@@ -52,7 +53,7 @@ impl Scene {
     }
 
     fn is_live(&self) -> bool {
-        self.workspace.shell_runtime().unwrap().live.is_live()
+        self.workspace.commands().unwrap().shell.live.is_live()
     }
 
     async fn settle(&self) -> std::result::Result<(), ErrorKind> {
@@ -70,11 +71,16 @@ impl Scene {
             judged: None,
             label: "python3".to_owned(),
         };
-        self.workspace.start_interpreter(driven).await.unwrap()
+        self.workspace
+            .commands()
+            .unwrap()
+            .start_interpreter(driven)
+            .await
+            .unwrap()
     }
 
     fn origin(&self) -> Origin {
-        self.workspace.change_origin("create_code_context", String::new())
+        self.workspace.files.change_origin("create_code_context", String::new())
     }
 }
 
@@ -123,8 +129,8 @@ async fn work_that_was_done_is_no_failure_where_the_processes_cannot_be_shown_it
     };
     scene.lose_sight(0);
     let write = Batch::from(Mutation::write(path, "done"));
-    let shop = scene.workspace.shell_runtime().unwrap();
-    let done = shop.change_files(&foreseen, scene.files.apply(write)).await;
+    let shell = scene.workspace.commands().unwrap().shell;
+    let done = shell.change_files(&foreseen, scene.files.apply(write)).await;
     assert!(done.is_ok(), "{done:?}");
     assert!(scene.is_live());
     let notices = scene.notices().await;
@@ -157,7 +163,10 @@ async fn whoever_is_told_in_the_answer_is_not_told_again() {
     let scene = Scene::new().await;
     let driven = scene.driven().await;
     scene.stage.write("denied", "1");
-    let changed = driven.end_and_report(scene.origin(), &scene.workspace).await.unwrap();
+    let changed = driven
+        .end_and_report(scene.origin(), &scene.workspace.commands().unwrap())
+        .await
+        .unwrap();
     assert!(changed.refused.is_some(), "{changed:?}");
     assert_eq!(scene.notices().await, Vec::<String>::new());
 }
