@@ -69,8 +69,8 @@ async fn a_restore_leaves_alone_what_is_excluded_by_now() {
     let (desk, room) = desk().await;
     let restore = async |path: &str| {
         let (point, path) = (Point::Snapshot("start".into()), WsPath::parse(path).unwrap());
-        let plan = room.plan(&HistoryOperation::Restore(RestoreTarget::Point { point, path }));
-        let plan = plan.await.unwrap();
+        let operation = HistoryOperation::Restore(RestoreTarget::Point { point, path });
+        let plan = room.plan(&operation).await.unwrap();
         room.put(plan.puts, making()).await.unwrap()
     };
     for path in ["b.log", "p/target", "p/target/x"] {
