@@ -183,3 +183,22 @@ impl WorkspaceView {
         seen.map(|path| self.relative_entry_path(path).display_path())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_plan_are_named_with_those_of_the_notes_and_each_once() {
+        let left = |paths: &[&str]| {
+            let paths = paths.iter().map(|path| (*path).to_owned());
+            PathsLeftAlone::default().with_paths(paths.collect())
+        };
+        assert_eq!(left(&["b", "a"]).join(left(&["b", "c"])), left(&["a", "b", "c"]));
+        let names: Vec<_> = (10..40).map(|number| number.to_string()).collect();
+        let (first, last) = names.split_at(15);
+        let joined = left(&last.iter().map(String::as_str).collect::<Vec<_>>())
+            .join(left(&first.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!((joined.paths.as_slice(), joined.more), (&names[..20], 10));
+    }
+}
