@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Discard its changes to the files.
     #[serde(default)]
     discard: Option<bool>,
-    /// Return also the output of both streams in order, and the state of each guard of the sandbox.
+    /// Also return `details`: both streams in order, and each guard of the sandbox.
     #[serde(default)]
     details: Option<bool>,
 }
