@@ -35,7 +35,7 @@ fn shown(time: Duration) -> String {
 pub(crate) fn page(table: &str, sections: &str) -> String {
     format!(
         "# Benchmarks\n\nWritten by `make bench`. Each line is the same work done both ways in one run, in turns; the times are medians for one \
-         operation, and the ratio is the speed of Garret as a part of the speed beside it (1.00 is as fast, more is faster). Everything goes through the \
+         operation, and the ratio is the speed of Garret divided by the speed of the other program (1.00 is as fast, more is faster). Everything goes through the \
          whole workspace stack: event, approval, policy, storage.\n\n{table}\n{sections}Machine: {}.\n",
         machine()
     )

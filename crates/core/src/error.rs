@@ -241,6 +241,13 @@ impl Error {
         Self::new(ErrorKind::Invalid, message)
     }
 
+    /// The root of a workspace cannot be `removed`, `moved` or `changed`.
+    pub fn root_denied(what: &str) -> Self {
+        Self::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
+            .at_path(&WsPath::root())
+            .hint("name an entry inside the workspace")
+    }
+
     /// The precondition on `path` does not hold; `current` is the version there now, `None` if nothing is there.
     pub fn conflict(path: &WsPath, current: Option<Version>) -> Self {
         // A version is shown, so that the caller can repeat the write on it without another look.

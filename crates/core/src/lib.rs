@@ -56,6 +56,7 @@ pub use sandbox::{
     EffectLimits, EffectTally, Effects, EffectsMark, ExitCause, FinishedCommand, Guard, GuardStatus, HiddenPaths,
     InputSource, InputStream, Layer, Limits, Masker, Network, OpenSandbox, OutputCollector, OutputStream, Process,
     ReadFilter, ResourceLimit, ResourceUsage, Sandbox, SandboxCommand, SandboxRequest, Secrets, Signal, Visibility,
+    trim_partial_start,
 };
 pub use shell_policy::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 /// The longest path that the kernel opens; one byte of its 4096 is the end.
 pub const MAX_PATH_BYTES: usize = 4095;
@@ -49,7 +50,7 @@ fn open_with_retries(top: impl AsFd, path: &[u8], flags: OFlags, further: Resolv
 }
 
 /// Opens the directory `name` in `parent` for reading; refuses a link.
-pub fn open_child(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+pub fn open_child(parent: impl AsFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty())
 }

@@ -2,6 +2,7 @@
 
 use garret_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 /// Runs `work` on a thread of the runtime that may block; in place if there is no runtime, because no other task waits
 /// there. Fails with `unavailable` if the runtime ends before the work does. A panic of `work` goes on in the caller.
@@ -15,6 +16,34 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
             // A panic is a defect of the program: it must not look like an error of a disk.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(Error::new(ErrorKind::Unavailable, "the program is about to end")),
+        },
+    }
+}
+
+/// Runs `work` on a new thread, with or without a runtime: for work that may wait as long as another program likes, and
+/// would take a thread of the runtime from all others meanwhile. `purpose` completes "the system gives no thread to …".
+/// A panic of `work` goes on in the caller.
+pub async fn run_on_own_thread<T: Send + 'static>(
+    purpose: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, done) = oneshot::channel();
+    let started = std::thread::Builder::new()
+        .name("garret-waits".into())
+        .spawn(move || drop(sender.send(work())));
+    let thread = started.map_err(|_| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the system gives no thread to {purpose}"),
+        )
+        .hint("end other programs, or raise the limit on processes and threads")
+    })?;
+    match done.await {
+        Ok(done) => done,
+        // The work did not return, so it panicked.
+        Err(_) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => unreachable!("a thread that ends without a panic has sent its result"),
         },
     }
 }
@@ -44,6 +73,19 @@ mod tests {
     #[should_panic(expected = "a defect")]
     async fn a_panic_of_the_work_goes_on_in_the_caller() {
         let _ = run_blocking(|| -> Result<()> { panic!("a defect") }).await;
+    }
+
+    #[test]
+    fn work_on_its_own_thread_needs_no_runtime() {
+        let here = std::thread::current().id();
+        let other = block_on(run_on_own_thread("test", || Ok(std::thread::current().id())));
+        assert_ne!(other.unwrap(), here);
+    }
+
+    #[test]
+    #[should_panic(expected = "a defect")]
+    fn a_panic_on_its_own_thread_goes_on_in_the_caller() {
+        let _ = block_on(run_on_own_thread("test", || -> Result<()> { panic!("a defect") }));
     }
 
     #[test]

@@ -4,11 +4,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, fstat, openat};
 use rustix::io::{Errno, write};
+use rustix::path::Arg;
 
 /// Opens an entry with `O_PATH`, which gives no access to its content and so has no effect on a special file.
 pub fn open_path_handle(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty())
+}
+
+/// Creates the file `name` in `parent` for writing; fails if an entry of that name exists, also a link.
+pub fn create_file(parent: impl AsFd, name: impl Arg, mode: u32) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::from_raw_mode(mode))
 }
 
 /// Returns the path under `/proc` that leads to the entry of a handle.

@@ -19,8 +19,8 @@ mod tree_removal;
 pub use beneath::{
     GENTLY, MAX_PATH_BYTES, open_across_mounts, open_beneath, open_child, open_through_links, stat_beneath, stat_entry,
 };
-pub use blocking::run_blocking;
+pub use blocking::{run_blocking, run_on_own_thread};
 pub use directory_names::{for_each_name, list_names, list_names_up_to};
-pub use entry_handle::{force_mode, open_path_handle, path_of_handle, set_mode, write_all};
+pub use entry_handle::{create_file, force_mode, open_path_handle, path_of_handle, set_mode, write_all};
 pub use handle_tree::{HandleTree, prefixes};
 pub use tree_removal::{remove_tree, remove_tree_in_pieces};

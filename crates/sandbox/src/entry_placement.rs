@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
-use garret_handles::{remove_tree, set_mode, stat_entry, write_all};
+use garret_handles::{create_file, remove_tree, set_mode, stat_entry, write_all};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
@@ -72,8 +72,7 @@ impl DraftFile {
         let directory = open_directory(top, above)?;
         // A process of the command may have put an entry under this name.
         remove_tree(&directory, DRAFT)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory, DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = create_file(&directory, DRAFT, 0o600)?;
         let draft = Self {
             directory,
             name: name.to_vec(),

@@ -38,11 +38,7 @@ impl Tool for AppendFileTool {
     const SHORT: &'static str = "append";
     const TITLE: &'static str = "Append to a file";
     const DESCRIPTION: &'static str = "Adds content at the end of a file. Concurrent appends are all kept.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: false,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CREATES;
 
     async fn run(
         workspace: &Workspace,

@@ -30,11 +30,7 @@ impl Tool for ApplyPatchTool {
     const SHORT: &'static str = "patch";
     const TITLE: &'static str = "Apply a patch";
     const DESCRIPTION: &'static str = "Applies a unified diff to one or more files, all or nothing. Hunks must match the content; line numbers may be off.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(
         workspace: &Workspace,

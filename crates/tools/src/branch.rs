@@ -31,11 +31,7 @@ impl Tool for BranchTool {
     const SHORT: &'static str = "branch";
     const TITLE: &'static str = "Make a branch";
     const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one. These tools stay on this workspace; merge brings the work of the branch back.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: false,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CREATES;
 
     async fn run(
         workspace: &Workspace,

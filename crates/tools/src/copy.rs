@@ -17,11 +17,7 @@ impl Tool for CopyTool {
     const SHORT: &'static str = "copy";
     const TITLE: &'static str = "Copy a file or directory";
     const DESCRIPTION: &'static str = "Copies a file, or a directory with everything in it.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

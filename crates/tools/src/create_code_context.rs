@@ -33,11 +33,7 @@ impl Tool for CreateCodeContextTool {
     const SHORT: &'static str = "create_context";
     const TITLE: &'static str = "Make a context for code";
     const DESCRIPTION: &'static str = "Starts an interpreter that keeps variables and imports between pieces of code.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: false,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CREATES;
 
     fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
         languages::narrow_languages(schema, workspace);

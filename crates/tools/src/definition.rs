@@ -33,10 +33,37 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// The annotations of a tool that changes nothing.
+    /// Changes nothing.
     pub const READS: Self = Self {
         read_only: true,
         destructive: false,
         idempotent: true,
+    };
+    /// Changes no file, but a second call has another result.
+    pub const TAKES: Self = Self {
+        idempotent: false,
+        ..Self::READS
+    };
+    /// Makes something new with each call, and touches nothing that exists.
+    pub const CREATES: Self = Self {
+        read_only: false,
+        destructive: false,
+        idempotent: false,
+    };
+    /// Makes something new if it does not exist yet.
+    pub const ENSURES: Self = Self {
+        idempotent: true,
+        ..Self::CREATES
+    };
+    /// Replaces or removes what exists; a second call changes nothing more.
+    pub const REPLACES: Self = Self {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+    /// Replaces or removes what exists, and a second call does so again.
+    pub const CHANGES: Self = Self {
+        idempotent: false,
+        ..Self::REPLACES
     };
 }

@@ -25,11 +25,7 @@ impl Tool for DeleteCodeContextTool {
     const SHORT: &'static str = "delete_context";
     const TITLE: &'static str = "End a context for code";
     const DESCRIPTION: &'static str = "Ends a context with everything that its code started. Files stay.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

@@ -65,11 +65,7 @@ impl Tool for EditFileTool {
     const SHORT: &'static str = "edit";
     const TITLE: &'static str = "Edit a file";
     const DESCRIPTION: &'static str = "Replaces exact text in a file: one place with `old_text` and `new_text`, or several with `edits`. Line endings are kept.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<EditResult>> {
         let options = EditOptions {

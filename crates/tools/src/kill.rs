@@ -26,11 +26,7 @@ impl Tool for KillTool {
     const SHORT: &'static str = "kill";
     const TITLE: &'static str = "End a process";
     const DESCRIPTION: &'static str = "Ends a background process with everything that it started.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

@@ -55,11 +55,7 @@ impl Tool for MergeTool {
     const TITLE: &'static str = "Merge a branch";
     const DESCRIPTION: &'static str =
         "Merges the changes of a branch into this workspace, as one change that undo takes back.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<MergeData>> {
         let options = MergeOptions {

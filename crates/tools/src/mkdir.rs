@@ -29,11 +29,7 @@ impl Tool for MkdirTool {
     const SHORT: &'static str = "mkdir";
     const TITLE: &'static str = "Make a directory";
     const DESCRIPTION: &'static str = "Makes an empty directory. Writing a file creates missing directories.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: false,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::ENSURES;
 
     async fn run(
         workspace: &Workspace,

@@ -17,11 +17,7 @@ impl Tool for MoveTool {
     const SHORT: &'static str = "move";
     const TITLE: &'static str = "Move or rename a file or directory";
     const DESCRIPTION: &'static str = "Moves or renames a file or directory.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(
         workspace: &Workspace,

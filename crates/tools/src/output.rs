@@ -44,11 +44,7 @@ impl Tool for OutputTool {
     const SHORT: &'static str = "output";
     const TITLE: &'static str = "Read the output of a process";
     const DESCRIPTION: &'static str = "Shows the output of a background process, and whether it runs or how it ended.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: true,
-        destructive: false,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::TAKES;
 
     async fn run(
         workspace: &Workspace,

@@ -24,11 +24,7 @@ impl Tool for ProcessesTool {
     const SHORT: &'static str = "processes";
     const TITLE: &'static str = "List processes";
     const DESCRIPTION: &'static str = "Lists background processes: all running ones, and the last that ended.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: true,
-        destructive: false,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(
         workspace: &Workspace,

@@ -59,7 +59,7 @@ const SHELL: &[&dyn AnyTool] = &[
 
 /// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
 /// back effects that went to a branch.
-const ASIDE: &[&dyn AnyTool] = &[&merge::CommandMergeTool];
+const BRANCH_MERGE: &[&dyn AnyTool] = &[&merge::CommandMergeTool];
 
 /// The tools of the `code` capability.
 const CODE: &[&dyn AnyTool] = &[&run_code::RunCodeTool];
@@ -81,7 +81,7 @@ pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
 
 /// Returns the capability that a tool belongs to, by its canonical name.
 pub(crate) fn capability_of(name: &str) -> Option<&'static str> {
-    // `ASIDE` is not among them: its tool is another `merge`, which belongs to `snapshot`.
+    // `BRANCH_MERGE` is not among them: its tool is another `merge`, which belongs to `snapshot`.
     let groups = [
         ("fs", FS),
         ("fs", HISTORY),
@@ -124,7 +124,7 @@ pub(crate) fn offered_tools(
         (SHELL, shell),
         (CODE, code.is_some()),
         (CONTEXTS, code.is_some_and(|policy| policy.is_stateful)),
-        (ASIDE, runs && has_history && !snapshot),
+        (BRANCH_MERGE, runs && has_history && !snapshot),
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     let has_search = workspace.has_search();

@@ -34,11 +34,7 @@ impl Tool for RestoreTool {
     const TITLE: &'static str = "Restore a snapshot";
     const DESCRIPTION: &'static str =
         "Restores the workspace, or one path, to a point, as one change that undo takes back.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

@@ -32,11 +32,7 @@ impl Tool for RestoreVersionTool {
     const SHORT: &'static str = "restore_version";
     const TITLE: &'static str = "Restore a version of a file";
     const DESCRIPTION: &'static str = "Restores one file to an earlier version.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

@@ -33,11 +33,7 @@ impl Tool for RmTool {
     const SHORT: &'static str = "rm";
     const TITLE: &'static str = "Remove a file or directory";
     const DESCRIPTION: &'static str = "Removes a file, a link (not its target) or an empty directory.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

@@ -46,11 +46,7 @@ impl Tool for RunCodeTool {
     const SHORT: &'static str = "code";
     const TITLE: &'static str = "Run code";
     const DESCRIPTION: &'static str = "Runs a piece of code in a sandbox on the files, at /workspace. Output, value and uncaught error come back. Only files are kept for the next call, as one change.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
         languages::narrow_languages(schema, workspace);

@@ -36,11 +36,7 @@ impl Tool for RunInCodeContextTool {
     const SHORT: &'static str = "run_in_context";
     const TITLE: &'static str = "Run code in a context";
     const DESCRIPTION: &'static str = "Runs code in the interpreter of the earlier pieces. An error keeps the context; code that exits or takes too long ends it.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<CodeResult>> {
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);

@@ -34,11 +34,7 @@ impl Tool for SnapshotTool {
     const SHORT: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";
     const DESCRIPTION: &'static str = "Names the state of the whole workspace, to compare with, restore or branch from later. Costs almost nothing: take one before risky work.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: false,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CREATES;
 
     async fn run(
         workspace: &Workspace,

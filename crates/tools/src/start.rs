@@ -37,11 +37,7 @@ impl Tool for StartTool {
     const SHORT: &'static str = "start";
     const TITLE: &'static str = "Start a process in the background";
     const DESCRIPTION: &'static str = "Starts a command in the background, such as a server, and answers with its id. It sees later changes of the files, and its own changes are kept.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(
         workspace: &Workspace,

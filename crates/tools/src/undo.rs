@@ -66,11 +66,7 @@ impl Tool for UndoTool {
     const SHORT: &'static str = "undo";
     const TITLE: &'static str = "Undo or redo changes";
     const DESCRIPTION: &'static str = "Undoes changes, by default the newest; repeated, it goes back further. An undo is itself a change. If a file was changed since, it is a conflict, and nothing is changed.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: false,
-    };
+    const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<UndoData>> {
         let is_dry_run = arguments.dry_run.unwrap_or(false);

@@ -38,11 +38,7 @@ impl Tool for WriteFileTool {
     const TITLE: &'static str = "Write a file";
     const DESCRIPTION: &'static str =
         "Creates a file or replaces all of its content, atomically. To change a part of a file, edit it instead.";
-    const ANNOTATIONS: Annotations = Annotations {
-        read_only: false,
-        destructive: true,
-        idempotent: true,
-    };
+    const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(
         workspace: &Workspace,

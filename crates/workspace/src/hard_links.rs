@@ -275,12 +275,11 @@ impl HardLinkCheck {
                 ErrorKind::Unavailable,
                 "the system gives no thread to look for hard links",
             )
+            .hint("end other programs, or raise the limit on processes and threads")
         })?;
         let ended = || {
-            Error::new(
-                ErrorKind::Internal,
-                "the look for hard links ended in the middle of its work",
-            )
+            Error::new(ErrorKind::Internal, "the search for hard links of denied files failed")
+                .hint("this is a defect of Garret: report it with the output of `garret doctor`")
         };
         outcome.await.unwrap_or_else(|_| Err(ended()))
     }

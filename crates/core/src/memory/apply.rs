@@ -178,7 +178,7 @@ impl MemoryBatch<'_> {
 
     fn remove_entry(&mut self, path: &WsPath, recursive: bool, precondition: &Precondition) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_denied_error("removed"));
+            return Err(Error::root_denied("removed"));
         }
         if let MemoryNode::File(file) = self.tree.find_node(path)? {
             precondition.check_version(path, Some(&file.version()))?;
@@ -202,7 +202,7 @@ impl MemoryBatch<'_> {
 
     fn rename_entry(&mut self, from: &WsPath, to: WsPath, overwrite: bool, parents: bool) -> Result<MutationOutcome> {
         if from.is_root() {
-            return Err(root_denied_error("moved"));
+            return Err(Error::root_denied("moved"));
         }
         let node = self.tree.find_node(from)?.clone();
         if *from == to {
@@ -301,7 +301,7 @@ impl MemoryBatch<'_> {
 
     fn set_mode(&mut self, path: WsPath, new: u32) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_denied_error("changed"));
+            return Err(Error::root_denied("changed"));
         }
         let mut node = self.tree.find_node(&path)?.clone();
         match &mut node {
@@ -353,10 +353,4 @@ fn mutation_outcome(node: &MemoryNode, created: bool) -> MutationOutcome {
         size: node.size(),
         created,
     }
-}
-
-fn root_denied_error(what: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at_path(&WsPath::root())
-        .hint("name an entry inside the workspace")
 }

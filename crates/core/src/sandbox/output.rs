@@ -233,7 +233,7 @@ fn trim_partial_end(bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns the bytes without the end of a character at the start, whose first byte was left out.
-fn trim_partial_start(bytes: &[u8]) -> &[u8] {
+pub fn trim_partial_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes
         .iter()
         .take(3)

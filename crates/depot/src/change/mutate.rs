@@ -190,7 +190,7 @@ impl ChangeBuilder<'_> {
         precondition: &Precondition,
     ) -> Result<MutationOutcome> {
         if place.path.is_root() {
-            return Err(root_error("removed"));
+            return Err(Error::root_denied("removed"));
         }
         let node = self.tree.require_node(place)?;
         match node.kind {
@@ -230,7 +230,7 @@ impl ChangeBuilder<'_> {
         room: DestinationOptions,
     ) -> Result<MutationOutcome> {
         if from.path.is_root() {
-            return Err(root_error("moved"));
+            return Err(Error::root_denied("moved"));
         }
         let node = self.tree.require_node(from)?;
         if from.path == to.path {
@@ -336,7 +336,7 @@ impl ChangeBuilder<'_> {
 
     fn set_mode(&mut self, place: &LocatedPath, mode: u32) -> Result<MutationOutcome> {
         if place.path.is_root() {
-            return Err(root_error("changed"));
+            return Err(Error::root_denied("changed"));
         }
         let mut node = self.tree.require_node(place)?;
         if node.kind == EntryKind::Symlink {
@@ -399,10 +399,4 @@ fn mutation_result(node: &EntryNode, created: bool) -> MutationOutcome {
         size: node.size,
         created,
     }
-}
-
-fn root_error(what: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at_path(&WsPath::root())
-        .hint("name an entry inside the workspace")
 }

@@ -9,14 +9,15 @@ use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::SystemTime;
+
+use garret_core::Timestamp;
+use garret_core::time::is_young_file;
 
 use super::PieceAddress;
 
 /// The maximum number of remembered blobs.
 const REMEMBERED: usize = 1024;
-/// A file that was changed within this time may be changed again without a change of its timestamp.
-const YOUNG: Duration = Duration::from_millis(100);
 
 /// The blobs that were read and verified last. An edit of a large file follows a read of it, so the parts that stay
 /// need not be read again to verify them.
@@ -44,8 +45,8 @@ impl BlobFileStamp {
 impl VerifiedBlobs {
     /// Remembers that the blob was sound when its file had the metadata `file`.
     pub(super) fn note_verified(&self, address: PieceAddress, file: &Metadata) {
-        let age = file.modified().ok().and_then(|modified| modified.elapsed().ok());
-        if age.is_none_or(|age| age < YOUNG) {
+        let modified = (file.mtime(), u32::try_from(file.mtime_nsec()).unwrap_or(0));
+        if Timestamp::try_from(SystemTime::now()).is_ok_and(|now| is_young_file(&[modified], now)) {
             return;
         }
         let mut found = self.0.lock().expect("no holder panics");
@@ -66,11 +67,13 @@ impl VerifiedBlobs {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::time::SystemTime;
+    use std::time::Duration;
 
     use tempfile::NamedTempFile;
 
     use super::*;
+
+    const OLD: Duration = Duration::from_secs(20);
 
     fn written_before(file: &File, age: Duration) -> Metadata {
         file.set_modified(SystemTime::now() - age).unwrap();
@@ -84,11 +87,11 @@ mod tests {
             PieceAddress::of_bytes(b"a"),
             NamedTempFile::new().unwrap(),
         );
-        let before = written_before(file.as_file(), 2 * YOUNG);
+        let before = written_before(file.as_file(), OLD);
         assert!(!found.is_verified(address, &before));
         found.note_verified(address, &before);
         assert!(found.is_verified(address, &before));
-        let touched = written_before(file.as_file(), YOUNG + YOUNG / 2);
+        let touched = written_before(file.as_file(), OLD / 2);
         assert!(!found.is_verified(address, &touched));
     }
 
@@ -107,7 +110,7 @@ mod tests {
     #[test]
     fn no_more_are_remembered_than_a_file_of_some_size_has() {
         let (found, file) = (VerifiedBlobs::default(), NamedTempFile::new().unwrap());
-        let old = written_before(file.as_file(), 2 * YOUNG);
+        let old = written_before(file.as_file(), OLD);
         (0..=REMEMBERED).for_each(|number| found.note_verified(PieceAddress::of_bytes(&number.to_le_bytes()), &old));
         assert_eq!(found.0.lock().unwrap().len(), 1);
     }

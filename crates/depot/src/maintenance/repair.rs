@@ -5,15 +5,16 @@
 //! a workspace or a change from the rows that refer to it. Bytes cannot be derived: damaged or lost content stays
 //! `corrupt`, and is reported with its path, until the file is written again or an older version is restored.
 
-use garret_core::{ChangeKind, Durability, EntryKind, Ids, Result};
+use garret_core::{ChangeKind, Durability, Ids, Result};
 use serde::Serialize;
 
 use super::check::{CheckProblem, has_sound_lineage};
+use crate::change::directory_node;
 use crate::content::{ContentStore, PieceAddress};
 use crate::depot::{Depot, NewWorkspace};
 use crate::error::{is_content_unreadable, is_disk_failure};
 use crate::metadata::{
-    ChangeRow, EntryNode, HEAD, LevelEntry, LineageLevel, ListedPaths, MetadataSession, StoredPiece, WorkspaceRow,
+    ChangeRow, HEAD, LevelEntry, LineageLevel, ListedPaths, MetadataSession, StoredPiece, WorkspaceRow,
 };
 use crate::tree::DepotTree;
 
@@ -421,17 +422,9 @@ fn make_directory(session: MetadataSession<'_>, workspace: i64, path: &[u8], sin
         .changes()
         .change(workspace, since)?
         .map_or(0, |change| change.at);
-    let directory = EntryNode {
-        kind: EntryKind::Directory,
-        mode: 0o755,
-        size: 0,
-        content: None,
-        target: None,
-        created: time,
-        modified: time,
-    };
+    let directory = LevelEntry::Node(directory_node(time));
     session
         .entries()
-        .insert_entry(workspace, path, (since, i64::MAX), &LevelEntry::Node(directory))?;
+        .insert_entry(workspace, path, (since, i64::MAX), &directory)?;
     Ok(true)
 }

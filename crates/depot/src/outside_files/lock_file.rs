@@ -25,8 +25,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::channel::oneshot;
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::Result;
+use garret_handles::run_on_own_thread;
 
 use crate::error;
 use crate::home_permissions;
@@ -309,15 +309,9 @@ fn write_number(file: &File, at: u64, number: u64) -> Result<()> {
     written.map_err(error::home_not_usable)
 }
 
-/// Waits on a separate thread, so that the caller's thread can run other futures.
-async fn wait_on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
-    let (sender, done) = oneshot::channel();
-    let started = std::thread::Builder::new()
-        .name("garret-journal-wait".into())
-        .spawn(move || sender.send(work()).map_err(|_| ()));
-    started.map_err(error::home_not_usable)?;
-    let gone = |_| Error::new(ErrorKind::Internal, "a thread ended in the middle of its work");
-    done.await.map_err(gone)?.map_err(error::home_not_usable)
+async fn wait_on_thread<T: Send + 'static>(wait: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
+    let wait = || wait().map_err(error::home_not_usable);
+    run_on_own_thread("wait for the lock of a journal", wait).await
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Result, WsPath};
 
-use crate::change::ChangeBuilder;
+use crate::change::{ChangeBuilder, directory_node};
 use crate::metadata::EntryNode;
 use crate::tree::path_key;
 
@@ -50,16 +50,4 @@ pub(super) fn put_entry(changing: &mut ChangeBuilder<'_>, path: &[u8], node: Ent
         ..node
     };
     changing.set_entry(path, Some(node))
-}
-
-fn directory_node(now: i64) -> EntryNode {
-    EntryNode {
-        kind: EntryKind::Directory,
-        mode: 0o755,
-        size: 0,
-        content: None,
-        target: None,
-        created: now,
-        modified: now,
-    }
 }

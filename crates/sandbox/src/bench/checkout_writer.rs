@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use garret_core::path::quote;
 use garret_core::{
     DirectoryHandle, EntryPath, Error, ErrorKind, Exclusions, Follow, OpenFile, Precondition, ReadOptions, ReadResult,
     Result, Storage, Timestamp, WsPath,
@@ -222,6 +223,7 @@ async fn read_raw(
         opened => opened?,
     };
     let (pieces, rest) = channel(WAITING_PIECES);
+    let shown = EntryPath::from_bytes(path.clone());
     let file = IncomingReadFile {
         path,
         mode: mode.unwrap_or(FILE_MODE),
@@ -234,10 +236,10 @@ async fn read_raw(
         .send(CheckoutReaderMessage::File(file))
         .await
         .map_err(|_| update_stopped())?;
-    run_blocking(move || send_pieces(opened, &pieces)).await
+    run_blocking(move || send_pieces(opened, &shown, &pieces)).await
 }
 
-fn send_pieces(opened: OpenFile, pieces: &Sender<Result<Bytes>>) -> Result<()> {
+fn send_pieces(opened: OpenFile, path: &EntryPath, pieces: &Sender<Result<Bytes>>) -> Result<()> {
     let mut content = opened.content;
     loop {
         let mut piece = Vec::new();
@@ -245,7 +247,7 @@ fn send_pieces(opened: OpenFile, pieces: &Sender<Result<Bytes>>) -> Result<()> {
         let piece = match read {
             Ok(0) => return Ok(()),
             Ok(_) => Ok(piece.into()),
-            Err(_) => Err(Error::new(ErrorKind::Corrupt, "a file of the workspace cannot be read")),
+            Err(_) => Err(unreadable_file_error(path)),
         };
         let is_last = piece.is_err();
         pieces.blocking_send(piece).map_err(|_| update_stopped())?;
@@ -253,6 +255,11 @@ fn send_pieces(opened: OpenFile, pieces: &Sender<Result<Bytes>>) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+fn unreadable_file_error(path: &EntryPath) -> Error {
+    let message = format!("the content of {} cannot be read", quote(&path.display_path()));
+    Error::new(ErrorKind::Corrupt, message).hint("`garret fsck` names damaged files, and how to repair them")
 }
 
 fn put_entries(

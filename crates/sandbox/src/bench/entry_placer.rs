@@ -11,12 +11,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use garret_core::path::{join_path, split_path};
 use garret_core::{Content, Effect, Exclusions, PlacedEntry, Result, Timestamp};
 use garret_handles::{
-    HandleTree, list_names, open_beneath, path_of_handle, prefixes, remove_tree, set_mode, stat_entry, write_all,
+    HandleTree, create_file, list_names, open_beneath, path_of_handle, prefixes, remove_tree, set_mode, stat_entry,
+    write_all,
 };
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown,
-    flistxattr, flock, fremovexattr, fstat, futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat,
-    utimensat,
+    flistxattr, flock, fremovexattr, fstat, futimens, linkat, mkdirat, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -274,8 +274,7 @@ impl<'a> EntryPlacer<'a> {
         let temporary = self.temporary_name();
         // A new file under a temporary name: a rename then replaces the old entry at once and leaves its other names
         // alone.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&parent, &temporary, flags, Mode::RUSR | Mode::WUSR).at_path(path)?;
+        let file = create_file(&parent, &temporary[..], 0o600).at_path(path)?;
         let filled = fill(&file).and_then(|()| {
             self.set_file_attributes(&file, (&parent, path), mode, modified)
                 .at_path(path)

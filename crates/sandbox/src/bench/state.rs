@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use garret_core::{EntryPath, Error, ErrorKind, Result};
-use garret_handles::{GENTLY, stat_entry, write_all};
+use garret_handles::{GENTLY, open_child, stat_entry, write_all};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, statx, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -200,13 +200,12 @@ pub(super) fn own_directory(home: &OwnedFd, name: &str, mode: Mode) -> Result<Ow
         Err(Errno::EXIST) => {}
         made => made.at_path(b"")?,
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat(home, name, flags, Mode::empty()) {
+    match open_child(home, name) {
         // Another kind of entry is there, which Garret did not create.
         Err(Errno::NOTDIR | Errno::LOOP) if stat_entry(home.as_fd(), name.as_bytes()).at_path(b"")?.is_some() => {
             unlinkat(home, name, AtFlags::empty()).at_path(b"")?;
             mkdirat(home, name, mode).at_path(b"")?;
-            openat(home, name, flags, Mode::empty()).at_path(b"")
+            open_child(home, name).at_path(b"")
         }
         opened => opened.at_path(b""),
     }

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::path::join_path;
 use garret_core::{Clock, EffectsMark, Result, SystemClock};
-use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, set_mode, stat_entry};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, create_file, list_names, set_mode, stat_entry};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod,
-    fchown, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, seek, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod, fchown,
+    fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, readlinkat, seek, symlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
@@ -100,8 +100,7 @@ impl TreeCopy<'_> {
     fn copy_file(&mut self, to: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<()> {
         let source = self.from.open_file(path).at_path(path)?;
         let stat = fstat(&source).at_path(path)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let target = openat(to, name, flags, Mode::RUSR | Mode::WUSR).at_path(path)?;
+        let target = create_file(to, name, 0o600).at_path(path)?;
         copy_content(&source, &target, &stat).at_path(path)?;
         // Only root can give files away; the copy of any other user belongs to that user.
         let _ = fchown(

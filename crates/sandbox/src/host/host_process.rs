@@ -23,7 +23,7 @@ use garret_handles::run_blocking;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;
 
-use super::minder::{self, MindedCommand, MinderReport, ProcessLimits};
+use super::minder::{self, CommandUnderMinder, MinderReport, ProcessLimits};
 use super::process_tree::ProcessTree;
 
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -41,7 +41,7 @@ pub(super) struct HostCommand {
 
 /// A command that was started.
 pub(super) struct StartedHostCommand {
-    minded: MindedCommand,
+    minded: CommandUnderMinder,
     pid: i32,
     stdin: Option<ChildStdin>,
     at: Instant,
@@ -142,7 +142,7 @@ impl HostProcess {
     /// Begins to read the output of a started command; also returns its process tree, for the layer.
     pub(super) fn follow_started(mut started: StartedHostCommand) -> (Self, Arc<ProcessTree>) {
         let (stdout, stderr) = (started.minded.child.stdout.take(), started.minded.child.stderr.take());
-        let MindedCommand {
+        let CommandUnderMinder {
             child,
             lifeline,
             status,

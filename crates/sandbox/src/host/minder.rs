@@ -33,7 +33,7 @@ pub(super) struct ProcessLimits {
 
 /// A command under its minder.
 #[derive(Debug)]
-pub(super) struct MindedCommand {
+pub(super) struct CommandUnderMinder {
     /// The minder.
     pub(super) child: Child,
     /// The lifeline; closing it ends every process of the command.
@@ -83,7 +83,11 @@ struct MinderHandles {
 }
 
 /// Starts `command` under a minder, which holds `lock` until no process of the command is left.
-pub(super) fn spawn_minded(mut command: Command, limits: ProcessLimits, lock: &OwnedFd) -> io::Result<MindedCommand> {
+pub(super) fn spawn_minded(
+    mut command: Command,
+    limits: ProcessLimits,
+    lock: &OwnedFd,
+) -> io::Result<CommandUnderMinder> {
     let (broken, lifeline) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (status, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let handles = MinderHandles {
@@ -95,7 +99,7 @@ pub(super) fn spawn_minded(mut command: Command, limits: ProcessLimits, lock: &O
     // side that is the minder never returns from it.
     unsafe { command.pre_exec(move || begin_minding(handles, &limits)) };
     let child = command.spawn()?;
-    Ok(MindedCommand {
+    Ok(CommandUnderMinder {
         child,
         lifeline,
         status,

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::supervisor::thread_tracer::WAITS_FOR_CHILD;
 
 /// The time that processes have to stop before they are checked again.
-const MOMENT: Duration = Duration::from_millis(2);
+const STOP_WAIT: Duration = Duration::from_millis(2);
 
 /// The processes of a command, under its minder.
 #[derive(Debug)]
@@ -217,7 +217,7 @@ fn stop_trees(all: &mut [PausingTree], within: Duration) -> bool {
             return false;
         }
         if all.iter().any(PausingTree::has_moved) {
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(STOP_WAIT);
         }
     }
 }

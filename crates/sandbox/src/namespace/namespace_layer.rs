@@ -11,8 +11,8 @@ use garret_core::{
     CommandProgram, CommandStdin, Content, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Limits,
     PlacedEntry, Process, Result, SandboxCommand,
 };
-use garret_handles::run_blocking;
-use rustix::fs::{Mode, OFlags};
+use garret_handles::{open_child, run_blocking};
+use rustix::fs::Mode;
 
 use super::connection::{ExpectedProcess, RequestOutcome, RequestReply, sandbox_ended_error};
 use super::namespace_process::NamespaceProcess;
@@ -25,11 +25,6 @@ use crate::supervisor::protocol::{
     DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, SpawnLimits, SpawnRequest, StepFailure, SupervisorRequest,
 };
 use crate::visible_bench::{BenchBaseline, HiddenRecord, keep_hidden};
-
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// The form in which a layer stores writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,21 +68,21 @@ impl NamespaceLayer {
     pub(super) async fn lay(sandbox: &Arc<OpenNamespaceShared>, name: String, stands: Option<&str>) -> Result<Self> {
         make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name)
             .map_err(|_| unusable_directories_error())?;
-        let grounded = PreparedLower::prepare_lower(sandbox, &name, stands)
+        let prepared = PreparedLower::prepare_lower(sandbox, &name, stands)
             .await
             .inspect_err(|_| {
                 // A layer that cannot be removed now is found empty when the next sandbox opens.
                 let _ = sandbox.discard_layer(&name);
             })?;
-        let (layer, ground) = (name.clone(), grounded.ground);
+        let (layer, lower) = (name.clone(), prepared.form);
         // Without waiting for an answer: if the mount fails, every later request on the layer fails with the reason.
         sandbox
             .connection
-            .send_message(&SupervisorRequest::Lay { layer, ground })?;
+            .send_message(&SupervisorRequest::Lay { layer, lower })?;
         Ok(Self {
-            copied: grounded.copied,
-            below: Mutex::new(grounded.below),
-            stands: stands.filter(|_| ground != LayerLower::Copy).map(str::to_owned),
+            copied: prepared.copied,
+            below: Mutex::new(prepared.below),
+            stands: stands.filter(|_| lower != LayerLower::Copy).map(str::to_owned),
             ..Self::new(sandbox, name, sandbox.sandbox_lock(), NamespaceLayerState::Live)
         })
     }
@@ -245,13 +240,13 @@ impl NamespaceLayer {
     /// Opens the directory that holds the writes.
     fn open_upper(&self) -> Result<OwnedFd> {
         let own = self.open_directory();
-        own.and_then(|own| rustix::fs::openat(&own, "upper", DIRECTORY, Mode::empty()))
+        own.and_then(|own| open_child(&own, "upper"))
             .map_err(|_| unusable_directories_error())
     }
 
     /// Opens the directory of the layer itself.
     fn open_directory(&self) -> rustix::io::Result<OwnedFd> {
-        rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), DIRECTORY, Mode::empty())
+        open_child(&self.sandbox.layers, self.name.as_str())
     }
 }
 
@@ -432,14 +427,13 @@ pub(super) fn make_directories(
     user: &CommandUser,
     name: &str,
 ) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::mkdirat(layers, name, Mode::RWXU)?;
-    let own = rustix::fs::openat(layers, name, flags, Mode::empty())?;
+    let own = open_child(layers, name)?;
     give_to_user(user, &own)?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(bench)?.st_mode & 0o777);
     for (directory, mode) in [("upper", mode), ("work", Mode::RWXU)] {
         rustix::fs::mkdirat(&own, directory, Mode::RWXU)?;
-        let made = rustix::fs::openat(&own, directory, flags, Mode::empty())?;
+        let made = open_child(&own, directory)?;
         rustix::fs::fchmod(&made, mode)?;
         give_to_user(user, &made)?;
     }
@@ -464,8 +458,7 @@ pub(super) fn give_tree_to_user(user: &CommandUser, directory: &OwnedFd) -> rust
             continue;
         }
         if entry.file_type() == rustix::fs::FileType::Directory {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            give_tree_to_user(user, &rustix::fs::openat(directory, name, flags, Mode::empty())?)?;
+            give_tree_to_user(user, &open_child(directory, name)?)?;
         }
         rustix::fs::chownat(
             directory,

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{EffectLimits, EffectsMark, ReadFilter, Result};
-use garret_handles::run_blocking;
-use rustix::fs::{Mode, OFlags};
+use garret_handles::{open_child, run_blocking};
+use rustix::fs::Mode;
 
 use super::namespace_layer::{LayerForm, give_to_user, give_tree_to_user};
 use super::open_namespace::{OpenNamespaceShared, make_directory, open_directory, unusable_directories_error};
@@ -19,7 +19,7 @@ use crate::visible_bench::{BenchBaseline, CopyTarget, FileStore, HiddenRecord, c
 /// The prepared lower directory of a layer.
 #[derive(Debug)]
 pub(super) struct PreparedLower {
-    pub(super) ground: LayerLower,
+    pub(super) form: LayerLower,
     pub(super) below: BenchBaseline,
     /// The state of the copy when it was made, if the layer is a copy.
     pub(super) copied: Option<EffectsMark>,
@@ -37,7 +37,7 @@ impl PreparedLower {
         let filter = sandbox.request.read_filter.clone();
         match (sandbox.form, filter) {
             (LayerForm::Overlay, None) => Ok(Self {
-                ground: LayerLower::Bench,
+                form: LayerLower::Bench,
                 below: BenchBaseline::Bench,
                 copied: None,
             }),
@@ -59,7 +59,7 @@ impl PreparedLower {
         let layer = directory_below(&sandbox.layers, name)?;
         hidden.write(&layer).map_err(|_| unusable_directories_error())?;
         Ok(Self {
-            ground: LayerLower::BenchWithoutHidden,
+            form: LayerLower::BenchWithoutHidden,
             below: BenchBaseline::Bench,
             copied: None,
         })
@@ -80,7 +80,7 @@ impl PreparedLower {
         };
         let copied = copy_visible(sandbox.bench.as_fd(), filter, target)?;
         Ok(Self {
-            ground: LayerLower::OwnLower,
+            form: LayerLower::OwnLower,
             below: BenchBaseline::Visible(copied.visible),
             copied: None,
         })
@@ -119,7 +119,7 @@ impl PreparedLower {
         // Files written a moment ago count as young, and would be taken for changed. After this wait they do not.
         std::thread::sleep(std::time::Duration::from_millis(60));
         Ok(Self {
-            ground: LayerLower::Copy,
+            form: LayerLower::Copy,
             below,
             copied: Some(effects::read_copy_effects(upper.as_fd(), bench, None, EffectLimits::default())?.mark),
         })
@@ -127,6 +127,5 @@ impl PreparedLower {
 }
 
 fn directory_below(above: &OwnedFd, name: &str) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(above, name, flags, Mode::empty()).map_err(|_| unusable_directories_error())
+    open_child(above, name).map_err(|_| unusable_directories_error())
 }

@@ -67,7 +67,7 @@ pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), StepFailure> {
 }
 
 /// Removes every capability that a program could gain when it is executed, for this process and all that it starts.
-pub(super) fn forget_rights() {
+pub(super) fn drop_gainable_capabilities() {
     for capability in CapabilitySet::all().iter() {
         // Fails for a capability that this kernel does not know, which is not in the set anyway.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
@@ -86,7 +86,7 @@ pub(super) fn wait_and_execute(
         return failure;
     }
     // Best effort: an older kernel enforces the part of the rules that it knows. The namespaces are the boundary.
-    let fence = fence_around_files();
+    let fence = create_landlock_rules();
     let mut decoder = FrameDecoder::default();
     let Ok(Some(ProtocolFrame::Message(order))) = read_frame::<ExecOrder>(&mut decoder, orders) else {
         // The init has ended, so no program is wanted any more.
@@ -143,7 +143,7 @@ fn apply_order(order: &ExecOrder, fence: Result<RulesetCreated, RulesetError>) -
     enter_directory(&order.spawn.cwd)?;
     set_limits(order)?;
     if order.has_landlock {
-        let fenced = fence.and_then(apply_fence);
+        let fenced = fence.and_then(apply_landlock_rules);
         fenced.map_err(|_| StepFailure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
     Ok(())
@@ -197,7 +197,7 @@ const FENCE: ABI = ABI::V6;
 
 /// Makes the Landlock rules, a second fence around the files beside the mounts; without the rule for the workspace,
 /// which depends on the layer.
-fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
+fn create_landlock_rules() -> Result<RulesetCreated, RulesetError> {
     let abi = FENCE;
     let all = AccessFs::from_all(abi);
     let mut ruleset = Ruleset::default()
@@ -221,7 +221,7 @@ fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
 }
 
 /// Adds the rule for the workspace, and applies the rules to this process.
-fn apply_fence(mut fence: RulesetCreated) -> Result<(), RulesetError> {
+fn apply_landlock_rules(mut fence: RulesetCreated) -> Result<(), RulesetError> {
     if let Ok(workspace) = PathFd::new("/workspace") {
         fence = fence.add_rule(PathBeneath::new(workspace, AccessFs::from_all(FENCE)))?;
     }

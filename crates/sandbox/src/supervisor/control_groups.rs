@@ -10,6 +10,7 @@
 
 #![cfg(target_os = "linux")]
 
+use garret_handles::open_child;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -221,7 +222,7 @@ impl ControlGroups {
                 name.to_bytes().starts_with(PREFIX.as_bytes()) && name.to_bytes() != self.name.as_bytes()
             });
             for name in others {
-                let Ok(group) = open_group(&hierarchy.parent, name) else {
+                let Ok(group) = open_child(&hierarchy.parent, name) else {
                     continue;
                 };
                 // A living sandbox holds a shared lock on its group.
@@ -375,7 +376,7 @@ impl CommandGroupPart {
             counts: hierarchy.counts,
             is_freezer: false,
             has_memory: memory.is_some(),
-            group: open_group(&hierarchy.group, name.as_str())?,
+            group: open_child(&hierarchy.group, name.as_str())?,
             parent: hierarchy.group.try_clone().map_err(|_| Errno::MFILE)?,
             name,
         };
@@ -399,7 +400,7 @@ impl GroupHierarchy {
         group: &ControlGroupPlan,
         plan: &SandboxPlan,
     ) -> Result<Self, Errno> {
-        let parent = rustix::fs::open(path, directory_flags(), Mode::empty())?;
+        let parent = open_child(rustix::fs::CWD, path)?;
         let made = make_locked_group(&parent, &group.name)?;
         let result = Self::set_up_group(counts, &parent, made, group, plan);
         if result.is_err() {
@@ -473,7 +474,7 @@ fn make_locked_group(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
             made => made?,
         };
         let is_locked = rustix::fs::flock(&made, FlockOperation::NonBlockingLockShared).is_ok();
-        if is_locked && open_group(parent, name).is_ok() {
+        if is_locked && open_child(parent, name).is_ok() {
             return Ok(made);
         }
     }
@@ -503,7 +504,7 @@ fn groups_below(group: &OwnedFd) -> Vec<CString> {
 
 /// Thaws the group `name`, if it belongs to the freezer of version 1.
 fn thaw_version_one(parent: &OwnedFd, name: &CStr) {
-    if let Ok(group) = open_group(parent, name) {
+    if let Ok(group) = open_child(parent, name) {
         let _ = write_file(&group, "freezer.state", "THAWED");
     }
 }
@@ -576,17 +577,9 @@ fn give_to(groups: &[&OwnedFd], uid: u32, gid: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn directory_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW
-}
-
 fn make_group_below(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
-    open_group(parent, name)
-}
-
-fn open_group(parent: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(parent, name, directory_flags(), Mode::empty())
+    open_child(parent, name)
 }
 
 fn write_file(directory: &OwnedFd, name: &str, text: &str) -> Result<(), Errno> {

@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
+use garret_handles::open_across_mounts;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -23,7 +24,6 @@ use super::confine::{self, ExecOrder, StandardStreams};
 use super::control_groups::{CommandGroup, ForkPlace};
 use super::descriptor_passing::{self, DescriptorReceiver};
 use super::ipc_memory;
-use super::mounted_layer::open_below;
 use super::protocol::{FrameDecoder, ProtocolFrame, StepFailure, read_frame, write_message};
 use super::sandbox_root::{PRIVATE, mount_proc};
 use super::sys::{self, ChildStatus, ForkSide, MountAttributes};
@@ -191,7 +191,7 @@ fn protect_path(path: &str) -> rustix::io::Result<()> {
     if path.is_empty() {
         return protect(&workspace);
     }
-    let target = open_below(&workspace, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
+    let target = open_across_mounts(&workspace, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&target, "", flags)?;
     protect(&tree)?;

@@ -6,9 +6,9 @@
 
 #![cfg(target_os = "linux")]
 
+use garret_handles::open_child;
+use rustix::fs::CWD;
 use std::time::{Duration, Instant};
-
-use rustix::fs::{Mode, OFlags};
 
 use super::clock::current_time;
 use super::layer_walk::LayerWalk;
@@ -17,7 +17,7 @@ use super::sandbox_root::LAYERS;
 /// The longest time that one piece of a walk takes.
 const PIECE: Duration = Duration::from_millis(5);
 /// The rest after a piece, as a multiple of the time the piece took: walking takes a twentieth of the time at most.
-const REST: u32 = 20;
+const REST_FACTOR: u32 = 20;
 
 /// The bytes stored in a layer, found by walking it in pieces.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl LayerUsage {
         self.continue_walk(counted);
         let end = current_time();
         // In proportion to the time taken: on a slow disk, too, the server keeps most of its time for the commands.
-        self.next = Some(end + end.saturating_duration_since(begun) * REST);
+        self.next = Some(end + end.saturating_duration_since(begun) * REST_FACTOR);
     }
 
     fn continue_walk(&mut self, counted: u64) {
@@ -104,8 +104,7 @@ impl LayerUsage {
     }
 
     fn begin_walk(&self) -> Option<LayerWalk> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let top = rustix::fs::open(format!("{LAYERS}/{}/upper", self.layer), flags, Mode::empty());
+        let top = open_child(CWD, format!("{LAYERS}/{}/upper", self.layer));
         top.ok().map(LayerWalk::new)
     }
 

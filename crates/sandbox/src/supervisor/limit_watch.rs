@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The shortest time to the next check if processes ended that nobody waited for, and that time as a multiple of the
 /// time a check took.
 const SOON: Duration = Duration::from_millis(4);
-const REST: u32 = 20;
+const REST_FACTOR: u32 = 20;
 /// The longest time for one piece of a check, and for the last check before a command is killed: neither grows with the
 /// number of processes.
 const PIECE: Duration = Duration::from_millis(5);
@@ -106,7 +106,7 @@ impl LimitWatch {
         self.next = end
             + match looked {
                 Some(None) => Duration::ZERO,
-                Some(Some(true)) => (end.saturating_duration_since(begun) * REST).clamp(SOON, LOOK),
+                Some(Some(true)) => (end.saturating_duration_since(begun) * REST_FACTOR).clamp(SOON, LOOK),
                 Some(Some(false)) | None => LOOK,
             };
     }

@@ -4,11 +4,11 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use garret_core::path::{join_path, split_path};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
+use garret_handles::{open_across_mounts, open_child, remove_tree};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
@@ -38,8 +38,8 @@ struct UpperDirectoryState {
 
 impl MountedLayer {
     /// Mounts the layer in the directory `name`.
-    pub(super) fn mount_layer(number: u64, name: &str, ground: LayerLower) -> Result<Self, StepFailure> {
-        if ground == LayerLower::Copy {
+    pub(super) fn mount_layer(number: u64, name: &str, lower: LayerLower) -> Result<Self, StepFailure> {
+        if lower == LayerLower::Copy {
             return Self::mount_copy(number, name);
         }
         let failed = |error: Errno| StepFailure::new("mounting a layer", error);
@@ -49,7 +49,7 @@ impl MountedLayer {
             untouched: None,
         };
         rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
-        if ground == LayerLower::BenchWithoutHidden {
+        if lower == LayerLower::BenchWithoutHidden {
             let not_hidden = |error| StepFailure::new("hiding paths", error);
             let hidden = read_hidden(name).map_err(not_hidden)?;
             laid.has_mask = !hidden.0.is_empty();
@@ -57,7 +57,7 @@ impl MountedLayer {
                 make_mask(&laid.mask_path(), &hidden.0).map_err(not_hidden)?;
             }
         }
-        let options = laid.overlay_options(name, ground);
+        let options = laid.overlay_options(name, lower);
         mount(
             "garret",
             laid.path(),
@@ -100,8 +100,8 @@ impl MountedLayer {
     }
 
     /// Returns the mount options of the overlay.
-    fn overlay_options(&self, name: &str, ground: LayerLower) -> CString {
-        let lower = match ground {
+    fn overlay_options(&self, name: &str, lower: LayerLower) -> CString {
+        let directories = match lower {
             LayerLower::OwnLower => format!("{LAYERS}/{name}/lower"),
             _ if self.has_mask => format!("{}:{BENCH}", self.mask_path().display()),
             _ => BENCH.to_owned(),
@@ -109,7 +109,7 @@ impl MountedLayer {
         // `volatile`: without it, an unmount would sync the whole file system below. Nothing is lost by it: effects
         // that become a change are made durable when they are committed, and a layer is never mounted a second time.
         let options = format!(
-            "lowerdir={lower},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
+            "lowerdir={directories},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
         CString::new(options).expect("names of layers hold no NUL")
     }
@@ -126,15 +126,15 @@ impl MountedLayer {
         unmount(self.path(), UnmountFlags::DETACH).map_err(|error| StepFailure::new("unmounting a layer", error))?;
         let _ = rustix::fs::rmdir(self.path());
         if self.has_mask {
-            let _ = remove_mask(&self.mask_path());
+            let number = self.number.to_string();
+            let _ = open_child(CWD, MASKS).and_then(|masks| remove_tree(masks, number.as_bytes()));
         }
         Ok(())
     }
 }
 
 fn read_upper_state(name: &str) -> rustix::io::Result<UpperDirectoryState> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let upper = rustix::fs::open(format!("{LAYERS}/{name}/upper"), flags, Mode::empty())?;
+    let upper = open_child(CWD, format!("{LAYERS}/{name}/upper"))?;
     let stat = rustix::fs::fstat(&upper)?;
     let mut entries = rustix::fs::Dir::read_from(&upper)?.flatten();
     Ok(UpperDirectoryState {
@@ -161,17 +161,9 @@ pub(super) fn try_overlay(overlays: &OverlayUse) -> Option<String> {
     tried.err().map(reason)
 }
 
-/// Opens the directory or file at `path` below `base`; fails on a symbolic link.
-pub(super) fn open_below(base: impl AsFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let path = if path.is_empty() { b"." } else { path };
-    rustix::fs::openat2(base, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-}
-
 /// Reads the hidden paths of the layer in the directory `name`.
 fn read_hidden(name: &str) -> rustix::io::Result<HiddenRecord> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let layer = rustix::fs::open(format!("{LAYERS}/{name}"), flags, Mode::empty())?;
+    let layer = open_child(CWD, format!("{LAYERS}/{name}"))?;
     HiddenRecord::read(layer.as_fd())
 }
 
@@ -181,11 +173,7 @@ fn read_hidden(name: &str) -> rustix::io::Result<HiddenRecord> {
 fn make_mask(mask: &Path, hidden: &[Vec<u8>]) -> rustix::io::Result<()> {
     let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::mkdir(mask, Mode::RWXU)?;
-    let mask = rustix::fs::open(
-        mask,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let mask = open_child(CWD, mask)?;
     copy_mode_and_times(&mask, &bench)?;
     for path in hidden {
         hide_path(&mask, &bench, path)?;
@@ -199,12 +187,12 @@ fn hide_path(mask: &OwnedFd, bench: &OwnedFd, path: &[u8]) -> rustix::io::Result
     let mut walked = Vec::new();
     for part in above.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         walked = join_path(&walked, part);
-        let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
+        let original = open_across_mounts(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
         match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }
-        directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        directory = open_across_mounts(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
         copy_mode_and_times(&directory, &original)?;
     }
     rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
@@ -223,25 +211,4 @@ fn copy_mode_and_times(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::R
         last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
     };
     rustix::fs::futimens(directory, &times)
-}
-
-/// Removes a mask, with its directories and whiteouts. The recursion is as deep as the longest hidden path.
-fn remove_mask(path: &Path) -> rustix::io::Result<()> {
-    let directory = rustix::fs::open(
-        path,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let names: Vec<CString> = rustix::fs::Dir::read_from(&directory)?
-        .flatten()
-        .map(|entry| entry.file_name().to_owned())
-        .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
-        .collect();
-    for name in names {
-        let child = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        if rustix::fs::unlinkat(&directory, &name, AtFlags::empty()).is_err() {
-            remove_mask(&child)?;
-        }
-    }
-    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
 }

@@ -29,7 +29,7 @@ pub(crate) enum SupervisorRequest {
     /// Make the sandbox of this plan; the first message.
     Open(Box<SandboxPlan>),
     /// Mount the layer whose directory has this name. A failure is reported with the next request on the layer.
-    Lay { layer: String, ground: LayerLower },
+    Lay { layer: String, lower: LayerLower },
     /// Start a process on a layer.
     Start {
         request: u64,

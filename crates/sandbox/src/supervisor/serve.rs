@@ -120,7 +120,7 @@ fn enter_sandbox(
     }
     let has_proc = sandbox_root::make_root(plan, grabbed)?;
     // Removes the capabilities from the bounding set; each command drops the ones it holds itself.
-    confine::forget_rights();
+    confine::drop_gainable_capabilities();
     sys::join_free_memory_at_once();
     // After the change of identity, which would reset both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
@@ -287,7 +287,7 @@ impl SupervisorServer<'_> {
     fn handle_request(&mut self, ask: SupervisorRequest) -> ServeResult {
         match ask {
             SupervisorRequest::Open(_) => {}
-            SupervisorRequest::Lay { layer, ground } => self.mount_layer(layer, ground),
+            SupervisorRequest::Lay { layer, lower } => self.mount_layer(layer, lower),
             SupervisorRequest::Start {
                 request,
                 process,

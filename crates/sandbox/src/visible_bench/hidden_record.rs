@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
 use garret_core::{Effect, EntryPath, PlacedEntry};
+use garret_handles::create_file;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -19,8 +20,7 @@ pub(crate) struct HiddenRecord(pub(crate) Vec<Vec<u8>>);
 impl HiddenRecord {
     /// Writes the record into the directory of a layer.
     pub(crate) fn write(&self, layer: &OwnedFd) -> Result<(), Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(layer, NAME, flags, Mode::from_raw_mode(0o644))?;
+        let file = create_file(layer, NAME, 0o644)?;
         let text: Vec<u8> = self.0.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect();
         let mut rest = &text[..];
         while !rest.is_empty() {

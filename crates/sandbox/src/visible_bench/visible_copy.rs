@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
 use garret_core::{EntryKind, ReadFilter, Result};
-use garret_handles::{GENTLY, list_names, open_beneath, set_mode, stat_beneath};
+use garret_handles::{GENTLY, create_file, list_names, open_beneath, set_mode, stat_beneath};
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat, openat,
-    readlinkat, symlinkat, unlinkat, utimensat,
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat, readlinkat,
+    symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -146,7 +146,7 @@ impl VisibleCopy<'_> {
             let Some((source, before)) = self.open_source(path)? else {
                 return Ok(None);
             };
-            let target = new_file(above, name).at_path(path)?;
+            let target = create_file(above, name, 0o600).at_path(path)?;
             let copied = copy_content(&source, &target, &before);
             if !matches!(copied, Ok(()) | Err(Errno::STALE)) {
                 copied.at_path(path)?;
@@ -274,11 +274,6 @@ impl VisibleCopy<'_> {
         }
         Ok(())
     }
-}
-
-fn new_file(above: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(above, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
 impl FileStore {

@@ -3,10 +3,10 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use garret_core::{Content, EntryAlteration, Error, NewEntry, Result};
-use garret_handles::{force_mode, open_child, write_all};
+use garret_handles::{create_file, force_mode, open_child, write_all};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, renameat_with, statat,
-    symlinkat, syncfs, unlinkat,
+    AtFlags, Mode, RenameFlags, fchmod, fstat, fsync, mkdirat, renameat, renameat_with, statat, symlinkat, syncfs,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -112,8 +112,7 @@ fn stage_content(
     let temporary = format!("{PREFIX}{}", blake3::hash(name).to_hex());
     // A leftover of a crash. Only one caller at a time changes an entry here, so the name cannot be in use.
     let _ = unlinkat(parent, &temporary, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(parent, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = create_file(parent, &temporary, 0o600)?;
     let written = write_content(&file, content).and_then(|()| {
         set_owner_and_mode(&file, owner, Some(mode & 0o7777))?;
         Ok(fsync(&file)?)

@@ -120,13 +120,6 @@ pub(super) fn reserved_name_error(path: &WsPath, prefix: &str) -> Error {
     Error::invalid(message).at_path(path).hint("use another name")
 }
 
-/// Returns the error for an operation that the root does not allow, such as "removed".
-pub(super) fn root_denied_error(what: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at_path(&WsPath::root())
-        .hint("name an entry inside the workspace")
-}
-
 /// Returns the error for a directory lock that another program holds for too long.
 pub(super) fn lock_held_error(path: &WsPath) -> Error {
     let message = format!(

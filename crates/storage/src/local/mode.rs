@@ -1,6 +1,6 @@
 //! Setting permission bits.
 
-use garret_core::{EntryKind, MutationOutcome, WsPath};
+use garret_core::{EntryKind, Error, MutationOutcome, WsPath};
 use garret_handles::{open_path_handle, set_mode};
 use rustix::fs::{Mode, OFlags, Stat, Timespec, Timestamps, fchmod, fstat, futimens, syncfs};
 
@@ -9,7 +9,6 @@ use super::beneath::LocalFinalLink;
 use super::directory_entries::{stat_kind, stat_size};
 use super::entry_handle::{expect_file, open_file};
 use super::entry_location::EntryLocation;
-use super::error::root_denied_error;
 use super::hard_links::has_other_names;
 use super::undo_log::LocalUndoStep;
 
@@ -17,7 +16,7 @@ impl BatchAttempt<'_> {
     pub(super) fn set_mode(&mut self, path: &WsPath, mode: u32) -> AttemptResult<MutationOutcome> {
         let place = self.locate_entry(path, LocalFinalLink::Followed)?;
         if place.real.is_root() {
-            return Err(root_denied_error("changed").into());
+            return Err(Error::root_denied("changed").into());
         }
         let (Some(parent), Some(_)) = (&place.parent, &place.entry) else {
             return Err(place.missing_error().into());

@@ -12,7 +12,6 @@ use super::batch::{AttemptError, AttemptResult, BatchAttempt, ResultAtPath};
 use super::beneath::LocalFinalLink;
 use super::directory_lock::LockedDirectory;
 use super::entry_location::EntryLocation;
-use super::error::root_denied_error;
 use super::temporary_files;
 use super::undo_log::KeptEntryKind;
 
@@ -25,7 +24,7 @@ impl BatchAttempt<'_> {
     ) -> AttemptResult<MutationOutcome> {
         let place = self.locate_entry(path, LocalFinalLink::Kept)?;
         if place.real.is_root() {
-            return Err(root_denied_error("removed").into());
+            return Err(Error::root_denied("removed").into());
         }
         let (Some(parent), Some(kind)) = (place.parent.clone(), place.kind()) else {
             return Err(place.missing_error().into());

@@ -11,7 +11,6 @@ use super::beneath::LocalFinalLink;
 use super::directory_lock::LockedDirectory;
 use super::entry_handle::open_file;
 use super::entry_location::EntryLocation;
-use super::error::root_denied_error;
 use super::hard_links::is_same_inode;
 use super::publish::{LockedName, rename_with};
 use super::undo_log::{KeptEntryKind, LocalUndoStep};
@@ -28,7 +27,7 @@ impl BatchAttempt<'_> {
         let source = self.locate_entry(from, LocalFinalLink::Kept)?;
         let target = self.locate_entry(to, LocalFinalLink::Kept)?;
         if source.real.is_root() {
-            return Err(root_denied_error("moved").into());
+            return Err(Error::root_denied("moved").into());
         }
         let (Some(parent), Some(kind)) = (source.parent.clone(), source.kind()) else {
             return Err(source.missing_error().into());

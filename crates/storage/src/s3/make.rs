@@ -7,7 +7,6 @@ use super::batch::S3BatchRun;
 use super::conditional_write::{ObjectSource, ObjectWriteError};
 use super::locate::{S3EntryLocation, S3FinalLink, S3FoundEntry, error_at_path};
 use super::metadata::ObjectMetadata;
-use super::remove::root_denied_error;
 use super::write::{ObjectWrite, applied_object, require_parent};
 
 const MAX_ROUNDS: u32 = 50;
@@ -70,7 +69,7 @@ impl S3BatchRun<'_> {
 
     pub(super) async fn set_mode(&self, path: &WsPath, mode: u32) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_denied_error("changed"));
+            return Err(Error::root_denied("changed"));
         }
         for round in 1..=MAX_ROUNDS {
             let located = self

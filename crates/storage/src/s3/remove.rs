@@ -29,7 +29,7 @@ impl S3BatchRun<'_> {
         precondition: &Precondition,
     ) -> Result<MutationOutcome> {
         if path.is_root() {
-            return Err(root_denied_error("removed"));
+            return Err(Error::root_denied("removed"));
         }
         for round in 1..=MAX_ROUNDS {
             let located = self
@@ -240,10 +240,4 @@ impl S3BatchRun<'_> {
         }
         self.shared.bucket.delete(&listed.key, None).await.map_err(failed)
     }
-}
-
-pub(super) fn root_denied_error(what: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
-        .at_path(&WsPath::root())
-        .hint("name an entry inside the workspace")
 }

@@ -16,7 +16,7 @@ use super::concurrent::run_concurrently;
 use super::keys::KeyMeaning;
 use super::locate::{S3FinalLink, S3FoundEntry, error_at_path};
 use super::metadata::ObjectMetadata;
-use super::remove::{GONE, root_denied_error};
+use super::remove::GONE;
 use super::stat::version_of;
 use super::wire::xml::ListedObject;
 
@@ -139,7 +139,7 @@ impl S3BatchRun<'_> {
     async fn look_at(&self, removal: BatchRemoval<'_>, is_holder: bool) -> Result<Option<S3Object>> {
         let BatchRemoval { path, precondition } = removal;
         if path.is_root() {
-            return Err(root_denied_error("removed"));
+            return Err(Error::root_denied("removed"));
         }
         let found = if is_holder {
             // No request: an entry that holds another of the run is a directory, or the check of that other fails.

@@ -7,7 +7,6 @@ use super::bucket::S3Object;
 use super::conditional_write::{ObjectSource, ObjectWriteError};
 use super::locate::{S3EntryLocation, S3FinalLink, S3FoundEntry, error_at_path};
 use super::metadata::ObjectMetadata;
-use super::remove::root_denied_error;
 use super::stat::not_a_file;
 use super::undo::SavedObject;
 use super::write::{ObjectWrite, applied_object, require_parent};
@@ -49,7 +48,7 @@ impl S3BatchRun<'_> {
             .locate_entry(from, self.link_rules(S3FinalLink::Kept))
             .await?;
         if from.path.is_root() {
-            return Err(root_denied_error("moved"));
+            return Err(Error::root_denied("moved"));
         }
         if matches!(from.found, S3FoundEntry::Nothing { .. } | S3FoundEntry::Blocked) {
             return Err(from.missing_error());

@@ -15,6 +15,7 @@ use super::{
     TreeItem, TreeItemForm, TreeMessage, TreeTarget, TreeTransferReport, WAITING, channel_closed, host_directory, pack,
     permission_bits, skipped_entry,
 };
+use crate::error::no_thread_error;
 use crate::progress::{Progress, ProgressWatcher};
 
 /// Number of entries that are looked up at once.
@@ -39,7 +40,7 @@ impl TreeWriterThread {
         });
         Ok(Self {
             sender,
-            thread: thread.map_err(|_| Error::new(ErrorKind::Unavailable, "a thread cannot be started"))?,
+            thread: thread.map_err(|_| no_thread_error("write the export"))?,
             moved: TreeTransferReport::default(),
         })
     }

@@ -16,6 +16,7 @@ use super::{
     TreeItem, TreeItemForm, TreeMessage, TreeSource, TreeTransferReport, WAITING, channel_closed, check_outside_path,
     host_directory, skipped_entry, unpack,
 };
+use crate::error::no_thread_error;
 use crate::progress::{Progress, ProgressWatcher};
 
 /// Bytes of content that are gathered for one transaction.
@@ -47,7 +48,7 @@ pub async fn import_tree(
             let _ = sender.send(Err(error));
         }
     });
-    let reader = reader.map_err(|_| Error::new(ErrorKind::Unavailable, "a thread cannot be started"))?;
+    let reader = reader.map_err(|_| no_thread_error("read the files to import"))?;
     let mut importing = TreeImporter {
         target: ImportTarget::new(workspace),
         channel: Arc::new(Mutex::new(receiver)),

@@ -1,7 +1,7 @@
 //! Listing a directory, or the tree below it to a depth, a page at a time.
 //!
 //! A tree is walked directory by directory, so that a list of small depth does not read the levels below. If files are
-//! remote and each list is a request, sibling directories are listed at files. Each directory comes directly before its
+//! remote and each list is a request, sibling directories are listed at once. Each directory comes directly before its
 //! entries. A cursor is the path of the last entry shown; from it the walk resumes without state between pages.
 
 use std::collections::{HashMap, VecDeque};

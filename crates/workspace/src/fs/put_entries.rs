@@ -1,4 +1,4 @@
-//! Putting several files, directories and links into a workspace at files.
+//! Putting several files, directories and links into a workspace at once.
 
 use garret_core::{
     Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, StatOptions, WsPath,

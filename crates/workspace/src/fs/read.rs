@@ -8,7 +8,9 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{Access, Error, ErrorKind, Precondition, ReadOptions, ReadResult, Result, Version};
+use garret_core::{
+    Access, Error, ErrorKind, Precondition, ReadOptions, ReadResult, Result, Version, trim_partial_start,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -522,7 +524,7 @@ impl TailWindow {
             // The line that contains `first` is left out, unless it is the last line or begins at `first`.
             let next = memchr::memchr(b'\n', &all[first - 1..body]).map(|newline| first + newline);
             line_cut = next.is_none();
-            start = next.unwrap_or_else(|| first + cut_prefix_len(&all[first..]));
+            start = next.unwrap_or_else(|| all.len() - trim_partial_start(&all[first..]).len());
         }
         let first_line = memchr::memchr_iter(b'\n', &all[..start]).count() as u64;
         let bytes = all.split_off(start);
@@ -553,15 +555,6 @@ fn start_of_lines(bytes: &[u8], wanted: u64) -> usize {
     let nth = usize::try_from(wanted - 1).unwrap_or(usize::MAX);
     let newline = memchr::memrchr_iter(b'\n', body).nth(nth);
     newline.map_or(0, |newline| newline + 1)
-}
-
-/// Returns how many bytes at the start are the rest of a character that was cut off.
-fn cut_prefix_len(bytes: &[u8]) -> usize {
-    let rest = bytes
-        .iter()
-        .take(3)
-        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000);
-    rest.count()
 }
 
 /// Returns how many bytes at the end are the beginning of a character that was cut off.

@@ -12,9 +12,9 @@ use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 
-/// Bytes of one piece: enough for a storage to fetch several of its own parts at files.
+/// Bytes of one piece: enough for a storage to fetch several of its own parts at once.
 const PIECE: u64 = 4 << 20;
-/// How many pieces of a remote file are requested at files.
+/// How many pieces of a remote file are requested at once.
 const FAR_AT_ONCE: usize = 4;
 
 /// A file that was read piece by piece.

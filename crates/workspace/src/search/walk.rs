@@ -14,7 +14,7 @@ use super::ignore::{IgnoreRules, IgnoreVerdict, RuleFiles, load_rules};
 use crate::file_access::FileAccess;
 
 const MAX_THREADS: usize = 12;
-/// The most files of one directory that one thread takes at files.
+/// The most files of one directory that one thread takes at once.
 const STRETCH: usize = 32;
 
 /// The kinds of entries that a walk covers; all others are left out before a visitor sees them.
@@ -281,7 +281,7 @@ impl<V: WalkVisitor> WalkWorker<'_, V> {
         }
     }
 
-    /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at files.
+    /// Turns the entries of a directory into jobs, except for a first stretch of files, which is visited at once.
     fn expand_directory(
         &mut self,
         handle: Box<dyn DirectoryHandle>,

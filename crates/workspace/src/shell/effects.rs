@@ -7,3 +7,4 @@ pub(super) mod excluded_notes;
 pub(super) mod layer_note;
 pub(super) mod leftovers;
 pub(super) mod path_images;
+mod saved_effects;

@@ -13,6 +13,7 @@ use garret_core::{
 };
 
 use crate::shell::ShellParts;
+use crate::shell::effects::layer_note::LayerNotePlace;
 
 /// A machine with one bench and one layer.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub(crate) struct FakeMachine {
     is_dead: AtomicBool,
     /// The number of commands that the next pause ends.
     unstill: AtomicU64,
+    /// The number of the change that the bench is at.
+    head: AtomicU64,
+    /// Whether the layer belongs to nobody, as after the end of its Garret.
+    is_abandoned: AtomicBool,
 }
 
 /// Implements every trait of a sandbox.
@@ -47,6 +52,8 @@ impl FakeMachine {
             placed: Mutex::default(),
             is_dead: AtomicBool::new(false),
             unstill: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            is_abandoned: AtomicBool::new(false),
         })
     }
 
@@ -71,6 +78,15 @@ impl FakeMachine {
         self.done.lock().unwrap().push(file(path, content));
     }
 
+    /// Adds the removal of a file to the effects of the processes.
+    pub(crate) fn delete(&self, path: &str) {
+        let removal = Effect {
+            placed: PlacedEntry::Nothing,
+            ..file(path, "")
+        };
+        self.done.lock().unwrap().push(removal);
+    }
+
     /// Makes the next pause end this number of commands.
     pub(crate) fn end_at_pause(&self, commands: u64) {
         self.unstill.store(commands, Ordering::SeqCst);
@@ -79,6 +95,22 @@ impl FakeMachine {
     /// Ends the sandbox with all its processes.
     pub(crate) fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
+    }
+
+    /// Brings the bench to the change `head`.
+    pub(crate) fn set_head(&self, head: u64) {
+        self.head.store(head, Ordering::SeqCst);
+    }
+
+    /// Makes the layer one that belongs to nobody, as it is after a crash.
+    pub(crate) fn abandon_layer(&self) {
+        self.is_abandoned.store(true, Ordering::SeqCst);
+    }
+
+    /// Removes the note on the layer.
+    pub(crate) async fn remove_note(self: &Arc<Self>) {
+        let state = FakeSandbox(self.clone()).bring_up_to_date().await.unwrap();
+        LayerNotePlace::new(&state, "layer").remove_note();
     }
 
     /// Returns the paths that were placed on the layer.
@@ -115,7 +147,7 @@ impl Bench for FakeSandbox {
         Ok(BenchState {
             root: self.0.directory.path().join("root"),
             scratch: self.scratch_directory(),
-            head: 0,
+            head: self.0.head.load(Ordering::SeqCst),
             generation: None,
             corrupt: Vec::new(),
         })
@@ -156,7 +188,9 @@ impl OpenSandbox for FakeSandbox {
     }
 
     async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>> {
-        Ok(Vec::new())
+        let is_abandoned = self.0.is_abandoned.load(Ordering::SeqCst);
+        let layer = is_abandoned.then(|| Arc::new(self.clone()) as Arc<dyn Layer>);
+        Ok(layer.into_iter().collect())
     }
 
     async fn close(&self) -> Result<()> {
@@ -205,6 +239,7 @@ impl Layer for FakeSandbox {
     }
 
     async fn remove(&self) -> Result<()> {
+        self.0.is_abandoned.store(false, Ordering::SeqCst);
         Ok(())
     }
 }

@@ -40,10 +40,10 @@ pub(super) struct LayerPause {
 pub(super) const PAUSE_LOOK: Duration = Duration::from_micros(200);
 
 impl SupervisorServer<'_> {
-    pub(super) fn mount_layer(&mut self, layer: String, ground: LayerLower) {
+    pub(super) fn mount_layer(&mut self, layer: String, lower: LayerLower) {
         self.laid_so_far += 1;
-        let laid = MountedLayer::mount_layer(self.laid_so_far, &layer, ground);
-        let held = match ground {
+        let laid = MountedLayer::mount_layer(self.laid_so_far, &layer, lower);
+        let held = match lower {
             LayerLower::Copy => LayerUsage::for_unknown_layer(&layer),
             LayerLower::Bench | LayerLower::BenchWithoutHidden | LayerLower::OwnLower => {
                 LayerUsage::for_empty_layer(&layer)

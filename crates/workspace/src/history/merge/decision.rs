@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use garret_core::path::split_path;
 use garret_core::{EntryPath, Error, ErrorKind, Result};
 
 use super::content_merge::{ContentMergeOutcome, MergedContent, is_same, pick_changed};
-use super::forest::{MergeEntry, MergeEntryId, MergeEntryState, MergeForest, OURS, ROOT, THEIRS, split_path};
+use super::forest::{MergeEntry, MergeEntryId, MergeEntryState, MergeForest, OURS, ROOT, THEIRS};
 use super::{ConflictKind, OnConflict};
 
 /// More rounds than any tree needs; each settles at least one entry.

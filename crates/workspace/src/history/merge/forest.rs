@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use garret_core::path::split_path;
 use garret_core::{EntryKind, EntryPath, MergeInput, MergeSide, PathChange, PathImage};
 
 use super::moves::find_renames;
@@ -186,14 +187,6 @@ impl MergeForest {
 fn is_same_entry(change: &PathChange) -> bool {
     let kind = |image: &Option<PathImage>| image.as_ref().map(|image| image.kind);
     kind(&change.before) == kind(&change.after)
-}
-
-/// Splits a path into its directory and its name.
-pub(super) fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (&[], path),
-    }
 }
 
 /// Returns a placeholder for a directory that no side changed.

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
+use garret_core::time::is_young_file;
 use garret_core::{
     Content, Effect, EntryKind, EntryPath, Exclusions, Follow, ListAllOptions, PlacedEntry, Result, Stat, StatOptions,
     Timestamp, WsPath, list_all,
@@ -18,10 +18,6 @@ use crate::file_access::{FileAccess, FileSource};
 use crate::shell::background::file_effects::path_with_ancestors;
 use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
 
-/// A file that was changed within this time may be changed once more and still have the same `stat`.
-const YOUNG: Duration = Duration::from_millis(50);
-/// The time within which that may happen on a file system with timestamps in whole seconds.
-const COARSE: Duration = Duration::from_millis(2_500);
 const PIECE: usize = 128 * 1024;
 
 /// The entries on a live layer, by path.
@@ -321,12 +317,10 @@ fn is_at_or_below(path: &EntryPath, top: &EntryPath) -> bool {
 
 fn is_recently_modified(stat: &Stat, now: Timestamp) -> bool {
     let Some(modified) = stat.modified else { return true };
-    // A time without a fraction is most likely from a file system that stores whole seconds.
-    let grain = match modified.subsec_nanosecond() {
-        0 => COARSE,
-        _ => YOUNG,
-    };
-    now.as_nanosecond() - modified.as_nanosecond() < grain.as_nanos() as i128
+    is_young_file(
+        &[(modified.as_second(), modified.subsec_nanosecond().unsigned_abs())],
+        now,
+    )
 }
 
 #[cfg(test)]

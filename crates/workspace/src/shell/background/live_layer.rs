@@ -24,6 +24,7 @@ use crate::shell::background::layer_index::LayerIndex;
 use crate::shell::background::live_wrappers::ForeseenChange;
 use crate::shell::background::side_layer::mark_layer;
 use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport};
+use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
@@ -214,7 +215,7 @@ impl ShellRuntime {
             self.live.add_notice(&under.view, words);
         }
         let basis = EffectBasis { head: state.head, at };
-        crate::shell::effects::layer_note::write_note(&state, laid.layer.id(), &basis, name)?;
+        LayerNotePlace::new(&state, laid.layer.id()).write_note(&basis, name)?;
         // A copy of the bench has all files from the beginning. The mark tells the effects of the processes from them.
         let mark = if laid.is_copy() {
             Some(mark_layer(&*laid.layer).await?)
@@ -378,7 +379,7 @@ impl ShellRuntime {
         if let Some(held) = live.held.take() {
             held.release_unchanged().await?;
         }
-        crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
+        live.note_place().remove_note();
         layer.remove().await?;
         Ok(SettleReport {
             keeping: EffectCommitReport {

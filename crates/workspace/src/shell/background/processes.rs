@@ -9,7 +9,7 @@ use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
     Chunk, CommandExit, EffectsMode, Error, ErrorKind, Guard, GuardStatus, Limits, Masker, Origin, OutputStream,
-    Process, Result, SandboxCommand, Secrets, Signal,
+    Process, Result, SandboxCommand, Secrets, Signal, trim_partial_start,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -521,7 +521,7 @@ impl BackgroundProcess {
             cursor: next,
             lost_bytes: from.saturating_sub(cursor),
             has_more: next < written,
-            tail: tail.map(|tail| String::from_utf8_lossy(skip_partial_character(&tail)).into_owned()),
+            tail: tail.map(|tail| String::from_utf8_lossy(trim_partial_start(&tail)).into_owned()),
             written,
             notices: Vec::new(),
         }
@@ -598,15 +598,6 @@ impl ProcessRecord {
     }
 }
 
-/// Leaves out the rest of a UTF-8 character whose first byte is missing.
-fn skip_partial_character(bytes: &[u8]) -> &[u8] {
-    let rest = bytes
-        .iter()
-        .take(3)
-        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000);
-    &bytes[rest.count()..]
-}
-
 /// Leaves out a character that is cut at the end, and returns the position behind the rest. The next answer has the
 /// whole character.
 fn cut_partial_character(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
@@ -655,7 +646,7 @@ mod tests {
             record.head_and_tail(0, 11, true),
             (b"hello world".to_vec(), 0, 11, None)
         );
-        assert_eq!(skip_partial_character("é!".as_bytes().split_at(1).1), b"!");
+        assert_eq!(trim_partial_start("é!".as_bytes().split_at(1).1), b"!");
     }
 
     #[test]

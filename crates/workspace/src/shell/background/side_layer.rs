@@ -15,7 +15,7 @@ use crate::shell::OutputSink;
 use crate::shell::background::live_layer::LiveLayerSeat;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
-use crate::shell::effects::layer_note;
+use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::result::{CommandChanges, RunResult};
 use crate::shell::foreground::run::{CommandLayerGuard, PreparedCommand, build_run_result, follow_output};
@@ -42,14 +42,17 @@ impl CommandAccess {
         let laid = self.shell.lay_layer(&restrictions, &state).await?;
         let cover = CommandLayerGuard::new(&self.shell, &laid, state, (seat, turn));
         let basis = self.shell.copy_live_layer(&under, &*laid.layer, at).await?;
-        layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
+        cover.note.write_note(&basis, &prepared.label)?;
         let mark = mark_layer(&*laid.layer).await?;
         let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
         let running = async {
             let ran = follow_output(&mut *process, &prepared, sink).await?;
             laid.layer.lift().await?;
             let changed = match self.shell.read_effects(&*laid.layer, &cover.state, Some(&mark)).await {
-                Ok(effects) => self.commit_side_layer(&basis, &prepared, &ran.exit, effects).await?,
+                Ok(effects) => {
+                    self.commit_side_layer((&basis, &cover.note), &prepared, &ran.exit, effects)
+                        .await?
+                }
                 Err(refusal) if is_over_limit(&refusal) => CommandChanges::from_refusal(&refusal),
                 Err(error) => return Err(error),
             };
@@ -74,7 +77,7 @@ impl CommandAccess {
     /// Commits the effects of the command, and shows them to the background processes.
     async fn commit_side_layer(
         &self,
-        basis: &EffectBasis,
+        (basis, note): (&EffectBasis, &LayerNotePlace),
         prepared: &PreparedCommand,
         exit: &CommandExit,
         effects: Effects,
@@ -94,6 +97,7 @@ impl CommandAccess {
             files: &files,
             basis,
             request: &maker,
+            note,
         };
         let keeping = commit.commit_effects(&split).await?;
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;

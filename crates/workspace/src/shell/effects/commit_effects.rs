@@ -13,6 +13,7 @@ use crate::file_access::FileAccess;
 use crate::quota::QuotaHold;
 use crate::shell::effects::commit_without_history::{has_effect, have_same_entry};
 use crate::shell::effects::conflict_branch::conflict_branch_name;
+use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
 use crate::view::WorkspaceView;
@@ -118,48 +119,6 @@ pub(in crate::shell) struct EffectSplit {
 }
 
 impl ShellRuntime {
-    /// Whether a command has made a change since `basis` after which the files had all of these effects. The effects of
-    /// a crashed command are in such a change if it was committed, or recovered, but its layer is still there.
-    pub(in crate::shell) async fn is_in_change(&self, effects: &[Effect], basis: &EffectBasis) -> Result<bool> {
-        let Some(history) = self
-            .plain_files
-            .source
-            .history
-            .as_deref()
-            .filter(|_| !effects.is_empty())
-        else {
-            return Ok(false);
-        };
-        let (plain, raw): (Vec<_>, Vec<_>) = effects
-            .iter()
-            .cloned()
-            .partition(|effect| effect.path.as_path().is_some());
-        for number in basis.head + 1..=history.head().await? {
-            let point = Point::Number(number);
-            if history.change(&point).await?.0.actor.command.is_none() {
-                continue;
-            }
-            let files = history.open_view(&point).await?;
-            if !have_all_effects(&*files, &plain).await {
-                continue;
-            }
-            // A view has no names that are not UTF-8. A plan compares them with the present files, and refuses if they
-            // were changed since.
-            let since = EffectBasis {
-                head: number,
-                at: self.file_time().await?,
-            };
-            if history
-                .plan_put(&plan_puts(&raw, &since))
-                .await
-                .is_ok_and(|paths| paths.is_empty())
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Divides effects into those that history records and those that are excluded from it.
     pub(in crate::shell) async fn split_effects(&self, effects: Vec<Effect>) -> Result<EffectSplit> {
         let mut split = EffectSplit::default();
@@ -206,6 +165,9 @@ pub(in crate::shell) struct EffectsCommit<'a> {
     /// The state of the files that the effects are based on.
     pub(in crate::shell) basis: &'a EffectBasis,
     pub(in crate::shell) request: &'a EffectCommitRequest,
+    /// The note on the layer. It names the conflict branch before there is one, so that effects on a branch are not
+    /// taken for unsaved ones after a crash.
+    pub(in crate::shell) note: &'a LayerNotePlace,
 }
 
 impl EffectsCommit<'_> {
@@ -339,7 +301,7 @@ impl EffectsCommit<'_> {
         let mut differing = Vec::new();
         for effect in effects {
             // Other programs may have written a touched path past the history, so that the history does not hold its
-            // state at the self.basis.
+            // state at the basis.
             let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
             let sides: Vec<&dyn Storage> = known.into_iter().chain([self.files.storage()]).collect();
             if !is_in_any_storage(&sides, effect).await {
@@ -350,7 +312,7 @@ impl EffectsCommit<'_> {
     }
 
     /// Puts `puts`, which were made from `effects`, into the history; `None` if others changed the same paths since the
-    /// self.basis.
+    /// basis.
     async fn try_puts(
         &self,
         history: &dyn History,
@@ -402,6 +364,8 @@ impl EffectsCommit<'_> {
             name: name.clone(),
             config: self.files.source.branch_config.clone(),
         };
+        self.note
+            .record_branch(self.basis, self.request.origin.command.as_deref(), &name);
         let branch = history.branch(new, &Point::Number(self.basis.head)).await?;
         let aside = history.branch_history(&branch.id).await?;
         for put in &mut puts.puts {
@@ -513,16 +477,8 @@ impl WorkspaceView {
     }
 }
 
-async fn have_all_effects(files: &dyn Storage, effects: &[Effect]) -> bool {
-    for effect in effects {
-        if !is_in_any_storage(&[files], effect).await {
-            return false;
-        }
-    }
-    true
-}
-
-async fn is_in_any_storage(sides: &[&dyn Storage], effect: &Effect) -> bool {
+/// Whether one of the given storages has the entry that the effect makes.
+pub(super) async fn is_in_any_storage(sides: &[&dyn Storage], effect: &Effect) -> bool {
     let Some(path) = effect.path.as_path() else {
         return false;
     };
@@ -535,7 +491,7 @@ async fn is_in_any_storage(sides: &[&dyn Storage], effect: &Effect) -> bool {
 }
 
 /// Returns the puts for effects. Entries inside a directory are removed before it, and created after it.
-fn plan_puts(effects: &[Effect], basis: &EffectBasis) -> PutBatch {
+pub(super) fn plan_puts(effects: &[Effect], basis: &EffectBasis) -> PutBatch {
     let put = |effect: &Effect| PathPut {
         path: effect.path.clone(),
         expected: basis.expected_state(),

@@ -22,31 +22,110 @@ pub(in crate::shell) struct LayerNote {
     at: Timestamp,
     /// The commands that ran on the layer, without secrets.
     pub(in crate::shell) command: String,
+    /// The name of the last conflict branch for effects on the layer. The branch may not exist: it is recorded before
+    /// it is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::shell) branch: Option<String>,
 }
 
+/// The place of the note on one layer.
+#[derive(Debug, Clone)]
+pub(in crate::shell) struct LayerNotePlace(PathBuf);
+
 impl LayerNote {
-    pub(in crate::shell) fn basis(&self) -> EffectBasis {
-        EffectBasis {
-            head: self.head,
-            at: self.at,
+    fn new(basis: &EffectBasis, command: &str) -> Self {
+        Self {
+            head: basis.head,
+            at: basis.at,
+            command: command.to_owned(),
+            branch: None,
         }
+    }
+
+    /// Returns the basis of the effects on the layer. Without a note it is not known, so every change since the first
+    /// one counts as one by others.
+    pub(in crate::shell) fn basis_or_first(note: Option<&Self>) -> EffectBasis {
+        note.map_or_else(EffectBasis::before_first_change, |note| EffectBasis {
+            head: note.head,
+            at: note.at,
+        })
+    }
+
+    fn encode_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|_| note_write_error())
     }
 }
 
-/// Writes the first note of the layer `id`. It is not atomic: a crash may tear it, but then no command has run on the
-/// layer yet.
-pub(in crate::shell) fn write_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
-    let (place, text) = (note_path(state, id), encode_note(basis, command)?);
-    // To reuse a file is cheaper than to create one. If there is no spare file, or another process took it, a new one
-    // is created below.
-    let _ = std::fs::rename(spare_path(&place), &place);
-    let written = match overwrite_file(&place, &text) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            make_private_directory(place.parent().unwrap_or(&place)).and_then(|()| overwrite_file(&place, &text))
-        }
-        written => written,
-    };
-    written.map_err(|_| note_write_error())
+impl LayerNotePlace {
+    /// Returns the place of the note on the layer `id`.
+    pub(in crate::shell) fn new(state: &BenchState, id: &str) -> Self {
+        // The sandbox chooses the ids. Whatever characters an id has, it must name a file in this directory.
+        let name: String = id
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
+        Self(state.scratch.join("notes").join(format!("{name}.json")))
+    }
+
+    /// Writes the first note of the layer. It is not atomic: a crash may tear it, but then no command has run on the
+    /// layer yet.
+    pub(in crate::shell) fn write_note(&self, basis: &EffectBasis, command: &str) -> Result<()> {
+        let text = LayerNote::new(basis, command).encode_json()?;
+        // To reuse a file is cheaper than to create one. If there is no spare file, or another process took it, a new
+        // one is created below.
+        let _ = std::fs::rename(self.spare_path(), &self.0);
+        let written = match overwrite_file(&self.0, &text) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make_private_directory(self.0.parent().unwrap_or(&self.0)).and_then(|()| overwrite_file(&self.0, &text))
+            }
+            written => written,
+        };
+        written.map_err(|_| note_write_error())
+    }
+
+    /// Moves the basis in the note. The name of the conflict branch stays.
+    pub(in crate::shell) fn replace_basis(&self, basis: &EffectBasis, command: &str) -> Result<()> {
+        self.replace_note(&LayerNote {
+            branch: self.read_note().and_then(|note| note.branch),
+            ..LayerNote::new(basis, command)
+        })
+    }
+
+    /// Records the name of the conflict branch that the effects on the layer are about to go on.
+    pub(in crate::shell) fn record_branch(&self, basis: &EffectBasis, command: Option<&str>, branch: &str) {
+        let known = self.read_note();
+        let note = LayerNote {
+            branch: Some(branch.to_owned()),
+            ..known.unwrap_or_else(|| LayerNote::new(basis, command.unwrap_or_default()))
+        };
+        // The name is of use after a crash only. It is no reason to leave the effects unsaved, as on a full disk.
+        let _ = self.replace_note(&note);
+    }
+
+    /// Replaces the note. The new note takes the place of the old one whole or not at all.
+    fn replace_note(&self, note: &LayerNote) -> Result<()> {
+        let (text, beside) = (note.encode_json()?, self.0.with_extension("new"));
+        let written = write_private(&beside, &text).and_then(|()| std::fs::rename(&beside, &self.0));
+        written.map_err(|_| note_write_error())
+    }
+
+    /// Returns the note; `None` if there is none that can be read.
+    pub(in crate::shell) fn read_note(&self) -> Option<LayerNote> {
+        let text = std::fs::read(&self.0).ok()?;
+        // Only the first value counts: behind it may be the end of a longer note that the file held before.
+        serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
+    }
+
+    /// Removes the note.
+    pub(in crate::shell) fn remove_note(&self) {
+        // Renamed and not deleted: to create and delete a file for each command takes a good part of the time of a
+        // short one. A note that stays is harmless, since its layer is gone and nobody asks for it.
+        let _ = std::fs::rename(&self.0, self.spare_path());
+    }
+
+    fn spare_path(&self) -> PathBuf {
+        self.0.with_file_name("spare")
+    }
 }
 
 /// Writes `text` over the beginning of a file. If the file was longer, its old end stays, and readers stop after the
@@ -76,51 +155,6 @@ fn private_file_options() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).mode(0o600);
     options
-}
-
-/// Replaces the note of the layer `id`. The new note takes the place of the old one whole or not at all.
-pub(in crate::shell) fn replace_note(state: &BenchState, id: &str, basis: &EffectBasis, command: &str) -> Result<()> {
-    let (place, text) = (note_path(state, id), encode_note(basis, command)?);
-    let beside = place.with_extension("new");
-    let written = write_private(&beside, &text).and_then(|()| std::fs::rename(&beside, &place));
-    written.map_err(|_| note_write_error())
-}
-
-fn encode_note(basis: &EffectBasis, command: &str) -> Result<Vec<u8>> {
-    let note = LayerNote {
-        head: basis.head,
-        at: basis.at,
-        command: command.to_owned(),
-    };
-    serde_json::to_vec(&note).map_err(|_| note_write_error())
-}
-
-/// Returns the note of the layer `id`; `None` if there is none that can be read.
-pub(in crate::shell) fn read_note(state: &BenchState, id: &str) -> Option<LayerNote> {
-    let text = std::fs::read(note_path(state, id)).ok()?;
-    // Only the first value counts: behind it may be the end of a longer note that the file held before.
-    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
-}
-
-/// Removes the note of the layer `id`.
-pub(in crate::shell) fn remove_note(state: &BenchState, id: &str) {
-    let place = note_path(state, id);
-    // Renamed and not deleted: to create and delete a file for each command takes a good part of the time of a short
-    // one. A note that stays is harmless, since its layer is gone and nobody asks for it.
-    let _ = std::fs::rename(&place, spare_path(&place));
-}
-
-fn spare_path(place: &Path) -> PathBuf {
-    place.with_file_name("spare")
-}
-
-fn note_path(state: &BenchState, id: &str) -> PathBuf {
-    // The sandbox chooses the ids. Whatever characters an id has, it must name a file in this directory.
-    let name: String = id
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
-    state.scratch.join("notes").join(format!("{name}.json"))
 }
 
 fn note_write_error() -> Error {

@@ -1,5 +1,5 @@
-//! Leftovers: layers whose effects are in no change, because their process died before it could commit them, or because
-//! they could not be saved. A layer whose effects are in a change, because the process died between the commit and the
+//! Leftovers: layers whose effects are not saved, because their process died before it could commit them, or because
+//! they could not be committed. A layer whose effects are saved, because the process died between the commit and the
 //! removal of the layer, is no leftover.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::shell::command_access::CommandAccess;
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
-use crate::shell::effects::layer_note;
+use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
+use crate::shell::effects::layer_note::{LayerNote, LayerNotePlace};
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::{CommandChanges, EffectsRefusal};
 use crate::shell::runtime::{BenchLease, ShellRuntime};
@@ -41,8 +41,8 @@ struct LeftoverBench {
 }
 
 impl ShellRuntime {
-    /// Returns the layers of a sandbox that no process uses and whose effects are in no change. Layers whose effects
-    /// are in a change are removed.
+    /// Returns the layers of a sandbox that no process uses and whose effects are not saved. Layers whose effects
+    /// are saved are removed.
     pub(in crate::shell) async fn find_leftover_layers(
         &self,
         sandbox: &dyn OpenSandbox,
@@ -51,9 +51,9 @@ impl ShellRuntime {
         let mut left = Vec::new();
         for layer in sandbox.leftover_layers().await? {
             // A layer that cannot be compared stays.
-            if self.is_layer_committed(&*layer, state).await.unwrap_or(false) {
+            if self.is_layer_saved(&*layer, state).await.unwrap_or(false) {
                 layer.remove().await?;
-                layer_note::remove_note(state, layer.id());
+                LayerNotePlace::new(state, layer.id()).remove_note();
             } else {
                 left.push(layer);
             }
@@ -61,15 +61,13 @@ impl ShellRuntime {
         Ok(left)
     }
 
-    async fn is_layer_committed(&self, layer: &dyn Layer, state: &BenchState) -> Result<bool> {
-        let Some(note) = layer_note::read_note(state, layer.id()) else {
-            return Ok(false);
-        };
+    async fn is_layer_saved(&self, layer: &dyn Layer, state: &BenchState) -> Result<bool> {
         layer.lift().await?;
         let effects = self.read_effects(layer, state, None).await?;
         let split = self.split_effects(effects.effects).await?;
+        let note = LayerNotePlace::new(state, layer.id()).read_note();
         // No change has the excluded effects, so they are still to be kept or discarded.
-        Ok(split.excluded.is_empty() && self.is_in_change(&split.kept, &note.basis()).await?)
+        Ok(split.excluded.is_empty() && self.are_effects_saved(&split.kept, note.as_ref()).await?)
     }
 }
 
@@ -193,7 +191,9 @@ impl CommandAccess {
                 },
             },
             Err(error) => Leftover {
-                command: layer_note::read_note(&left.state, &id).map(|note| note.command),
+                command: LayerNotePlace::new(&left.state, &id)
+                    .read_note()
+                    .map(|note| note.command),
                 id,
                 changed: CommandChanges {
                     refused: Some(EffectsRefusal::from(&error)),
@@ -212,15 +212,12 @@ impl CommandAccess {
         let under = self.files_under_layer();
         layer.lift().await?;
         let effects = self.shell.read_effects(layer, &left.state, None).await?;
-        let known = layer_note::read_note(&left.state, layer.id());
+        let place = LayerNotePlace::new(&left.state, layer.id());
+        let known = place.read_note();
         let command = known.as_ref().map(|note| note.command.clone());
-        // Without a note the state under the layer is not known, so every change since the first one counts as one by
-        // others.
-        let basis = known
-            .as_ref()
-            .map_or_else(EffectBasis::before_first_change, layer_note::LayerNote::basis);
+        let basis = LayerNote::basis_or_first(known.as_ref());
         let mut split = self.shell.split_effects(effects.effects).await?;
-        if self.shell.is_in_change(&split.kept, &basis).await? {
+        if self.shell.are_effects_saved(&split.kept, known.as_ref()).await? {
             split.kept.clear();
         }
         let words = command.as_deref().map_or_else(String::new, |command| {
@@ -241,6 +238,7 @@ impl CommandAccess {
             files: &under,
             basis: &basis,
             request: &maker,
+            note: &place,
         };
         let keeping = commit.commit_effects(&split).await?;
         let excluded = match keeping.kept {
@@ -256,8 +254,11 @@ impl CommandAccess {
 
     async fn remove_leftover(&self, state: &BenchState, layer: &dyn Layer) -> Result<()> {
         layer.remove().await?;
-        layer_note::remove_note(state, layer.id());
+        LayerNotePlace::new(state, layer.id()).remove_note();
         self.shell.forget_leftover(layer.id()).await;
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ use crate::shell::command_access::CommandAccess;
 use crate::shell::effects::commit_effects::{
     EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit, EffectsCommit,
 };
+use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
 use crate::shell::foreground::request::NoSink;
@@ -62,6 +63,7 @@ pub(in crate::shell) struct CommandRunOutput {
 /// turn.
 pub(in crate::shell) struct CommandLayerGuard<T: Send + 'static> {
     layer: Arc<dyn Layer>,
+    pub(in crate::shell) note: LayerNotePlace,
     pub(in crate::shell) state: BenchState,
     /// The guard that keeps the bench as it is, and the turn. Both are held until the layer is off the bench.
     held: Option<(T, CommandTurn)>,
@@ -210,7 +212,7 @@ impl CommandAccess {
         };
         let laid = self.shell.lay_layer(&restrictions, &state).await?;
         let mut cover = CommandLayerGuard::new(&self.shell, &laid, state, (held, turn));
-        crate::shell::effects::layer_note::write_note(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
+        cover.note.write_note(&basis, &prepared.label)?;
         let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
         let ran = match follow_output(&mut *process, &prepared, sink).await {
             Ok(ran) => ran,
@@ -271,6 +273,7 @@ impl CommandAccess {
             files: &under,
             basis,
             request: &maker,
+            note: &cover.note,
         };
         let keeping = commit.commit_effects(&split).await?;
         let EffectSplit { kept, excluded } = split;
@@ -372,6 +375,7 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
     ) -> Self {
         Self {
             layer: laid.layer.clone(),
+            note: LayerNotePlace::new(&state, laid.layer.id()),
             state,
             held: Some(held),
             clearing: shell.clearing.clone(),
@@ -393,7 +397,7 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
     /// Removes the layer. Returns the guard of the bench and the turn, if they were not given up before.
     pub(in crate::shell) async fn remove_layer(mut self) -> Result<Option<(T, CommandTurn)>> {
         self.is_off = true;
-        crate::shell::effects::layer_note::remove_note(&self.state, self.layer.id());
+        self.note.remove_note();
         self.layer.remove().await?;
         Ok(self.held.take())
     }
@@ -402,14 +406,14 @@ impl<T: Send + 'static> CommandLayerGuard<T> {
 impl<T: Send + 'static> Drop for CommandLayerGuard<T> {
     fn drop(&mut self) {
         if !self.is_off {
-            let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
+            let (layer, note, held) = (self.layer.clone(), self.note.clone(), self.held.take());
             // Taken here and not in the task: a close of the workspace right after this drop must wait for the removal.
             let clearing = self.clearing.clone().try_read_owned();
             spawn_in_background(async move {
                 // A layer that cannot be removed now is a leftover when the workspace is opened again, and needs its
                 // note.
                 if layer.remove().await.is_ok() {
-                    crate::shell::effects::layer_note::remove_note(&state, layer.id());
+                    note.remove_note();
                 }
                 drop((held, clearing));
             });

@@ -120,7 +120,7 @@ fn approval_notes(
     if prepared.operation == "start" || prepared.operation == "create_code_context" {
         notes.push("keeps running in the background".to_owned());
     }
-    if !CommandLine::from_program(program).is_whole {
+    if CommandLine::from_program(program).is_partial {
         notes.push("runs a command that is known only at run time".to_owned());
     }
     if prepared.effects == EffectsMode::Discard {

@@ -4,18 +4,18 @@
 //! of its arguments), so the result is advice and never the boundary: that is the sandbox. If the text alone does not tell a word, the
 //! word carries the best guess and says that it is one.
 
+mod inner_commands;
 mod reader;
 mod word;
-mod wrapper;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use garret_core::CommandProgram;
 
-use reader::LineReader;
+pub(in crate::shell) use inner_commands::SHELLS;
+use reader::read_at_depth;
 pub use word::{CommandWord, WordKind};
-pub(in crate::shell) use wrapper::SHELLS;
 
 /// The simple commands, redirections and functions of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct CommandLine {
     pub functions: BTreeMap<String, Range<usize>>,
     /// The values that the line assigns to variables, as far as the text tells them.
     pub variables: BTreeMap<String, String>,
-    /// Whether all of it could be read. False for a text that is no shell text, is too long or too deep, or hands a shell a text that is
-    /// known only at run time.
-    pub is_whole: bool,
+    /// Whether a part of it could not be read: the text is no shell text, is too long or too deep, or hands a shell a text
+    /// that is known only at run time.
+    pub is_partial: bool,
 }
 
 /// A program and its arguments.
@@ -66,14 +66,9 @@ impl SimpleCommand {
 
     /// Returns the text that `echo` or `printf` prints: its arguments without its options.
     fn printed_text(&self) -> Option<CommandWord> {
-        let options = ["-n", "-e", "-ne", "-en", "-E", "--", "%s", "%s\\n"];
-        let is_text = |word: &CommandWord| !options.contains(&word.text.as_str());
-        let start = self
-            .arguments()
-            .iter()
-            .position(is_text)
-            .unwrap_or(self.arguments().len());
-        matches!(self.name(), "echo" | "printf").then(|| CommandWord::join(&self.arguments()[start..]))
+        let is_option = |word: &&CommandWord| ["-n", "-e", "-ne", "-E", "--", "%s", "%s\\n"].contains(&&*word.text);
+        let options = self.arguments().iter().take_while(is_option).count();
+        matches!(self.name(), "echo" | "printf").then(|| CommandWord::join(&self.arguments()[options..]))
     }
 }
 
@@ -88,26 +83,17 @@ impl CommandLine {
 
     /// Reads a text for the shell.
     pub fn parse(text: &str) -> Self {
-        let mut line = Self::empty();
-        LineReader::new(text, 0, &mut line).read_text();
+        let mut line = Self::default();
+        read_at_depth(text, 0, &mut line, |reader| reader.read_text());
         line
     }
 
     /// Reads a program and its arguments, which no shell expands.
     pub fn from_arguments(arguments: &[String]) -> Self {
-        let mut line = Self::empty();
+        let mut line = Self::default();
         let words: Vec<_> = arguments.iter().map(|text| CommandWord::literal(text)).collect();
-        if !words.is_empty() {
-            LineReader::new("", 0, &mut line).add_command(words, 0..0);
-        }
+        read_at_depth("", 0, &mut line, |reader| reader.add_command(words, 0..0));
         line
-    }
-
-    fn empty() -> Self {
-        Self {
-            is_whole: true,
-            ..Self::default()
-        }
     }
 }
 

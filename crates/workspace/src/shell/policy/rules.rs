@@ -74,7 +74,7 @@ impl ShellRules {
             dangerous::check_line(line)?;
         }
         let has_lists = !self.allowed.is_empty() || !self.denied.is_empty();
-        if has_lists && !line.is_whole {
+        if has_lists && line.is_partial {
             let message = "this command line cannot be parsed completely, so the policy cannot check it";
             let hint = "write the command literally, without text for another shell that is known only at run time";
             return Err(refuse(message, "allowed_commands, denied_commands", hint));

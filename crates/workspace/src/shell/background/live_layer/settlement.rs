@@ -8,6 +8,7 @@ use super::LiveLayer;
 use crate::shell::effects::commit_effects::{
     EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit, EffectsCommit,
 };
+use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::result::CommandChanges;
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
@@ -82,6 +83,7 @@ impl ShellRuntime {
             files: &live.files,
             basis: &live.basis,
             request: &live.commit_request(taking),
+            note: &live.note_place(),
         };
         let keeping = commit.commit_effects(&split).await?;
         let EffectSplit { kept, excluded } = split;
@@ -156,6 +158,7 @@ impl ShellRuntime {
             files: &live.files,
             basis: &live.basis,
             request: &live.commit_request(taking),
+            note: &live.note_place(),
         };
         let keeping = commit.commit_effects(&split).await?;
         self.note_outcome(live, &keeping, &split.excluded, told);
@@ -175,7 +178,7 @@ impl ShellRuntime {
         if let Some(held) = live.held.take() {
             held.hand_effects(taken).await?;
         }
-        crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
+        live.note_place().remove_note();
         layer.remove().await?;
         Ok(SettleReport {
             keeping,
@@ -186,6 +189,10 @@ impl ShellRuntime {
 }
 
 impl LiveLayer {
+    pub(super) fn note_place(&self) -> LayerNotePlace {
+        LayerNotePlace::new(&self.state, self.laid.layer.id())
+    }
+
     /// Returns the settings for a commit of the effects on the layer.
     pub(super) fn commit_request(&self, taking: SettleRequest) -> EffectCommitRequest {
         let command = command_label::join_labels(&self.writers);
@@ -228,12 +235,8 @@ impl LiveLayer {
         self.owed.extend(news);
         if head != self.basis.head {
             self.basis.head = head;
-            crate::shell::effects::layer_note::replace_note(
-                &self.state,
-                self.laid.layer.id(),
-                &self.basis,
-                &command_label::join_labels(&self.writers),
-            )?;
+            self.note_place()
+                .replace_basis(&self.basis, &command_label::join_labels(&self.writers))?;
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Reads the text of a command line, character by character, into its simple commands.
 //!
 //! No tree is built: each function reads one construct from the current place on and adds the commands in it. The reader may take more
-//! than a shell does (`; ;`), since a shell refuses the rest by itself. A construct that it does not know makes the line not whole, and
+//! than a shell does (`; ;`), since a shell refuses the rest by itself. A construct that it does not know makes the line partial, and
 //! it reads on behind it.
 
 use std::mem;
 use std::ops::Range;
 
-use super::wrapper::{self, InnerCommand};
+use super::inner_commands::InnerCommand;
 use super::{CommandLine, CommandWord, SimpleCommand, WordKind};
 
 /// More text than any shell takes as one argument.
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 128 * 1024;
 /// Text from outside may nest without end, and the stack does not.
 const MAX_DEPTH: usize = 60;
 /// Commands read each other's output, so that the work grows with the square of their number.
-const MAX_COMMANDS: usize = 1000;
+pub(super) const MAX_COMMANDS: usize = 1000;
 
 /// The words that open and close a compound command.
 const COMPOUNDS: &[(&str, &str)] = &[
@@ -41,44 +41,33 @@ pub(super) struct LineReader<'a> {
     line: &'a mut CommandLine,
 }
 
-impl<'a> LineReader<'a> {
-    pub(super) fn new(text: &'a str, depth: usize, line: &'a mut CommandLine) -> Self {
-        Self {
-            text,
-            at: 0,
-            depth,
-            pipeline: line.commands.len(),
-            heredocs: None,
-            line,
-        }
+/// Reads `text` with `read`. A text that stands in another one is one level deeper.
+pub(super) fn read_at_depth(text: &str, depth: usize, line: &mut CommandLine, read: impl FnOnce(&mut LineReader<'_>)) {
+    if depth > MAX_DEPTH || text.len() > MAX_BYTES {
+        line.is_partial = true;
+        return;
     }
+    read(&mut LineReader {
+        text,
+        at: 0,
+        depth,
+        pipeline: line.commands.len(),
+        heredocs: None,
+        line,
+    });
+}
 
+impl<'a> LineReader<'a> {
     /// Reads all of the text.
     pub(super) fn read_text(&mut self) {
-        if self.text.len() > MAX_BYTES {
-            self.give_up();
-        }
         self.read_list("");
-        while self.take_char().is_some() {
+        while let Some(character) = self.peek_char() {
             // The list ended at something that closes nothing.
-            self.line.is_whole = false;
+            self.line.is_partial = true;
+            self.at += character.len_utf8();
             self.read_list("");
         }
-        self.line.is_whole &= self.heredocs.is_none();
-    }
-
-    /// Reads a text that stands in this one.
-    fn read_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
-        if self.depth < MAX_DEPTH {
-            read(&mut LineReader::new(text, self.depth + 1, self.line));
-        } else {
-            self.line.is_whole = false;
-        }
-    }
-
-    fn give_up(&mut self) {
-        self.line.is_whole = false;
-        self.at = self.text.len();
+        self.line.is_partial |= self.heredocs.is_some();
     }
 
     fn rest(&self) -> &'a str {
@@ -93,18 +82,10 @@ impl<'a> LineReader<'a> {
         self.rest().chars().next()
     }
 
-    fn take_char(&mut self) -> Option<char> {
-        let character = self.rest().chars().next()?;
-        self.at += character.len_utf8();
-        Some(character)
-    }
-
     fn expect(&mut self, text: &str) {
-        if self.rest().starts_with(text) {
-            self.at += text.len();
-        } else {
-            self.line.is_whole = false;
-        }
+        let is_next = self.rest().starts_with(text);
+        self.at += if is_next { text.len() } else { 0 };
+        self.line.is_partial |= !is_next;
     }
 
     fn take_until(&mut self, end: &str) -> &'a str {
@@ -140,17 +121,17 @@ impl<'a> LineReader<'a> {
         loop {
             self.skip_blanks();
             let keyword = self.peek_keyword();
-            if self.rest().starts_with('\n') {
+            if LEADING_WORDS.contains(&keyword) {
+                self.at += keyword.len();
+            } else if self.rest().starts_with([';', '&', '|', '\n']) && !self.rest().starts_with("&>") {
                 self.at += 1;
-                if let Some((start, end)) = self.heredocs.take() {
+                if self.text[..self.at].ends_with('\n')
+                    && let Some((start, end)) = self.heredocs.take()
+                {
                     // Otherwise quotes reach over the end of the line, and the here-documents begin elsewhere.
-                    self.line.is_whole &= start == self.at;
+                    self.line.is_partial |= start != self.at;
                     self.at = end;
                 }
-            } else if LEADING_WORDS.contains(&keyword) {
-                self.at += keyword.len();
-            } else if self.rest().starts_with([';', '&', '|']) && !self.rest().starts_with("&>") {
-                self.at += 1;
             } else {
                 return;
             }
@@ -196,7 +177,9 @@ impl<'a> LineReader<'a> {
     fn read_command(&mut self) {
         let (first, keyword, mut texts) = (self.line.commands.len(), self.peek_keyword(), Vec::new());
         if self.depth >= MAX_DEPTH || first >= MAX_COMMANDS {
-            return self.give_up();
+            self.line.is_partial = true;
+            self.at = self.text.len();
+            return;
         }
         self.depth += 1;
         if let Some((_, closer)) = COMPOUNDS.iter().find(|(opener, _)| *opener == keyword) {
@@ -216,7 +199,8 @@ impl<'a> LineReader<'a> {
             self.read_function(&name);
         } else if self.rest().starts_with('(') {
             // `((rm x))` is an expression for Bash, but other shells run it.
-            self.read_subshell();
+            self.at += 1;
+            self.read_list(")");
         } else {
             self.read_simple(&mut texts);
         }
@@ -225,16 +209,10 @@ impl<'a> LineReader<'a> {
         self.depth -= 1;
     }
 
-    /// Reads `(…)`.
-    fn read_subshell(&mut self) {
-        self.at += 1;
-        self.read_list(")");
-    }
-
     /// Reads `((…))`.
     fn read_expression(&mut self) {
         self.at += 2;
-        self.read_quoted(&mut CommandWord::default(), Some(')'));
+        self.read_until(')', &mut CommandWord::default());
         self.expect(")");
     }
 
@@ -261,7 +239,7 @@ impl<'a> LineReader<'a> {
             [program, ..] => {
                 // Braces may hold all of the command: `{rm,-rf,/}`.
                 let is_brace = program.kind == WordKind::Pattern && program.text.contains('{');
-                self.line.is_whole &= !is_brace && !is_at_bracket;
+                self.line.is_partial |= is_brace || is_at_bracket;
                 self.add_command(words, inputs);
             }
         }
@@ -305,6 +283,9 @@ impl<'a> LineReader<'a> {
 
     /// Adds a command and those that it runs.
     pub(super) fn add_command(&mut self, words: Vec<CommandWord>, inputs: Range<usize>) {
+        if words.is_empty() {
+            return;
+        }
         let printing = self.line.commands[inputs.clone()].iter();
         let printed: Vec<_> = printing.filter_map(SimpleCommand::printed_text).collect();
         let command = SimpleCommand {
@@ -313,14 +294,15 @@ impl<'a> LineReader<'a> {
             ..SimpleCommand::default()
         };
         self.line.commands.push(command.clone());
-        for inner in wrapper::inner_commands(&command) {
+        for inner in command.inner_commands() {
             match inner {
                 InnerCommand::Words(mut words) => {
                     if command.name() == "xargs" {
                         let more = printed.iter().flat_map(|text| text.text.split_whitespace());
                         words.extend(more.map(CommandWord::literal));
                     }
-                    self.run_inner("", |inner| inner.add_command(words, command.inputs.clone()));
+                    let inputs = command.inputs.clone();
+                    self.run_inner("", |inner| inner.add_command(words, inputs));
                 }
                 InnerCommand::Text(text) => self.run_text(&text),
                 InnerCommand::Input => printed.iter().for_each(|text| self.run_text(text)),
@@ -330,13 +312,13 @@ impl<'a> LineReader<'a> {
 
     /// Reads a text that a command hands to a shell.
     fn run_text(&mut self, text: &CommandWord) {
-        self.line.is_whole &= text.kind != WordKind::Expanded;
+        self.line.is_partial |= text.kind == WordKind::Expanded;
         self.run_inner(&text.text, |inner| inner.read_text());
     }
 
     fn run_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
         let first = self.line.commands.len();
-        self.read_inner(text, read);
+        read_at_depth(text, self.depth + 1, self.line, read);
         let inner = self.line.commands[first..].iter_mut();
         inner.for_each(|inner| inner.is_indirect = true);
     }
@@ -344,7 +326,10 @@ impl<'a> LineReader<'a> {
     /// Hands the text of a redirection to the shells from the command at `first` on that read one.
     fn feed_shells(&mut self, first: usize, text: &CommandWord) {
         for index in first..self.line.commands.len() {
-            if wrapper::inner_commands(&self.line.commands[index]).contains(&InnerCommand::Input) {
+            if self.line.commands[index]
+                .inner_commands()
+                .contains(&InnerCommand::Input)
+            {
                 self.run_text(text);
             }
         }
@@ -382,22 +367,20 @@ impl<'a> LineReader<'a> {
         let head = self.at;
         let delimiter = self.read_word().text;
         let is_literal = self.text[head..self.at].contains(['\'', '"', '\\']);
-        let next_line = self
-            .text
-            .len()
-            .min(self.at + self.rest().find('\n').unwrap_or(self.rest().len()) + 1);
+        let next_line = self.at + self.rest().find('\n').map_or(self.rest().len(), |end| end + 1);
         let (start, body) = self.heredocs.unwrap_or((next_line, next_line));
         let is_inside = |row: &&str| row.trim_start_matches(indent).trim_end_matches('\n') != delimiter;
         let rows = self.text[body..].split_inclusive('\n').take_while(is_inside);
         let end = body + rows.map(str::len).sum::<usize>();
         let closing = self.text[end..].split_inclusive('\n').next();
-        self.line.is_whole &= closing.is_some();
+        self.line.is_partial |= closing.is_none();
         self.heredocs = Some((start, end + closing.map_or(0, str::len)));
-        let mut word = CommandWord::default();
+        let (mut word, text) = (CommandWord::default(), &self.text[body..end]);
         if is_literal {
-            word.text.push_str(&self.text[body..end]);
+            word.text.push_str(text);
         } else {
-            self.read_inner(&self.text[body..end], |inner| inner.read_quoted(&mut word, None));
+            let read = |inner: &mut LineReader<'_>| inner.read_until('\0', &mut word);
+            read_at_depth(text, self.depth + 1, self.line, read);
         }
         word
     }
@@ -408,80 +391,77 @@ impl<'a> LineReader<'a> {
 
     fn read_word(&mut self) -> CommandWord {
         let mut word = CommandWord::default();
+        self.read_until(' ', &mut word);
+        word
+    }
+
+    /// Reads a part of a word up to `end`. A blank stands for the end of a word without quotes, and NUL for the end of
+    /// the text. Elsewhere blanks and operators mean nothing.
+    fn read_until(&mut self, end: char, word: &mut CommandWord) {
+        let (is_bare, is_text) = (end == ' ', end == '\0');
+        self.depth += 1;
         while let Some(character) = self.peek_char() {
-            if self.is_at_process() || "$`".contains(character) {
-                self.read_expansion(&mut word, false);
+            if "$`".contains(character) || is_bare && self.is_at_process() {
+                self.read_expansion(word, !is_bare);
                 continue;
             }
-            if " \t\n;&|<>()".contains(character) {
+            if is_bare && " \t\n;&|<>()".contains(character) || self.depth > MAX_DEPTH {
                 break;
             }
             self.at += character.len_utf8();
             match character {
-                '"' => self.read_quoted(&mut word, Some('"')),
-                '\'' => word.text.push_str(self.take_until("'")),
-                '\\' => word.text.extend(self.take_char()),
-                _ => word.push_bare(character),
-            }
-        }
-        word
-    }
-
-    /// Reads text in which blanks and operators mean nothing, up to `end`, or all of it.
-    fn read_quoted(&mut self, word: &mut CommandWord, end: Option<char>) {
-        if self.depth >= MAX_DEPTH {
-            return self.give_up();
-        }
-        self.depth += 1;
-        let mut is_open = true;
-        while let Some(character) = self.peek_char().filter(|_| is_open) {
-            if "$`".contains(character) {
-                self.read_expansion(word, true);
-                continue;
-            }
-            self.at += character.len_utf8();
-            match character {
-                _ if Some(character) == end => is_open = false,
-                '\\' if !self.rest().starts_with(['$', '`', '"', '\\']) => {
-                    word.text.extend(['\\'].into_iter().chain(self.take_char()))
+                _ if character == end && !is_text => {
+                    self.depth -= 1;
+                    return;
                 }
-                '\\' => word.text.extend(self.take_char()),
-                '"' if end.is_some() => self.read_quoted(word, Some('"')),
-                '(' if end == Some(')') => self.read_quoted(word, end),
+                '"' if !is_text => self.read_until('"', word),
+                '\'' if is_bare => word.text.push_str(self.take_until("'")),
                 // Depending on quotes further out, it quotes or stands for itself.
-                '\'' if end.is_some_and(|end| end != '"') => self.line.is_whole = false,
+                '\'' if end == ')' || end == '}' => self.line.is_partial = true,
+                '(' if end == ')' => self.read_until(end, word),
+                '\\' => {
+                    let is_kept = !is_bare && !self.rest().starts_with(['$', '`', '"', '\\']);
+                    word.text.extend(is_kept.then_some('\\'));
+                    let quoted = self.rest().chars().next();
+                    self.at += quoted.map_or(0, char::len_utf8);
+                    word.text.extend(quoted);
+                }
+                _ if is_bare => word.push_bare(character),
                 _ => word.text.push(character),
             }
         }
-        self.line.is_whole &= !is_open || end.is_none();
+        self.line.is_partial |= !is_bare && !is_text || self.depth > MAX_DEPTH;
         self.depth -= 1;
     }
 
     /// Reads an expansion: the value that the line tells, or else the text as it is written.
     fn read_expansion(&mut self, word: &mut CommandWord, is_quoted: bool) {
         let (start, first) = (self.at, self.line.commands.len());
-        match (self.take_char(), self.peek_char()) {
-            (Some('`'), _) => {
-                let text = self.take_until("`");
-                // A backslash may keep a backquote from closing.
-                self.line.is_whole &= !text.contains('\\');
-                self.read_inner(text, |inner| inner.read_text());
-            }
-            (Some('$'), _) if self.rest().starts_with("((") => self.read_expression(),
-            (_, Some('(')) => self.read_subshell(),
-            (_, Some('{')) => {
-                self.at += 1;
-                self.read_quoted(&mut CommandWord::default(), Some('}'));
-            }
-            (_, Some('\'')) if !is_quoted => {
-                self.at += 1;
-                let text = self.take_until("'");
-                self.line.is_whole &= !text.ends_with('\\');
-                return word.push_ansi(text);
-            }
-            (_, Some('"')) if !is_quoted => return,
-            (_, Some(next)) if "@*#?$!-0123456789".contains(next) => self.at += 1,
-            _ => self.at += name_length(self.rest()),
+        self.at += 1;
+        let rest = self.rest();
+        if self.text[start..].starts_with('`') {
+            let text = self.take_until("`");
+            // A backslash may keep a backquote from closing.
+            self.line.is_partial |= text.contains('\\');
+            read_at_depth(text, self.depth + 1, self.line, |inner| inner.read_text());
+        } else if rest.starts_with("((") && self.text[start..].starts_with('$') {
+            self.read_expression();
+        } else if rest.starts_with('(') {
+            self.at += 1;
+            self.read_list(")");
+        } else if rest.starts_with('{') {
+            self.at += 1;
+            self.read_until('}', &mut CommandWord::default());
+        } else if rest.starts_with('\'') && !is_quoted {
+            self.at += 1;
+            let text = self.take_until("'");
+            self.line.is_partial |= text.ends_with('\\');
+            return word.push_ansi(text);
+        } else if rest.starts_with('"') && !is_quoted {
+            return;
+        } else {
+            let is_special = rest.starts_with(|next: char| "@*#?$!-0123456789".contains(next));
+            self.at += if is_special { 1 } else { name_length(rest) };
         }
         let source = &self.text[start..self.at];
         if source == "$" {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 /// The commands of a text, each as its words with spaces; a word that is no literal is in angle brackets.
@@ -22,7 +24,7 @@ fn reads(text: &str, expected: &[&str]) {
     expected.sort();
     found.sort();
     assert_eq!(found, expected, "{text}");
-    assert!(CommandLine::parse(text).is_whole, "{text}");
+    assert!(!CommandLine::parse(text).is_partial, "{text}");
 }
 
 #[test]
@@ -76,7 +78,7 @@ fn quotes_and_backslashes_within_words_are_taken_away() {
         "r\\m x",
         "r\\\nm x",
         "$'\\x72m' x",
-        "$'\\162\\u006d' x",
+        "$'\\162\\x6d' x",
     ] {
         reads(text, &["rm x"]);
     }
@@ -136,7 +138,7 @@ fn what_a_shell_is_given_is_read_again() {
 #[test]
 fn a_text_that_only_the_run_knows_is_not_the_whole() {
     for text in ["sh -c \"$x\"", "eval $x", "sh -c \"a $(b)\"", "bash <(a)"] {
-        assert!(!CommandLine::parse(text).is_whole, "{text}");
+        assert!(CommandLine::parse(text).is_partial, "{text}");
     }
     assert_eq!(
         commands("sh -c \"rm -rf $HOME\""),
@@ -206,7 +208,7 @@ fn constructs_that_are_not_known_are_not_whole() {
         "a; }",
         "if a; done",
     ] {
-        assert!(!CommandLine::parse(text).is_whole, "{text}");
+        assert!(CommandLine::parse(text).is_partial, "{text}");
     }
     reads("((a b))", &["a b"]);
     reads("for ((i = 0; i < 3; i++)); do a; done", &["a"]);
@@ -215,9 +217,9 @@ fn constructs_that_are_not_known_are_not_whole() {
 #[test]
 fn what_is_no_shell_text_is_not_whole_and_still_looked_into() {
     let line = CommandLine::parse("if true; then rm -rf /");
-    assert!(!line.is_whole);
+    assert!(line.is_partial);
     assert!(shown(&line).contains(&"rm -rf /".to_owned()), "{line:?}");
-    assert!(!CommandLine::parse("{rm,-rf,/}").is_whole);
+    assert!(CommandLine::parse("{rm,-rf,/}").is_partial);
 }
 
 /// Text from outside may nest and grow as it likes; that must end neither the process nor the patience.
@@ -235,6 +237,40 @@ fn hostile_text_is_refused_in_time() {
         format!("a{}", "|(b|c)".repeat(15_000)),
         format!("({}) | ({})", "sh;".repeat(20_000), "sh;".repeat(20_000)),
     ] {
-        assert!(!CommandLine::parse(&text).is_whole, "{}", &text[..20]);
+        assert!(CommandLine::parse(&text).is_partial, "{}", &text[..20]);
+    }
+}
+
+/// Texts made of the parts that mean something to a shell.
+fn shell_texts() -> impl Strategy<Value = String> {
+    let parts = [
+        "rm", "sh", "-c", "env", "x=", "x", "$x", "$(", "${", "$((", "$'", "`", "'", "\"", "\\", "(", ")", "((", "{",
+        "}", "[[", "]]", ";", ";;", "&", "&&", "|", "||", ">", "<", "<<", "<<<", "<(", "\n", " ", " ", "if", "then",
+        "fi", "case", "in", "esac", "for", "do", "done", "function", "f()", "E", "é", "#", "*", "~",
+    ];
+    prop::collection::vec(prop::sample::select(parts.to_vec()), 0..40).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_read_to_a_bounded_list_of_sound_commands(text in shell_texts()) {
+        let line = CommandLine::parse(&text);
+        // Text for a shell is read once for each shell that gets it, so the list may be longer than the text, but not endless.
+        prop_assert!(line.commands.len() <= 4 * reader::MAX_COMMANDS);
+        for (index, command) in line.commands.iter().enumerate() {
+            prop_assert!(!command.words.is_empty());
+            prop_assert!(command.inputs.end <= index, "{:?}", command);
+            let outputs = command.words.iter().flat_map(|word| &word.outputs);
+            prop_assert!(outputs.into_iter().all(|output| *output < line.commands.len()));
+        }
+        prop_assert!(line.functions.values().all(|body| body.end <= line.commands.len()));
+    }
+
+    #[test]
+    fn text_that_is_cut_off_hides_no_command_before_it(text in shell_texts()) {
+        let line = CommandLine::parse(&format!("marked x\n{text}"));
+        prop_assert_eq!(line.commands.first().map(SimpleCommand::name), Some("marked"));
     }
 }

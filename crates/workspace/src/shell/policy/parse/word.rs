@@ -63,24 +63,16 @@ impl CommandWord {
         self.text.push_str(&value.replace(is_end, &FIELD_END.to_string()));
     }
 
-    /// Adds the text of `$'…'`. An escape that is no number makes it a guess.
+    /// Adds the text of `$'…'`. An escape that is not `\xHH` or octal makes it a guess.
     pub(super) fn push_ansi(&mut self, text: &str) {
         let mut pieces = text.split('\\');
         self.text.extend(pieces.next());
         for piece in pieces {
-            let (skipped, radix, most) = match piece.bytes().next() {
-                Some(b'x') => (1, 16, 2),
-                Some(b'u') => (1, 16, 4),
-                Some(b'U') => (1, 16, 8),
-                Some(b'0'..=b'7') => (0, 8, 3),
-                _ => (0, 8, 0),
-            };
+            let (skipped, radix, most) = if piece.starts_with('x') { (1, 16, 2) } else { (0, 8, 3) };
             let digits = piece[skipped..].bytes().take(most);
             let end = skipped + digits.take_while(|digit| char::from(*digit).is_digit(radix)).count();
-            match u32::from_str_radix(&piece[skipped..end], radix)
-                .ok()
-                .and_then(char::from_u32)
-            {
+            let number = u32::from_str_radix(&piece[skipped..end], radix);
+            match number.ok().and_then(char::from_u32) {
                 Some(character) => self.text.push(character),
                 None => self.kind = WordKind::Expanded,
             }
