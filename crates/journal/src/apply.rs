@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use garret_core::{
-    Batch, Content, EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Precondition, Result, Version,
-    WsPath,
+    Batch, ChangeMade, Content, EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Precondition, Result,
+    Version, WsPath,
 };
 use garret_depot::outside_files::{
     ChangeAuthorship, ChangeIntent, IntentWork, KnownEntry, LoggedStep, ObservedEntry, RecordContent, is_disk_failure,
@@ -54,23 +54,24 @@ impl WriteSession<'_> {
             .map_err(AttemptRefusal::into_error)
     }
 
-    /// Writes the intent of `batch` to the log.
+    /// Writes the intent of `batch` to the log, and returns the id of the change that it becomes.
     pub(crate) fn log_batch_intent(
         &mut self,
         batch: &Batch,
         follow: Follow,
         contents: Vec<Option<RecordContent>>,
-    ) -> Result<()> {
+    ) -> Result<String> {
+        let change = self.files.journaled.ids.next_id();
         let intent = ChangeIntent {
             id: self.next_id(),
-            // The change gets its id when it enters the journal; nobody asks for it earlier.
-            by: ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), batch.origin.clone()),
+            by: ChangeAuthorship::new(change.clone(), self.files.journaled.clock.now(), batch.origin.clone()),
             work: IntentWork::Batch {
                 follow,
                 steps: to_logged_steps(&batch.mutations, contents),
             },
         };
-        self.open_intent(intent)
+        self.open_intent(intent)?;
+        Ok(change)
     }
 
     /// Makes one full attempt: compares the paths, logs the intent, applies the batch and closes the intent.
@@ -105,7 +106,7 @@ impl WriteSession<'_> {
         } else {
             planned.clone()
         };
-        self.log_batch_intent(&planned, planned.follow, contents)?;
+        let change = self.log_batch_intent(&planned, planned.follow, contents)?;
         // A change of one path is atomic in the storage. Readers need to wait only if several paths change.
         if goes_far {
             self.lock.begin_change()?;
@@ -146,7 +147,7 @@ impl WriteSession<'_> {
             // difference.
             let _ = self.compare_with_parents(&doubtful).await;
         }
-        Ok(applied)
+        Ok(name_change(applied, change, batch))
     }
 
     /// Returns the files whose content is uncertain, because other programs changed them, or their source, while the
@@ -411,6 +412,21 @@ impl WriteSession<'_> {
             self.state.file_mode = Some(known.mode);
         }
     }
+}
+
+/// Returns the outcomes of a batch with the change that it became.
+pub(crate) fn name_change(mut applied: Vec<MutationOutcome>, id: String, batch: &Batch) -> Vec<MutationOutcome> {
+    // A directory that is there already, and a move of an entry onto itself, make no change.
+    let changes_nothing = |(mutation, applied): (&Mutation, &MutationOutcome)| match mutation {
+        Mutation::MakeDir { .. } => !applied.created,
+        Mutation::Rename { from, to, .. } => from == to,
+        _ => false,
+    };
+    if !batch.mutations.iter().zip(&applied).all(changes_nothing) {
+        let made = ChangeMade { id, number: None };
+        applied.iter_mut().for_each(|one| one.change = Some(made.clone()));
+    }
+    applied
 }
 
 impl ObservedFiles<'_> {

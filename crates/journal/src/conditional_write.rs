@@ -6,6 +6,7 @@
 use garret_core::{Batch, EntryKind, Follow, Mutation, MutationOutcome, Precondition, Result, Version, WsPath};
 use garret_depot::outside_files::{KnownEntry, ObservedEntry};
 
+use crate::apply::name_change;
 use crate::observed::{DIRECTORY_MODE, directory_entry};
 use crate::write_session::{ObservedFiles, WriteSession};
 
@@ -100,7 +101,7 @@ impl WriteSession<'_> {
         made: Vec<WsPath>,
     ) -> Result<Vec<MutationOutcome>> {
         let contents = self.files.prepare_contents(&batch.mutations).await?;
-        self.log_batch_intent(&batch, batch.follow, contents)?;
+        let change = self.log_batch_intent(&batch, batch.follow, contents)?;
         let applied = match self.files.journaled.files.apply(batch.clone()).await {
             Ok(applied) => applied,
             Err(error) => {
@@ -119,7 +120,7 @@ impl WriteSession<'_> {
             .collect();
         left.push(seen(batch.mutations[0].path(), known));
         self.close_intent(left).await?;
-        Ok(applied)
+        Ok(name_change(applied, change, &batch))
     }
 
     /// Returns the entry that a write, an append or a removal left at its path.

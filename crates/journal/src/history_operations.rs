@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
+    Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
     PathChange, PathClash, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath,
     find_hard_links,
 };
@@ -303,16 +303,13 @@ fn describe_uncaptured(new: &[Vec<u8>]) -> Option<String> {
 
 /// Returns the origin that a record tells.
 fn origin_of(by: ChangeAuthorship) -> Origin {
+    let mut actor = by.actor;
+    let command = actor.command.take();
     Origin {
         operation: by.operation.into(),
         summary: by.summary,
-        actor: Actor {
-            agent: by.actor.agent,
-            session: by.actor.session,
-            tool_call: by.actor.tool_call,
-            door: by.actor.door.into(),
-        },
-        command: by.actor.command,
+        actor,
+        command,
     }
 }
 

@@ -1,8 +1,8 @@
 //! `branch`: makes a second workspace that begins at a point of this one.
 
 use garret_core::path::quote;
-use garret_core::{Point, Result};
-use garret_workspace::{BranchShown, Workspace};
+use garret_core::{Branch, Point, Result};
+use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 impl Tool for BranchTool {
     type Arguments = Arguments;
-    type Data = BranchShown;
+    type Data = Branch;
 
     const NAME: &'static str = "branch";
     const SHORT: &'static str = "branch";
@@ -37,13 +37,9 @@ impl Tool for BranchTool {
         idempotent: false,
     };
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<BranchShown>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Branch>> {
         let from = Point::parse_or_now(arguments.from.as_deref());
-        let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
+        let branch = workspace.branch(&arguments.name, &from).await?;
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
         let lacking = if branch.incomplete {
             "; files that the history had not captured by then are missing"

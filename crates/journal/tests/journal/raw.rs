@@ -135,7 +135,7 @@ async fn a_run_that_a_crash_stopped_is_recovered_as_that_run_through_that_door()
     );
     let actor = recovered.actor;
     assert_eq!(
-        (actor.agent.as_deref(), actor.door.as_str()),
+        (actor.agent.as_deref(), actor.door.as_ref()),
         (Some("builder"), "my-editor")
     );
     assert_eq!(actor.command.as_deref(), Some("make"));

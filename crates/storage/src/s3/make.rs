@@ -18,6 +18,7 @@ impl S3BatchRun<'_> {
             version: None,
             size: 0,
             created: true,
+            change: None,
         };
         let located = self
             .shared
@@ -131,6 +132,7 @@ impl S3BatchRun<'_> {
             version: None,
             size: 0,
             created: false,
+            change: None,
         })
     }
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathChange, PathClash, Result,
+    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
     UndoSelection, WsPath,
 };
 
-use super::changes::{ChangeShown, PlannedChange, mark_paths};
-use crate::Workspace;
 use crate::history::HistoryAccess;
 use crate::view::WorkspaceView;
+use crate::{HistoryOperationResult, Workspace};
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub enum UndoRequest {
 impl Workspace {
     /// Reverses changes, as one change: it restores bytes and modes, and removes entries that did not exist. If a path
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
-    pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
+    pub async fn undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         let work = async {
             let undone = self.files.history()?.reverse_changes(request.clone()).await;
             let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
@@ -45,7 +44,7 @@ impl Workspace {
     }
 
     /// Returns the effect that an undo would have; it fails as the undo would.
-    pub async fn plan_undo(&self, request: UndoRequest) -> Result<PlannedChange> {
+    pub async fn plan_undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         let work = async {
             let planned = self.files.history()?.plan_changes(request.clone()).await;
             planned.map_err(|error| name_request(error, Some(&request)))
@@ -54,7 +53,7 @@ impl Workspace {
     }
 
     /// Reverses the newest undo, unless a new change was made since.
-    pub async fn redo(&self) -> Result<ChangeShown> {
+    pub async fn redo(&self) -> Result<HistoryOperationResult> {
         let work = async {
             let redone = self.files.history()?.reverse_undo().await;
             let redone = redone.map_err(|error| name_request(error, None))?;
@@ -64,7 +63,7 @@ impl Workspace {
     }
 
     /// Returns the effect that a redo would have; it fails as the redo would.
-    pub async fn plan_redo(&self) -> Result<PlannedChange> {
+    pub async fn plan_redo(&self) -> Result<HistoryOperationResult> {
         let work = async {
             let planned = self.files.history()?.plan_reverse_undo().await;
             planned.map_err(|error| name_request(error, None))
@@ -75,27 +74,27 @@ impl Workspace {
 
 impl Workspace {
     /// Adds the excluded paths that the reversed changes had touched.
-    fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
+    fn with_paths_left_alone(&self, reversal: HistoryOperationResult) -> HistoryOperationResult {
         let shell = self.shared.shell.as_ref();
-        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
-        ChangeShown { left_alone, ..reversal }
+        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, reversal.reverses()));
+        HistoryOperationResult { left_alone, ..reversal }
     }
 }
 
 impl HistoryAccess<'_> {
-    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
+    async fn reverse_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         self.commit_reversal(self.undo_operation(request).await?, "undo").await
     }
 
-    async fn plan_changes(&self, request: UndoRequest) -> Result<PlannedChange> {
+    async fn plan_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         self.plan_operation(self.undo_operation(request).await?, "undo").await
     }
 
-    async fn reverse_undo(&self) -> Result<ChangeShown> {
+    async fn reverse_undo(&self) -> Result<HistoryOperationResult> {
         self.commit_reversal(self.redo_operation().await?, "redo").await
     }
 
-    async fn plan_reverse_undo(&self) -> Result<PlannedChange> {
+    async fn plan_reverse_undo(&self) -> Result<HistoryOperationResult> {
         self.plan_operation(self.redo_operation().await?, "redo").await
     }
 
@@ -190,10 +189,10 @@ impl HistoryAccess<'_> {
         self.journal.changes(options).await
     }
 
-    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
-        let (paths, change) = self.commit_operation(&operation, name, false).await?;
-        let change = change.ok_or_else(nothing_to_reverse_error)?;
-        self.show_made_change(change, paths).await
+    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<HistoryOperationResult> {
+        let (_, change) = self.commit_operation(&operation, name, false).await?;
+        self.show_made_change(change.ok_or_else(nothing_to_reverse_error)?)
+            .await
     }
 
     /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
@@ -201,19 +200,18 @@ impl HistoryAccess<'_> {
         &self,
         operation: HistoryOperation,
         name: &'static str,
-    ) -> Result<PlannedChange> {
+    ) -> Result<HistoryOperationResult> {
         let (paths, _) = self.commit_operation(&operation, name, true).await?;
-        Ok(PlannedChange::new(&self.files.view.visible_path_changes(paths)))
+        Ok(HistoryOperationResult::from_plan(
+            &self.files.view.visible_path_changes(paths),
+            true,
+        ))
     }
 
-    /// Returns a change that was made as this view shows it, with a mark for the effect on each of its `paths`.
-    pub(crate) async fn show_made_change(&self, change: Change, paths: Vec<PathChange>) -> Result<ChangeShown> {
-        let fallback = ChangeShown::from(change.clone());
-        let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        let paths = mark_paths(&self.files.view.visible_path_changes(paths))
-            .take(Change::SHOWN_PATHS)
-            .collect();
-        Ok(ChangeShown { paths, ..shown })
+    /// Returns the result of an operation that made `change`, as this view shows it.
+    pub(crate) async fn show_made_change(&self, change: Change) -> Result<HistoryOperationResult> {
+        let seen = self.visible_change(change.clone()).await?;
+        Ok(seen.unwrap_or(change).into())
     }
 }
 
