@@ -104,8 +104,8 @@ fn every_file_tool_answers_on_local() {
     );
     let diff = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-z\n\\ No newline at end of file\n+w\n";
     assert_eq!(
-        done("apply_patch", json!({"diff": diff}))["files"][0]["action"],
-        "modify"
+        done("apply_patch", json!({"diff": diff}))["files"][0]["status"],
+        "modified"
     );
     has(&done("ls", json!({}))["entries"][0], &["path", "type", "size"]);
     assert_eq!(

@@ -141,7 +141,7 @@ fn patch_changes_every_file_or_none() {
     let file = other.path().join("change.diff");
     assert_eq!(
         room.run(&["patch", file.to_str().unwrap()]).done(),
-        "modify a (+1 -1)\ndelete b (+0 -1)\n"
+        "modified a (+1 -1)\ndeleted b (+0 -1)\n"
     );
     assert_eq!(room.get("a"), b"1\n");
     assert!(!room.path().join("b").exists());

@@ -14,6 +14,7 @@ mod mcp;
 mod program;
 mod project;
 mod readme;
+mod results;
 mod run;
 mod s3;
 mod search;

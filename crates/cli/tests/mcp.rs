@@ -366,7 +366,7 @@ fn code_runs_in_every_language() {
             "bash" => assert_eq!((&data["exit_code"], text(&ran, "stderr")), (&json!(3), &json!("err\n"))),
             _ => assert_eq!(data["result"], json!({"repr": "42", "json": 42}), "{ran}"),
         }
-        assert_eq!(data["changed"]["created"], 1, "{ran}");
+        assert_eq!(data["created_count"], 1, "{ran}");
         let shown = ran["content"][0]["text"].as_str().unwrap();
         assert!(shown.contains("out"), "{shown}");
     }
@@ -602,7 +602,7 @@ fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_ke
         let ran = pipe.call(3, "run", json!({"command": "cat d; echo more >> d"}));
         let told = &ran["structuredContent"];
         assert_eq!(told["stdout"], "4\n", "{name}: {ran}");
-        assert_eq!(told["changed"]["branch"], Value::Null, "{name}: {ran}");
+        assert_eq!(told["branch"], Value::Null, "{name}: {ran}");
         assert_eq!(room.run(&["-w", name, "cat", "d"]).done(), "4\nmore\n", "{name}");
         assert_eq!(pipe.close(), "");
     }

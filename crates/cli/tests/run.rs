@@ -154,7 +154,7 @@ fn output_and_exit_code_are_the_commands_own() {
     assert_eq!(json.code(), 3);
     let json = json.json();
     assert_eq!((&json["ok"], &json["data"]["exit_code"]), (&true.into(), &3.into()));
-    assert_eq!(json["data"]["changed"]["paths"], serde_json::json!(["+ y"]));
+    assert_eq!(json["data"]["paths"], serde_json::json!(["+ y"]));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn promise_38_work_of_a_command_whose_garret_was_killed_is_found_and_can_be_kept
     let found = room.run(&["-w", "box", "leftovers", "--json"]);
     let found = found.json();
     let left = &found["data"]["leftovers"][0];
-    assert_eq!(left["changed"]["paths"], serde_json::json!(["+ half"]), "{found}");
+    assert_eq!(left["paths"], serde_json::json!(["+ half"]), "{found}");
     let id = left["id"].as_str().unwrap();
     assert!(
         room.run(&["-w", "box", "leftovers", "--keep", id])
@@ -359,7 +359,7 @@ fn what_a_command_did_is_not_lost_where_it_cannot_be_kept() {
     let id = found["leftovers"][0]["id"]
         .as_str()
         .unwrap_or_else(|| panic!("{found}"));
-    assert_eq!(found["leftovers"][0]["changed"]["discarded"], serde_json::Value::Null);
+    assert_eq!(found["leftovers"][0]["discarded"], serde_json::Value::Null);
     let next = room.run(&["-w", "box", "run", "true"]);
     assert_eq!(
         next.err(),

@@ -9,14 +9,15 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::path::escape_unprintable;
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind};
 
-/// The agent, session and front door behind an operation.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+/// The agent, session and front door behind an operation or a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Actor {
     /// The agent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,8 +28,11 @@ pub struct Actor {
     /// The model's call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
-    /// The front door: `api`, `cli`, `mcp`, …
+    /// The front door: `api`, `cli`, `mcp`, …; `outside` if another program made the change.
     pub door: Cow<'static, str>,
+    /// The command that made the change, if one did. The actor of an operation has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// One finished operation.

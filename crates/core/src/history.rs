@@ -4,19 +4,20 @@
 //! depot, for files that live there and for the files of other storages. Everything that a user sees of it (text diffs,
 //! merges, paging, policies) is written once, above it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::path::quote;
 use crate::time::Timestamp;
 use crate::{
-    Content, DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, OpenedStorage, Origin, Result, RetentionLimits,
-    Storage, Version, WsPath,
+    Actor, Content, DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, OpenedStorage, Origin, Result,
+    RetentionLimits, Storage, Version, WsPath,
 };
 
 /// The journal, snapshots and branches of one workspace.
@@ -178,13 +179,15 @@ impl Default for ChangesOptions {
 }
 
 /// One atomic, attributed, reversible mutation of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// A unique id; ids sort by time.
+    #[serde(rename = "change")]
     pub id: String,
     /// Its position in the journal of its workspace, from 1.
     pub number: u64,
-    /// When it was made.
+    /// When it was made, in RFC 3339.
+    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The kind of the change.
     pub kind: ChangeKind,
@@ -193,9 +196,9 @@ pub struct Change {
     /// A description of the change, in a few words.
     pub summary: String,
     /// The author of the change.
-    pub actor: ChangeActor,
-    /// The first of the paths that it touched, in order: at most [`Change::SHOWN_PATHS`].
-    pub paths: Vec<EntryPath>,
+    pub actor: Actor,
+    /// The first of the paths that it touched, in order, each after `+` (created), `~` (changed) or `-` (deleted).
+    pub paths: Vec<ChangedPath>,
     /// How many paths it touched.
     pub path_count: u64,
     /// The numbers of the changes that it reverses, newest first.
@@ -208,11 +211,31 @@ pub struct Change {
 
 impl Change {
     /// The most paths that a change lists; [`History::change`] gives all of them.
-    pub const SHOWN_PATHS: usize = 100;
+    pub const SHOWN_PATHS: usize = 20;
+}
+
+/// The change that an operation made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangeMade {
+    /// Its id.
+    #[serde(rename = "change")]
+    pub id: String,
+    /// Its number in the journal, if it is known already: changes of files outside the depot get it later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+}
+
+impl fmt::Display for ChangeMade {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            Some(number) => number.fmt(formatter),
+            None => self.id.fmt(formatter),
+        }
+    }
 }
 
 /// The kind of a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// New work.
@@ -268,47 +291,86 @@ impl ChangeKind {
     }
 }
 
-/// The author of a change.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct ChangeActor {
-    /// The agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// The run of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The model's call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_call: Option<String>,
-    /// The front door: `api`, `cli`, `mcp`, …; `outside` if another program made the change.
-    pub door: String,
-    /// The command that made the change, if one did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+/// A path that a change touched, with its effect on the path: `+ a.txt` (created), `~ a.txt` (changed) or `- a.txt`
+/// (deleted).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedPath {
+    /// `+`, `~` or `-`.
+    pub mark: char,
+    /// The path.
+    pub path: EntryPath,
+}
+
+impl fmt::Display for ChangedPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.mark, self.path.display_path())
+    }
+}
+
+impl Serialize for ChangedPath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for ChangedPath {
+    fn schema_name() -> Cow<'static, str> {
+        "ChangedPath".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
 }
 
 /// The state of a path before and after a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathChange {
     /// The path.
+    #[schemars(with = "String")]
     pub path: EntryPath,
-    /// The entry before the change; `None` for nothing.
+    /// The entry before the change; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<PathImage>,
-    /// The entry after the change; `None` for nothing.
+    /// The entry after the change; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<PathImage>,
 }
 
+impl PathChange {
+    /// Returns the path with the mark of the effect on it.
+    pub fn to_changed_path(&self) -> ChangedPath {
+        let mark = match (&self.before, &self.after) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '~',
+        };
+        ChangedPath {
+            mark,
+            path: self.path.clone(),
+        }
+    }
+}
+
 /// The entry that was at a path at some point.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathImage {
-    /// The kind of the entry.
+    /// The type of the entry.
+    #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// Its permission bits; those of a link have no meaning.
+    /// Its permission bits, in octal digits; those of a link have no meaning.
+    #[serde(serialize_with = "as_octal")]
+    #[schemars(with = "String")]
     pub mode: u32,
     /// Bytes of content.
     pub size: u64,
     /// The version of a file's content in its history.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub version: Option<Version>,
     /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -316,6 +378,11 @@ pub struct PathImage {
     /// The address of a file's content in the depot.
     #[serde(skip)]
     pub content: Option<ContentAddress>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn as_octal<S: serde::Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{mode:04o}"))
 }
 
 /// The BLAKE3 hash of some content.
@@ -628,24 +695,29 @@ impl Default for SnapshotOptions {
 }
 
 /// A named point. It never moves, and retention never deletes its content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Snapshot {
     /// Its label, unique in the workspace.
     pub label: String,
-    /// The id of the workspace whose change it names: this one, or one that this one was branched off.
-    pub workspace: String,
     /// The number of the change after which it was taken.
-    pub change: u64,
-    /// When it was taken.
+    pub number: u64,
+    /// The id of the workspace that has this change: this one, or one that it was branched from.
+    pub workspace: String,
+    /// When it was taken, in RFC 3339.
+    #[schemars(with = "String")]
     pub at: Timestamp,
-    /// Whether it holds only the files that the depot had captured.
+    /// Whether it has only the files that the history had captured.
     pub lazy: bool,
+    /// The size of its content, if it was requested; [`History::snapshot_sizes`] measures it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<SnapshotSize>,
 }
 
-/// What a snapshot holds.
+/// The size of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SnapshotSize {
     /// Its label.
+    #[serde(skip)]
     pub label: String,
     /// The number of files in it.
     pub files: u64,
@@ -674,18 +746,19 @@ impl From<&str> for NewBranch {
 }
 
 /// A workspace that begins at a point of another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branch {
-    /// Its id.
+    /// The id of the workspace that it is.
     pub id: String,
-    /// Its name.
+    /// Its name, by which it is opened.
     pub name: Option<String>,
     /// The number of the change of the other workspace after which it begins.
     pub fork: u64,
-    /// How many changes were made in it.
-    pub changes: u64,
-    /// When it was made.
-    pub created: Timestamp,
+    /// The number of changes that were made in it.
+    pub change_count: u64,
+    /// When it was made, in RFC 3339.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
     /// Set if not every file of that point was captured: the branch began without the others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,

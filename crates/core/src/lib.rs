@@ -38,10 +38,10 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventOutcome, EventSink, EventWriter, MemoryEvents, NoEvents};
 pub use exclusions::Exclusions;
 pub use history::{
-    Branch, Change, ChangeActor, ChangeKind, ChangePlan, ChangesOptions, ClashReason, ContentAddress, History,
-    HistoryMode, HistoryOperation, MergeInput, MergePoint, MergeSide, NewBranch, OpenedBranch, PathChange, PathClash,
-    PathExpectation, PathImage, PathPut, PathVersion, PlacedEntry, Point, PutBatch, RestoreTarget, ReversalOutcome,
-    Snapshot, SnapshotOptions, SnapshotSize, UndoSelection,
+    Branch, Change, ChangeKind, ChangeMade, ChangePlan, ChangedPath, ChangesOptions, ClashReason, ContentAddress,
+    History, HistoryMode, HistoryOperation, MergeInput, MergePoint, MergeSide, NewBranch, OpenedBranch, PathChange,
+    PathClash, PathExpectation, PathImage, PathPut, PathVersion, PlacedEntry, Point, PutBatch, RestoreTarget,
+    ReversalOutcome, Snapshot, SnapshotOptions, SnapshotSize, UndoSelection,
 };
 pub use listing::{FullListing, ListAllOptions, list_all};
 pub use memory::MemoryStorage;

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Actor, Content, EntryPath, Precondition, Result, Version, WsPath};
+use crate::{Actor, ChangeMade, Content, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
@@ -444,6 +444,8 @@ pub struct MutationOutcome {
     pub size: u64,
     /// Whether the mutation created the entry.
     pub created: bool,
+    /// The change that the batch became, if the storage keeps a history and knows the change without more work.
+    pub change: Option<ChangeMade>,
 }
 
 /// The failures that a successfully returned change survives.

@@ -7,7 +7,7 @@ mod mutate;
 mod summary;
 
 use bytes::Bytes;
-use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Origin, PathChange, Result, WsPath};
+use garret_core::{Actor, ChangeKind, Error, ErrorKind, Origin, PathChange, Result, WsPath};
 
 use crate::content::{ContentStore, PieceAddress, PreparedContent};
 use crate::depot::DepotShared;
@@ -42,7 +42,7 @@ pub(crate) struct ChangeAuthor {
     pub(crate) id: String,
     pub(crate) operation: String,
     pub(crate) summary: String,
-    pub(crate) actor: ChangeActor,
+    pub(crate) actor: Actor,
 }
 
 impl<'c> ChangeBuilder<'c> {
@@ -170,34 +170,31 @@ impl<'c> ChangeBuilder<'c> {
         encode_change_id(&id, self.workspace, self.seq).unwrap_or(id)
     }
 
-    /// Closes the change. Returns its number, or `None` if it touched no path.
-    pub(crate) fn finish(self, shared: &DepotShared, kind: ChangeKind, origin: Origin) -> Result<Option<i64>> {
+    /// Closes the change. Returns its number and its id, or `None` if it touched no path.
+    pub(crate) fn finish(
+        self,
+        shared: &DepotShared,
+        kind: ChangeKind,
+        origin: Origin,
+    ) -> Result<Option<(i64, String)>> {
         if !self.has_touched {
             return Ok(None);
         }
-        let Actor {
-            agent,
-            session,
-            tool_call,
-            door,
-        } = origin.actor;
         let by = ChangeAuthor {
             id: self.make_id(shared),
             operation: origin.operation.into_owned(),
             summary: origin.summary,
-            actor: ChangeActor {
-                agent,
-                session,
-                tool_call,
-                door: door.into_owned(),
+            actor: Actor {
                 command: origin.command,
+                ..origin.actor
             },
         };
         self.finish_as(kind, by)
     }
 
-    /// Closes the change with the id and the actor of `by`. Returns its number, or `None` if it touched no path.
-    pub(crate) fn finish_as(self, kind: ChangeKind, by: ChangeAuthor) -> Result<Option<i64>> {
+    /// Closes the change with the id and the actor of `by`. Returns its number and its id, or `None` if it
+    /// touched no path.
+    pub(crate) fn finish_as(self, kind: ChangeKind, by: ChangeAuthor) -> Result<Option<(i64, String)>> {
         if !self.has_touched {
             return Ok(None);
         }
@@ -212,7 +209,7 @@ impl<'c> ChangeBuilder<'c> {
             agent: by.actor.agent,
             session: by.actor.session,
             tool_call: by.actor.tool_call,
-            door: by.actor.door,
+            door: by.actor.door.into_owned(),
             command: by.actor.command,
             undone_by: None,
         };
@@ -222,7 +219,7 @@ impl<'c> ChangeBuilder<'c> {
         session
             .workspaces()
             .remember_head(self.workspace, self.seq, self.tree.into_levels());
-        Ok(Some(self.seq))
+        Ok(Some((self.seq, row.id)))
     }
 
     /// Returns this change with the time `at` instead of now; imports keep the times of their source with it.

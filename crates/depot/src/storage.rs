@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::memory::check_read_limit;
 use garret_core::{
-    Batch, ChangeKind, DirectoryHandle, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, MutationOutcome,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Batch, ChangeKind, ChangeMade, DirectoryHandle, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation,
+    MutationOutcome, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use crate::change::{ChangeBuilder, MutationStep, summary_of};
@@ -245,7 +245,7 @@ impl Storage for DepotWorkspace {
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
         let work = move |session: MetadataSession<'_>| {
             let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
-            let applied = steps
+            let mut applied = steps
                 .into_iter()
                 .map(|step| {
                     let path = step.mutation.path().clone();
@@ -253,8 +253,12 @@ impl Storage for DepotWorkspace {
                         .apply_step(step, follow)
                         .map_err(|error| with_path(error, &path))
                 })
-                .collect::<Result<_>>()?;
-            changing.finish(&shared, ChangeKind::Change, origin)?;
+                .collect::<Result<Vec<MutationOutcome>>>()?;
+            if let Some((number, id)) = changing.finish(&shared, ChangeKind::Change, origin)? {
+                let number = Some(number.unsigned_abs());
+                let made = ChangeMade { id, number };
+                applied.iter_mut().for_each(|one| one.change = Some(made.clone()));
+            }
             Ok(applied)
         };
         let applied = self.shared().writer.write_weighed(weight, self.durability, work).await;

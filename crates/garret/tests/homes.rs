@@ -63,7 +63,7 @@ async fn a_change_says_who_made_it_and_with_what() {
         .collect();
     assert_eq!(told, [("edit_file", "edit `a.txt`"), ("write_file", "write `a.txt`")]);
     assert_eq!(log.changes[0].actor.door, "api");
-    assert_eq!(log.changes[0].paths, ["a.txt"]);
+    assert_eq!(log.changes[0].paths[0].to_string(), "~ a.txt");
 }
 
 #[tokio::test]
@@ -537,7 +537,11 @@ async fn now_is_a_point_like_any_other() {
             point: named.clone(),
             path: None,
         };
-        assert_eq!(toolbox.workspace().restore(restore).await.unwrap(), None, "{name}");
+        assert_eq!(
+            toolbox.workspace().restore(restore).await.unwrap().change,
+            None,
+            "{name}"
+        );
         toolbox.workspace().branch(&format!("{name}-2"), &named).await.unwrap();
         let branch = garret(&home).open_named(&format!("{name}-2")).await.unwrap();
         assert_eq!(read(&branch, "a.txt").await, "two", "{name}");

@@ -1,6 +1,6 @@
 //! Applies a batch of mutations to the storage and records it in the journal.
 
-use garret_core::{Batch, Error, ErrorKind, Mutation, MutationOutcome, Result};
+use garret_core::{Batch, ChangeMade, Error, ErrorKind, Mutation, MutationOutcome, Result};
 use garret_depot::outside_files::{ChangeAuthorship, IntentWork, ObservedEntry, RecordContent, summary_of};
 
 use crate::compare::ComparedPath;
@@ -40,16 +40,17 @@ impl WriteSession<'_> {
             .map_err(AttemptRefusal::into_error)
     }
 
-    /// Writes the intent of `batch` to the log.
-    pub(crate) fn log_batch_intent(&mut self, batch: &Batch, contents: Vec<Option<RecordContent>>) -> Result<()> {
-        // The change gets its id when it enters the journal; nobody asks for it earlier.
+    /// Writes the intent of `batch` to the log, and returns the id of the change that it becomes.
+    pub(crate) fn log_batch_intent(&mut self, batch: &Batch, contents: Vec<Option<RecordContent>>) -> Result<String> {
+        let change = self.files.journaled.ids.next_id();
         let now = self.files.journaled.clock.now();
-        let by = ChangeAuthorship::new(String::new(), now, batch.origin.clone());
+        let by = ChangeAuthorship::new(change.clone(), now, batch.origin.clone());
         let work = IntentWork::Batch {
             follow: batch.follow,
             steps: to_logged_steps(&batch.mutations, contents),
         };
-        self.comparer.records.open_intent(by, work).map(|_| ())
+        self.comparer.records.open_intent(by, work)?;
+        Ok(change)
     }
 
     /// Makes one full attempt: compares the paths, logs the intent, applies the batch and closes the intent.
@@ -74,7 +75,7 @@ impl WriteSession<'_> {
         } else {
             planned.clone()
         };
-        self.log_batch_intent(&planned, contents)?;
+        let change = self.log_batch_intent(&planned, contents)?;
         // A change of one path is atomic in the storage. Readers need to wait only if several paths change.
         if goes_far {
             self.lock.begin_change()?;
@@ -120,7 +121,7 @@ impl WriteSession<'_> {
             // difference.
             let _ = self.comparer.compare_with_parents(&doubtful).await;
         }
-        Ok(applied)
+        Ok(name_change(applied, change, batch))
     }
 
     /// Lets the storage report why it refuses the batch. If it accepts it, because other programs changed the paths in
@@ -139,6 +140,21 @@ impl WriteSession<'_> {
         self.comparer.compare_paths(&[resolved, places].concat()).await?;
         Ok(applied)
     }
+}
+
+/// Returns the outcomes of a batch with the change that it became.
+pub(crate) fn name_change(mut applied: Vec<MutationOutcome>, id: String, batch: &Batch) -> Vec<MutationOutcome> {
+    // A directory that is there already, and a move of an entry onto itself, make no change.
+    let changes_nothing = |(mutation, applied): (&Mutation, &MutationOutcome)| match mutation {
+        Mutation::MakeDir { .. } => !applied.created,
+        Mutation::Rename { from, to, .. } => from == to,
+        _ => false,
+    };
+    if !batch.mutations.iter().zip(&applied).all(changes_nothing) {
+        let made = ChangeMade { id, number: None };
+        applied.iter_mut().for_each(|one| one.change = Some(made.clone()));
+    }
+    applied
 }
 
 /// Returns the mode that the system gave to a new file, if the batch made one without a mode.

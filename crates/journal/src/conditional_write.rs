@@ -6,6 +6,7 @@
 use garret_core::{Batch, EntryKind, Follow, Mutation, MutationOutcome, Precondition, Result, Version, WsPath};
 use garret_depot::outside_files::KnownEntry;
 
+use crate::apply::name_change;
 use crate::compare::StorageComparer;
 use crate::journal_records::JournalRecords;
 use crate::observed::{DIRECTORY_MODE, directory_entry, observed_entry};
@@ -96,7 +97,7 @@ impl WriteSession<'_> {
         made: Vec<WsPath>,
     ) -> Result<Vec<MutationOutcome>> {
         let contents = self.files.prepare_contents(&batch.mutations).await?;
-        self.log_batch_intent(&batch, contents)?;
+        let change = self.log_batch_intent(&batch, contents)?;
         let applied = match self.files.journaled.files.apply(batch.clone()).await {
             Ok(applied) => applied,
             Err(error) => {
@@ -111,7 +112,7 @@ impl WriteSession<'_> {
         let mut left: Vec<_> = made.collect();
         left.push(observed_entry(batch.mutations[0].path(), known));
         self.comparer.records.close_intent(left).await?;
-        Ok(applied)
+        Ok(name_change(applied, change, &batch))
     }
 }
 

@@ -62,5 +62,10 @@ fn file_line(file: &PatchedFile) -> String {
         Some(old) => format!("{} -> {path}", escape_unprintable(old)),
         None => path.into_owned(),
     };
-    format!("{} {names} (+{} -{})", file.action, file.added, file.removed)
+    format!(
+        "{} {names} (+{} -{})",
+        file.status.as_str(),
+        file.insertions,
+        file.deletions
+    )
 }

@@ -1,8 +1,8 @@
 //! `branch`: makes a second workspace that begins at a point of this one.
 
 use garret_core::path::quote;
-use garret_core::{Point, Result};
-use garret_workspace::{BranchShown, Workspace};
+use garret_core::{Branch, Point, Result};
+use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 impl Tool for BranchTool {
     type Arguments = Arguments;
-    type Data = BranchShown;
+    type Data = Branch;
 
     const NAME: &'static str = "branch";
     const SHORT: &'static str = "branch";
@@ -33,13 +33,9 @@ impl Tool for BranchTool {
     const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one. These tools stay on this workspace; merge brings the work of the branch back.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<BranchShown>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Branch>> {
         let from = Point::parse_or_now(arguments.from.as_deref());
-        let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
+        let branch = workspace.branch(&arguments.name, &from).await?;
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
         let lacking = if branch.incomplete {
             "; files that the history had not captured by then are missing"

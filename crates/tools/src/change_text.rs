@@ -3,16 +3,14 @@
 use std::fmt::Write as _;
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_workspace::{ActorShown, ChangeShown, PlannedChange};
+use garret_workspace::{Actor, Change, ChangedPath, HistoryOperationResult};
 
 use crate::answer_limits::AnswerLimits;
 use crate::text::{self, group_digits};
-
-/// The most paths of one change that the data of an answer lists; `path_count` holds their total.
-const SHOWN_PATHS: usize = 20;
+use crate::tool::ToolOutput;
 
 /// Returns a change on one line: `#3  2026-01-02T03:04:05Z  edit `a.txt`  (edit_file by writer, session s1, mcp)`.
-pub(crate) fn change_line(change: &ChangeShown) -> String {
+pub(crate) fn change_line(change: &Change) -> String {
     let mut line = format!(
         "#{}  {}  {}",
         change.number,
@@ -31,7 +29,7 @@ pub(crate) fn change_line(change: &ChangeShown) -> String {
 }
 
 /// Returns the operation and its actor: `edit_file by writer, session s1, call c3, mcp`.
-pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
+pub(crate) fn made_by(operation: &str, actor: &Actor) -> String {
     let named = [
         ("", &actor.agent),
         ("session ", &actor.session),
@@ -42,7 +40,7 @@ pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
         name.as_deref()
             .map(|name| format!("{what}{}", escape_unprintable(name)))
     });
-    let door = Some(&actor.door).filter(|door| !door.is_empty()).cloned();
+    let door = Some(actor.door.to_string()).filter(|door| !door.is_empty());
     let who = parts.chain(door).collect::<Vec<_>>().join(", ");
     match (operation, who.as_str()) {
         ("", who) => who.to_owned(),
@@ -60,36 +58,38 @@ fn list_numbers(all: &[u64]) -> String {
     }
 }
 
-/// Returns the effect of a change as the one line of an answer: `undo: edit `a.txt` (change #4, id …)`.
-pub(crate) fn outcome_line(change: &ChangeShown) -> String {
-    format!(
-        "{} (change #{}, id {})",
-        escape_unprintable(&change.summary),
-        change.number,
-        change.id
-    )
-}
-
-/// Returns the effect of a change as an answer: its line, and the paths with their marks.
-pub(crate) fn outcome_text(change: &ChangeShown) -> String {
-    outcome_line(change) + &marked_lines(&change.paths, change.path_count)
-}
-
-/// Returns the effect that an operation would have as an answer.
-pub(crate) fn planned_text(planned: &PlannedChange, limits: &AnswerLimits) -> String {
-    if planned.path_count == 0 {
-        return "nothing would change".to_owned();
-    }
-    let count = text::format_count(planned.path_count, "path", "paths");
-    let lines = marked_lines(&planned.paths, planned.path_count);
-    text::bound_text(&format!("would change {count}; nothing is written{lines}"), limits)
+/// Returns the result of an undo, a redo or a restore; `idle` tells that nothing differed.
+pub(crate) fn format_result(
+    result: HistoryOperationResult,
+    idle: &str,
+    shortfall: Option<String>,
+    limits: &AnswerLimits,
+) -> ToolOutput<HistoryOperationResult> {
+    let head = match &result.change {
+        Some(change) => {
+            let summary = escape_unprintable(&change.summary);
+            format!("{summary} (change #{}, id {})", change.number, change.id)
+        }
+        None if !result.is_dry_run() => idle.to_owned(),
+        None if result.path_count() == 0 => "nothing would change".to_owned(),
+        None => {
+            let count = text::format_count(result.path_count(), "path", "paths");
+            format!("would change {count}; nothing is written")
+        }
+    };
+    let shortfall = shortfall.map_or_else(String::new, |shortfall| format!("\n{shortfall}"));
+    let lines = marked_lines(result.paths(), result.path_count());
+    let text = head + &lines + &unchanged_lines(&result) + &shortfall;
+    ToolOutput::new(text::bound_text(&text, limits), result)
 }
 
 /// Returns the first paths, one on each line, and the number of the others.
-fn marked_lines(paths: &[String], count: u64) -> String {
-    let shown = paths.iter().take(SHOWN_PATHS);
-    let mut lines: String = shown.map(|path| format!("\n{}", escape_unprintable(path))).collect();
-    let more = count.saturating_sub(paths.len().min(SHOWN_PATHS) as u64);
+fn marked_lines(paths: &[ChangedPath], count: u64) -> String {
+    let lines = paths
+        .iter()
+        .map(|path| format!("\n{}", escape_unprintable(&path.to_string())));
+    let mut lines: String = lines.collect();
+    let more = count.saturating_sub(paths.len() as u64);
     if more > 0 {
         write!(lines, "\nand {} more", group_digits(more)).expect("a string takes everything");
     }
@@ -97,8 +97,8 @@ fn marked_lines(paths: &[String], count: u64) -> String {
 }
 
 /// Returns the paths that an undo left unchanged, one line for each reason; empty if there are none.
-pub(crate) fn unchanged_lines(change: &ChangeShown) -> String {
-    let Some(left) = &change.left_alone else {
+fn unchanged_lines(result: &HistoryOperationResult) -> String {
+    let Some(left) = &result.left_alone else {
         return String::new();
     };
     let mut text = String::new();
@@ -120,16 +120,4 @@ pub(crate) fn unchanged_lines(change: &ChangeShown) -> String {
         }
     }
     text
-}
-
-/// Returns a planned change in the form that the data of an answer holds.
-pub(crate) fn bound_planned_paths(mut planned: PlannedChange) -> PlannedChange {
-    planned.paths.truncate(SHOWN_PATHS);
-    planned
-}
-
-/// Returns a change in the form that the data of an answer holds.
-pub(crate) fn bound_paths(mut change: ChangeShown) -> ChangeShown {
-    change.paths.truncate(SHOWN_PATHS);
-    change
 }

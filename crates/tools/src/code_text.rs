@@ -72,7 +72,7 @@ fn end_phrase(result: &CodeResult) -> String {
 #[cfg(test)]
 mod tests {
     use garret_core::Language;
-    use garret_workspace::{CodeError, CodeValue, CommandChanges, StreamShown};
+    use garret_workspace::{CodeError, CodeValue, CommandChanges, StreamContent};
 
     use super::*;
 
@@ -84,8 +84,8 @@ mod tests {
             error: None,
             exit_code: None,
             output: String::new(),
-            stdout: StreamShown::default(),
-            stderr: StreamShown::default(),
+            stdout: StreamContent::default(),
+            stderr: StreamContent::default(),
             duration_ms: 1_234,
             timed_out: false,
             limit: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use garret_core::{Language, Result};
-use garret_workspace::{ContextRequest, ContextShown, Workspace};
+use garret_workspace::{ContextRequest, ContextStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
 
 impl Tool for CreateCodeContextTool {
     type Arguments = Arguments;
-    type Data = ContextShown;
+    type Data = ContextStatus;
 
     const NAME: &'static str = "create_code_context";
     const SHORT: &'static str = "create_context";
@@ -43,7 +43,7 @@ impl Tool for CreateCodeContextTool {
         workspace: &Workspace,
         arguments: Arguments,
         _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ContextShown>> {
+    ) -> Result<ToolOutput<ContextStatus>> {
         let request = ContextRequest {
             cwd: arguments.cwd.unwrap_or_default(),
             env: arguments.env.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! `delete_code_context`: ends a context.
 
 use garret_core::Result;
-use garret_workspace::{ContextShown, Workspace};
+use garret_workspace::{ContextStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 impl Tool for DeleteCodeContextTool {
     type Arguments = Arguments;
-    type Data = ContextShown;
+    type Data = ContextStatus;
 
     const NAME: &'static str = "delete_code_context";
     const SHORT: &'static str = "delete_context";
@@ -31,7 +31,7 @@ impl Tool for DeleteCodeContextTool {
         workspace: &Workspace,
         arguments: Arguments,
         _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ContextShown>> {
+    ) -> Result<ToolOutput<ContextStatus>> {
         let context = workspace.delete_code_context(&arguments.context).await?;
         let how = context.ended.as_deref().unwrap_or("it ends");
         let text = format!("the context `{}` has ended: {how}", context.id);

@@ -1,9 +1,9 @@
 //! `diff`: shows the differences between two points.
 
 use garret_core::{Point, Result};
-use garret_workspace::{Diff as Difference, DiffRequest, PathDiff, Workspace};
+use garret_workspace::{Diff, DiffRequest, PathDiff, Workspace};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::Annotations;
 use crate::answer_limits::AnswerLimits;
@@ -35,28 +35,9 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
 }
 
-/// A page of a difference.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct DiffData {
-    /// The change of each path; only the first paths if there are many.
-    paths: Vec<PathDiff>,
-    /// How many paths differ.
-    path_count: u64,
-    /// The lines of this page.
-    diff: String,
-    /// Where the next page begins, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_offset: Option<u64>,
-    /// How many of the paths no page shows, because the whole is too large.
-    left_out: u64,
-    /// Set if not every file was captured at both points: a file that was captured later is shown as unchanged until then.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    incomplete: bool,
-}
-
 impl Tool for DiffTool {
     type Arguments = Arguments;
-    type Data = DiffData;
+    type Data = Diff;
 
     const NAME: &'static str = "diff";
     const SHORT: &'static str = "diff";
@@ -65,41 +46,33 @@ impl Tool for DiffTool {
         "Shows the differences between two points as a unified diff; without arguments, those of the newest change.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<DiffData>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<Diff>> {
         let to = Point::parse_or_now(arguments.to.as_deref());
         // Without `from`, the newest change at `to` alone is shown.
         let from = match Point::parse_or_now(arguments.from.as_deref()) {
             Point::Now if arguments.from.is_none() => workspace.before(&to).await?,
             point => point,
         };
+        let limits = limits.for_limit(arguments.limit);
+        let offset = arguments.offset.unwrap_or(0);
         let request = DiffRequest {
             from,
             to,
             path: Some(arguments.path).filter(|path| !path.is_empty()),
             max_text_bytes: MAX_HELD_BYTES,
-        };
-        let difference = workspace.diff(request).await?;
-        let limits = limits.for_limit(arguments.limit);
-        let window = DiffWindow {
-            offset: arguments.offset.unwrap_or(0),
+            offset,
             limit: limits.page_size(arguments.limit),
         };
-        Ok(format_page(difference, window, &limits))
+        Ok(format_page(workspace.diff(request).await?, offset, &limits))
     }
 }
 
-/// The lines that a call asks for.
-struct DiffWindow {
-    offset: u64,
-    limit: usize,
-}
-
-fn format_page(difference: Difference, window: DiffWindow, limits: &AnswerLimits) -> ToolOutput<DiffData> {
-    let offset = usize::try_from(window.offset).unwrap_or(usize::MAX);
+/// Returns the lines as far as they fit; the others are left to the next page, in the data too.
+fn format_page(mut found: Diff, offset: u64, limits: &AnswerLimits) -> ToolOutput<Diff> {
     let mut page = AnswerPage::new(limits);
     let (mut shown, mut diff) = (0, String::new());
-    for line in difference.text.split_inclusive('\n').skip(offset).take(window.limit) {
-        let bare = cut_line(line.trim_end_matches('\n'), limits);
+    for line in found.diff.lines() {
+        let bare = cut_line(line, limits);
         if !page.push_block(&bare) {
             break;
         }
@@ -107,19 +80,12 @@ fn format_page(difference: Difference, window: DiffWindow, limits: &AnswerLimits
         diff.push('\n');
         shown += 1;
     }
-    let all = difference.text.split_inclusive('\n').count() as u64;
-    let end = window.offset.saturating_add(shown);
-    let path_count = difference.paths.len() as u64;
-    let data = DiffData {
-        paths: bound_paths(difference.paths, limits),
-        path_count,
-        diff,
-        next_offset: Some(end).filter(|end| *end < all),
-        left_out: difference.left_out as u64,
-        incomplete: difference.incomplete,
-    };
-    let footer = format_footer(&data, window.offset, end, all);
-    ToolOutput::new(page.finish(Some(footer)), data)
+    let end = offset.saturating_add(shown);
+    found.diff = diff;
+    found.next_offset = Some(end).filter(|end| *end < found.line_count);
+    found.paths = bound_paths(found.paths, limits);
+    let footer = format_footer(&found, offset, end);
+    ToolOutput::new(page.finish(Some(footer)), found)
 }
 
 /// Returns the paths as far as they fit into an answer.
@@ -134,7 +100,7 @@ fn bound_paths(paths: Vec<PathDiff>, limits: &AnswerLimits) -> Vec<PathDiff> {
     paths.into_iter().take(limits.lines).take_while(fits).collect()
 }
 
-fn format_footer(data: &DiffData, offset: u64, end: u64, all: u64) -> String {
+fn format_footer(data: &Diff, offset: u64, end: u64) -> String {
     let lacking = if data.incomplete {
         "; files that the history captured only later are shown as unchanged"
     } else {
@@ -156,7 +122,7 @@ fn format_footer(data: &DiffData, offset: u64, end: u64, all: u64) -> String {
             "[{paths}; lines {}–{} of {}; more: offset={next}{left_out}]",
             group_digits(offset + 1),
             group_digits(end),
-            group_digits(all)
+            group_digits(data.line_count)
         ),
         _ if end == offset && offset > 0 => format!("[nothing at offset {}: {paths}{left_out}]", group_digits(offset)),
         _ => format!("[{paths}{left_out}]"),

@@ -126,9 +126,9 @@ fn missing_edit_error(old_text: &str) -> Error {
 
 /// Returns the outcome with its difference; the data leaves out a difference larger than an answer.
 fn format_outcome(mut edited: EditResult, limits: &AnswerLimits) -> ToolOutput<EditResult> {
-    let mut places = format_count(edited.replacements as u64, "replacement", "replacements");
+    let mut places = format_count(edited.replacements, "replacement", "replacements");
     if edited.occurrences_left > 0 {
-        let left = format_count(edited.occurrences_left as u64, "occurrence", "occurrences");
+        let left = format_count(edited.occurrences_left, "occurrence", "occurrences");
         places.push_str(&format!(", {left} left"));
     }
     let path = quote(&edited.path);

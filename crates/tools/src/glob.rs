@@ -103,7 +103,6 @@ fn shorten_page(found: &mut GlobResult, fitting: usize) {
     }
     if let Some(cursor) = fitting.checked_sub(1).and_then(|last| found.cursors.get(last)) {
         found.next_cursor = Some(cursor.clone());
-        found.truncated = true;
         found.paths.truncate(fitting);
         found.escaped.retain(|path| found.paths.contains(path));
         return;
@@ -117,7 +116,6 @@ fn shorten_page(found: &mut GlobResult, fitting: usize) {
     if let Some((last, path)) = cursor {
         found.paths.truncate(last + 1);
         found.escaped.retain(|path| found.paths.contains(path));
-        found.truncated = true;
         found.next_cursor = Some(EntryPath::from(path).to_token());
     }
 }

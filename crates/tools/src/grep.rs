@@ -145,7 +145,8 @@ fn format_page(mut found: GrepResult, pattern: &str, offset: u64, limits: &Answe
         (shown, found.match_count)
     };
     let end = offset.saturating_add(shown as u64);
-    found.truncated |= end < all && shown > 0;
+    found.next_offset = Some(end).filter(|end| *end < all && shown > 0);
+    found.truncated |= found.next_offset.is_some();
     let footer = format_footer(&found, pattern, offset..end, all);
     ToolOutput::new(page.finish(Some(footer)), found)
 }

@@ -1,7 +1,7 @@
 //! `kill`: ends a process in the background.
 
 use garret_core::Result;
-use garret_workspace::{ProcessShown, Workspace};
+use garret_workspace::{ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 impl Tool for KillTool {
     type Arguments = Arguments;
-    type Data = ProcessShown;
+    type Data = ProcessStatus;
 
     const NAME: &'static str = "kill";
     const SHORT: &'static str = "kill";
@@ -32,7 +32,7 @@ impl Tool for KillTool {
         workspace: &Workspace,
         arguments: Arguments,
         _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ProcessShown>> {
+    ) -> Result<ToolOutput<ProcessStatus>> {
         let process = workspace.kill(&arguments.id).await?;
         Ok(ToolOutput::new(
             format!("{} {}", process.id, describe_state(&process)),

@@ -41,7 +41,6 @@ mod processes;
 mod read_file;
 mod registry;
 mod restore;
-mod restore_outcome;
 mod restore_version;
 mod rm;
 mod run;

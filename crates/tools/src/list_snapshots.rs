@@ -1,10 +1,10 @@
 //! `list_snapshots`: lists the named states and the branches.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_core::{Error, ErrorKind, Result};
-use garret_workspace::{BranchShown, SnapshotShown, Workspace};
+use garret_core::{Branch, Result, Snapshot};
+use garret_workspace::{SnapshotList, SnapshotListRequest, Workspace};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::Annotations;
 use crate::answer_limits::AnswerLimits;
@@ -26,27 +26,9 @@ pub(crate) struct Arguments {
     sizes: Option<bool>,
 }
 
-/// A page of the snapshots and branches.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct SnapshotListData {
-    /// The snapshots, oldest first.
-    snapshots: Vec<SnapshotShown>,
-    /// The branches made from this workspace, oldest first, after all snapshots. A view of a part of a workspace shows none.
-    branches: Vec<BranchShown>,
-    /// Where the next page begins, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-/// A snapshot or a branch.
-enum SnapshotOrBranch {
-    Snapshot(SnapshotShown),
-    Branch(BranchShown),
-}
-
 impl Tool for ListSnapshotsTool {
     type Arguments = Arguments;
-    type Data = SnapshotListData;
+    type Data = SnapshotList;
 
     const NAME: &'static str = "list_snapshots";
     const SHORT: &'static str = "list_snapshots";
@@ -58,130 +40,62 @@ impl Tool for ListSnapshotsTool {
         workspace: &Workspace,
         arguments: Arguments,
         limits: &AnswerLimits,
-    ) -> Result<ToolOutput<SnapshotListData>> {
-        let mut snapshots: Vec<SnapshotShown> = workspace.snapshots().await?.into_iter().map(Into::into).collect();
-        if arguments.sizes.unwrap_or(false) && !snapshots.is_empty() {
-            add_sizes(workspace, &mut snapshots).await?;
-        }
-        let mut named: Vec<_> = snapshots.into_iter().map(SnapshotOrBranch::Snapshot).collect();
-        let branches = list_branches(workspace).await?.into_iter();
-        named.extend(branches.map(SnapshotOrBranch::Branch));
-        let start = match &arguments.cursor {
-            // A cursor names the last item of the page before.
-            Some(cursor) => 1 + find_position(&named, cursor)?,
-            None => 0,
-        };
-        named.drain(..start);
+    ) -> Result<ToolOutput<SnapshotList>> {
         let limits = limits.for_limit(arguments.limit);
+        let is_continued = arguments.cursor.is_some();
+        let request = SnapshotListRequest {
+            with_sizes: arguments.sizes.unwrap_or(false),
+            limit: limits.page_size(arguments.limit),
+            cursor: arguments.cursor,
+        };
         Ok(format_page(
-            named,
-            limits.page_size(arguments.limit),
-            start > 0,
+            workspace.list_snapshots(request).await?,
+            is_continued,
             &limits,
         ))
     }
 }
 
-/// Adds its size to each snapshot.
-async fn add_sizes(workspace: &Workspace, snapshots: &mut [SnapshotShown]) -> Result<()> {
-    let sizes = match workspace.snapshot_sizes().await {
-        // A view of a part of the workspace may not see the sizes of the whole; the list is still useful without them.
-        Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
-        sizes => sizes?,
-    };
-    for snapshot in snapshots {
-        snapshot.size = sizes.iter().find(|size| size.label == snapshot.label).cloned();
-    }
-    Ok(())
-}
-
-/// Returns the branches; a view of a part of a workspace has none.
-async fn list_branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
-    match workspace.branches().await {
-        Ok(branches) => Ok(branches.into_iter().map(Into::into).collect()),
-        Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
-}
-
-fn find_position(named: &[SnapshotOrBranch], cursor: &str) -> Result<usize> {
-    let found = named.iter().position(|one| one.cursor() == cursor);
-    found.ok_or_else(|| {
-        Error::invalid("this cursor is not in the list, or no longer").hint("leave out `cursor` to begin again")
-    })
-}
-
-fn format_page(
-    mut named: Vec<SnapshotOrBranch>,
-    limit: usize,
-    is_continued: bool,
-    limits: &AnswerLimits,
-) -> ToolOutput<SnapshotListData> {
+fn format_page(mut list: SnapshotList, is_continued: bool, limits: &AnswerLimits) -> ToolOutput<SnapshotList> {
     let mut page = AnswerPage::new(limits);
-    let lines = named.iter().take(limit).map(SnapshotOrBranch::to_line);
+    let snapshots = list.snapshots.iter().map(snapshot_line);
+    let lines = snapshots.chain(list.branches.iter().map(branch_line));
     let fitting = lines
         .take_while(|line| page.push_block(&cut_line(line, limits)))
         .count();
-    let next_cursor = if fitting < named.len() {
-        named[..fitting].last().map(SnapshotOrBranch::cursor)
-    } else {
-        None
-    };
-    named.truncate(fitting);
-    let footer = match &next_cursor {
+    list.shorten(fitting);
+    let footer = match &list.next_cursor {
         Some(cursor) => Some(format!(
             "[{} shown; more: cursor={}]",
-            format_count(named.len() as u64, "name", "names"),
+            format_count(fitting as u64, "name", "names"),
             quote_token(cursor)
         )),
-        None if named.is_empty() && is_continued => Some("[no more snapshots or branches]".to_owned()),
-        None if named.is_empty() => Some("[no snapshots, no branches]".to_owned()),
+        None if fitting == 0 && is_continued => Some("[no more snapshots or branches]".to_owned()),
+        None if fitting == 0 => Some("[no snapshots, no branches]".to_owned()),
         None => None,
     };
-    let mut data = SnapshotListData {
-        next_cursor,
-        ..SnapshotListData::default()
-    };
-    for one in named {
-        match one {
-            SnapshotOrBranch::Snapshot(snapshot) => data.snapshots.push(snapshot),
-            SnapshotOrBranch::Branch(branch) => data.branches.push(branch),
-        }
-    }
-    ToolOutput::new(page.finish(footer), data)
+    ToolOutput::new(page.finish(footer), list)
 }
 
-impl SnapshotOrBranch {
-    /// Returns the cursor. Snapshots and branches may have the same names, so the cursor tells them apart.
-    fn cursor(&self) -> String {
-        match self {
-            Self::Snapshot(snapshot) => format!("snapshot:{}", snapshot.label),
-            Self::Branch(branch) => format!("branch:{}", branch.id),
-        }
-    }
+fn snapshot_line(snapshot: &Snapshot) -> String {
+    let lazy = if snapshot.lazy { "  (lazy)" } else { "" };
+    let label = escape_unprintable(&snapshot.label);
+    let size = snapshot.size.as_ref().map_or_else(String::new, |size| {
+        let files = format_count(size.files, "file", "files");
+        format!(
+            "  {files}, {} bytes, {} freed by deleting it",
+            size.bytes, size.alone_bytes
+        )
+    });
+    format!("{label}  change #{}  {}{lazy}{size}", snapshot.number, snapshot.at)
+}
 
-    fn to_line(&self) -> String {
-        match self {
-            Self::Snapshot(snapshot) => {
-                let lazy = if snapshot.lazy { "  (lazy)" } else { "" };
-                let label = escape_unprintable(&snapshot.label);
-                let size = snapshot.size.as_ref().map(|size| {
-                    let files = format_count(size.files, "file", "files");
-                    format!(
-                        "  {files}, {} bytes, {} freed by deleting it",
-                        size.bytes, size.alone_bytes
-                    )
-                });
-                let size = size.unwrap_or_default();
-                format!("{label}  change #{}  {}{lazy}{size}", snapshot.change, snapshot.at)
-            }
-            Self::Branch(branch) => format!(
-                "branch {}  from change #{}  {}  ({} of its own)",
-                quote(branch.name.as_deref().unwrap_or(&branch.id)),
-                branch.fork,
-                branch.created,
-                format_count(branch.changes, "change", "changes")
-            ),
-        }
-    }
+fn branch_line(branch: &Branch) -> String {
+    format!(
+        "branch {}  from change #{}  {}  ({} of its own)",
+        quote(branch.name.as_deref().unwrap_or(&branch.id)),
+        branch.fork,
+        branch.at,
+        format_count(branch.change_count, "change", "changes")
+    )
 }

@@ -3,16 +3,16 @@
 use garret_core::path::{escape_unprintable, quote};
 use garret_core::{Error, ErrorKind, Result};
 use garret_workspace::{
-    ChangeShown, Conflict, ConflictSide, MergeOptions, MergeReport, OnConflict, Workspace, is_branch_of_command,
+    Conflict, ConflictSide, MergeOptions, MergeResult, OnConflict, Workspace, is_branch_of_command,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::Annotations;
 use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::text::{AnswerPage, cut_line, format_count};
 use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, change_text};
 
 pub(crate) struct MergeTool;
 
@@ -28,27 +28,9 @@ pub(crate) struct Arguments {
     dry_run: Option<bool>,
 }
 
-/// The result of a merge, or of its dry run.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct MergeData {
-    /// The change that it made, which can be undone; absent where nothing was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<ChangeShown>,
-    /// The paths that it changed here, or would change, each after `+`, `~` or `-`; only the first ones if there are many.
-    paths: Vec<String>,
-    /// How many paths those are.
-    path_count: u64,
-    /// The conflicts; only the first ones if there are many. Long texts are left out.
-    conflicts: Vec<Conflict>,
-    /// How many conflicts there are.
-    conflict_count: u64,
-    /// Whether this was a dry run.
-    dry_run: bool,
-}
-
 impl Tool for MergeTool {
     type Arguments = Arguments;
-    type Data = MergeData;
+    type Data = MergeResult;
 
     const NAME: &'static str = "merge";
     const SHORT: &'static str = "merge";
@@ -57,7 +39,11 @@ impl Tool for MergeTool {
         "Merges the changes of a branch into this workspace, as one change that undo takes back.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<MergeData>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<MergeResult>> {
         let options = MergeOptions {
             on_conflict: arguments.on_conflict.unwrap_or_default(),
             dry_run: arguments.dry_run.unwrap_or(false),
@@ -73,7 +59,7 @@ pub(crate) struct CommandMergeTool;
 
 impl Tool for CommandMergeTool {
     type Arguments = Arguments;
-    type Data = MergeData;
+    type Data = MergeResult;
 
     const NAME: &'static str = MergeTool::NAME;
     const SHORT: &'static str = MergeTool::SHORT;
@@ -82,7 +68,11 @@ impl Tool for CommandMergeTool {
         "Merges the effects of a command that went to a branch because the files changed while it ran.";
     const ANNOTATIONS: Annotations = MergeTool::ANNOTATIONS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<MergeData>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<MergeResult>> {
         // Effects of a command that went to a branch must be reachable; other branches belong to the capability
         // `snapshot`.
         if !is_branch_of_command(&arguments.from) {
@@ -97,18 +87,23 @@ impl Tool for CommandMergeTool {
     }
 }
 
-fn format_outcome(merged: &MergeReport, from: &str, options: MergeOptions, limits: &AnswerLimits) -> String {
+fn format_outcome(merged: &MergeResult, from: &str, options: MergeOptions, limits: &AnswerLimits) -> String {
     let mut page = AnswerPage::new(limits);
     page.push_block(&headline(merged, from, options));
     let conflicts = merged.conflicts.iter().map(conflict_line);
-    let paths = merged.paths.iter().map(|path| escape_unprintable(path).into_owned());
+    let paths = merged
+        .outcome
+        .paths()
+        .iter()
+        .map(|path| escape_unprintable(&path.to_string()).into_owned());
     let lines: Vec<_> = conflicts.chain(paths).collect();
+    let count = merged.conflict_count + merged.outcome.path_count();
     let shown = lines
         .iter()
         .take_while(|line| page.push_block(&cut_line(line, limits)))
         .count();
     let is_blocked = !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
-    let left = (lines.len() - shown) as u64;
+    let left = count - shown as u64;
     page.finish(match (left, is_blocked) {
         (0, false) => None,
         (0, true) => Some("[to go on, merge with `on_conflict` set to `markers`, `ours` or `theirs`]".to_owned()),
@@ -116,11 +111,11 @@ fn format_outcome(merged: &MergeReport, from: &str, options: MergeOptions, limit
     })
 }
 
-fn headline(merged: &MergeReport, from: &str, options: MergeOptions) -> String {
+fn headline(merged: &MergeResult, from: &str, options: MergeOptions) -> String {
     let from = quote(from);
-    let paths = format_count(merged.paths.len() as u64, "path", "paths");
-    let conflicts = format_count(merged.conflicts.len() as u64, "conflict", "conflicts");
-    match &merged.change {
+    let paths = format_count(merged.outcome.path_count(), "path", "paths");
+    let conflicts = format_count(merged.conflict_count, "conflict", "conflicts");
+    match &merged.outcome.change {
         _ if !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report => {
             format!("{conflicts} with {from}; nothing is written")
         }
@@ -131,7 +126,9 @@ fn headline(merged: &MergeReport, from: &str, options: MergeOptions) -> String {
             "merged {from}: {paths}, {conflicts} resolved (change #{}, id {})",
             change.number, change.id
         ),
-        None if merged.dry_run => format!("merging {from} would change {paths}, with {conflicts}; nothing is written"),
+        None if merged.outcome.is_dry_run() => {
+            format!("merging {from} would change {paths}, with {conflicts}; nothing is written")
+        }
         None if !merged.conflicts.is_empty() => {
             format!("{conflicts} with {from} resolved; all files of this workspace stay unchanged")
         }
@@ -151,30 +148,21 @@ fn conflict_line(conflict: &Conflict) -> String {
     )
 }
 
-/// Returns the outcome as far as it fits into an answer.
-fn bound_data(merged: MergeReport, limits: &AnswerLimits) -> MergeData {
-    let (path_count, conflict_count) = (merged.paths.len() as u64, merged.conflicts.len() as u64);
+/// Returns the result with as many conflicts, and as much of their texts, as fit into an answer.
+fn bound_data(mut merged: MergeResult, limits: &AnswerLimits) -> MergeResult {
     let mut room = ByteBudget(limits.bytes);
     // The path is in the conflict and in each of its three sides.
-    let fits = |conflict: &Conflict| room.try_take(conflict.path.len() * 4 + 400);
+    let fits = |conflict: &&Conflict| room.try_take(conflict.path.len() * 4 + 400);
     // Paths and kinds first, then the texts with a room of their own: a long text must not hide that there is a
     // conflict.
-    let mut conflicts: Vec<_> = merged.conflicts.into_iter().take_while(fits).collect();
+    let fitting = merged.conflicts.iter().take_while(fits).count();
+    merged.conflicts.truncate(fitting);
     let mut room = ByteBudget(limits.bytes);
-    for conflict in &mut conflicts {
+    for conflict in &mut merged.conflicts {
         let sides = [&mut conflict.base, &mut conflict.ours, &mut conflict.theirs];
         sides.into_iter().flatten().for_each(|side| room.trim_text(side));
     }
-    let mut room = ByteBudget(limits.bytes);
-    let paths = merged.paths.into_iter().take(limits.lines);
-    MergeData {
-        change: merged.change.map(change_text::bound_paths),
-        paths: paths.take_while(|path| room.try_take(path.len())).collect(),
-        path_count,
-        conflicts,
-        conflict_count,
-        dry_run: merged.dry_run,
-    }
+    merged
 }
 
 /// The number of bytes that are left.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use garret_core::Result;
-use garret_workspace::{LONGEST_WAIT, OutputRequest, ProcessOutput, ProcessShown, Workspace};
+use garret_workspace::{LONGEST_WAIT, OutputRequest, ProcessOutput, ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ use crate::answer_limits::AnswerLimits;
 use crate::command_request::parse_seconds;
 use crate::output_room::{self, OutputRoom};
 use crate::tool::{Tool, ToolOutput as Answered};
-use crate::{processes, text};
+use crate::{processes, run_text, text};
 
 /// The bytes reserved for the last line.
 const FOOTER_ROOM: usize = 500;
@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
     /// Seconds to wait for something new, at most 60.
     #[serde(default)]
     wait_s: Option<f64>,
+    #[serde(default)]
+    details: Option<bool>,
 }
 
 impl Tool for OutputTool {
@@ -58,6 +60,7 @@ impl Tool for OutputTool {
             wait: parse_seconds("wait_s", arguments.wait_s)?.unwrap_or(Duration::ZERO),
             max_bytes: room.bytes.saturating_sub(FOOTER_ROOM).max(room.bytes / 2),
             with_tail: true,
+            with_details: arguments.details.unwrap_or(false),
         };
         let (is_long_wait, most) = (request.wait > LONGEST_WAIT, request.max_bytes);
         let output = workspace.output(request).await?;
@@ -103,12 +106,15 @@ fn format_output(output: &ProcessOutput, is_long_wait: bool, most: usize) -> Str
     } else {
         output.cursor
     };
+    if !output.changed.is_nothing() {
+        parts.extend(run_text::change_phrases(&output.changed));
+    }
     parts.push(format!("next cursor {next}"));
     parts.extend(output.notices.iter().cloned());
     format!("{written}{end}{}", output_room::format_footer(&parts))
 }
 
 /// Returns the state of a process, in a few words.
-fn describe_process(process: &ProcessShown) -> String {
+fn describe_process(process: &ProcessStatus) -> String {
     format!("{} {}", process.id, processes::describe_state(process))
 }

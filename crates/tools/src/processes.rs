@@ -2,7 +2,7 @@
 
 use garret_core::Result;
 use garret_core::path::quote;
-use garret_workspace::{ProcessList, ProcessShown, Workspace};
+use garret_workspace::{ProcessList, ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ impl Tool for ProcessesTool {
     }
 }
 
-fn process_line(process: &ProcessShown) -> String {
+fn process_line(process: &ProcessStatus) -> String {
     format!(
         "{} {}: {}",
         process.id,
@@ -57,7 +57,7 @@ fn process_line(process: &ProcessShown) -> String {
 }
 
 /// Returns the state of a process, in a few words.
-pub(crate) fn describe_state(process: &ProcessShown) -> String {
+pub(crate) fn describe_state(process: &ProcessStatus) -> String {
     match (&process.ended, process.duration_ms) {
         (Some(ended), Some(millis)) => format!("ended ({ended}) after {:.1} s", millis as f64 / 1_000.0),
         _ => "is running".to_owned(),

@@ -6,9 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use garret_core::path::{escape_unprintable, quote};
 use garret_core::{Error, Result};
-use garret_workspace::{Encoding, FileContent, ReadRange, ReadRequest, ReadUnit, Workspace, image_type};
+use garret_workspace::{
+    Encoding, FailedRead, FileContent, ReadFilesResult, ReadRange, ReadRequest, ReadUnit, Workspace, image_type,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::answer_limits::AnswerLimits;
 use crate::arguments::{one_or_many, unless_empty};
@@ -53,37 +55,9 @@ pub(crate) struct Arguments {
     at: Option<String>,
 }
 
-/// One file, or several.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct ReadFileData {
-    /// The file that `path` names.
-    #[serde(flatten)]
-    file: Option<FileContent>,
-    /// The files of `paths` that were read, in order.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    files: Option<Vec<FileContent>>,
-    /// The files of `paths` that could not be read, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    failed: Vec<FailedFile>,
-    /// The files of `paths` for which the answer had no room.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-}
-
-/// A file that could not be read.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FailedFile {
-    /// The file.
-    path: String,
-    /// The kind of the error, such as `not_found`.
-    kind: String,
-    /// What went wrong.
-    message: String,
-}
-
 impl Tool for ReadFileTool {
     type Arguments = Arguments;
-    type Data = ReadFileData;
+    type Data = ReadFilesResult;
 
     const NAME: &'static str = "read_file";
     const SHORT: &'static str = "read";
@@ -95,7 +69,7 @@ impl Tool for ReadFileTool {
         workspace: &Workspace,
         mut arguments: Arguments,
         limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ReadFileData>> {
+    ) -> Result<ToolOutput<ReadFilesResult>> {
         let limits = limits.for_limit(arguments.limit.or(arguments.tail));
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let mut paths = std::mem::take(&mut arguments.paths);
@@ -104,9 +78,9 @@ impl Tool for ReadFileTool {
             let path = path.ok_or_else(no_file)?;
             return Ok(one_file(&viewed, &path, &arguments, &limits, MAX_IMAGE_BYTES)
                 .await?
-                .map_data(|file| ReadFileData {
+                .map_data(|file| ReadFilesResult {
                     file: Some(file),
-                    ..ReadFileData::default()
+                    ..ReadFilesResult::default()
                 }));
         }
         // A `path` beside `paths` is one more file; an empty one counts as absent.
@@ -127,8 +101,8 @@ async fn several_files(
     paths: &[String],
     arguments: &Arguments,
     limits: &AnswerLimits,
-) -> ToolOutput<ReadFileData> {
-    let mut data = ReadFileData::default();
+) -> ToolOutput<ReadFilesResult> {
+    let mut data = ReadFilesResult::default();
     let (mut text, mut files, mut images) = (String::new(), Vec::new(), Vec::new());
     for (index, path) in paths.iter().enumerate() {
         let header = format!("==> {} <==\n", escape_unprintable(path));
@@ -156,7 +130,7 @@ async fn several_files(
             }
             Err(error) => {
                 text.push_str(&bound_text(&error.to_string(), &rest));
-                data.failed.push(FailedFile {
+                data.failed.push(FailedRead {
                     path: path.clone(),
                     kind: error.kind().as_str().to_owned(),
                     message: error.message().to_owned(),

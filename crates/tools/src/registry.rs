@@ -191,6 +191,13 @@ mod tests {
     }
 
     #[test]
+    fn the_data_of_every_tool_has_a_schema_with_descriptions() {
+        let all = [FS, HISTORY, SNAPSHOT, SHELL, CODE, CONTEXTS].into_iter().flatten();
+        let schemas = all.map(|tool| (tool.name().to_owned(), tool.output_schema()));
+        insta::assert_json_snapshot!("data", schemas.collect::<Value>());
+    }
+
+    #[test]
     fn what_models_are_told_of_the_tools_for_code() {
         let workspace = workspace(vec![Language::Bash, Language::Python]);
         let told = CODE.iter().chain(CONTEXTS).map(|tool| {

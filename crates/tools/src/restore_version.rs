@@ -1,14 +1,15 @@
 //! `restore_version`: restores one file to an earlier version.
 
 use garret_core::Result;
-use garret_workspace::Workspace;
+use garret_workspace::{HistoryOperationResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::answer_limits::AnswerLimits;
 use crate::point;
+use crate::restore::NOTHING_TO_RESTORE;
 use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, restore_outcome};
+use crate::{Annotations, change_text};
 
 pub(crate) struct RestoreVersionTool;
 
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
 
 impl Tool for RestoreVersionTool {
     type Arguments = Arguments;
-    type Data = restore_outcome::RestoreData;
+    type Data = HistoryOperationResult;
 
     const NAME: &'static str = "restore_version";
     const SHORT: &'static str = "restore_version";
@@ -38,14 +39,13 @@ impl Tool for RestoreVersionTool {
         workspace: &Workspace,
         arguments: Arguments,
         limits: &AnswerLimits,
-    ) -> Result<ToolOutput<restore_outcome::RestoreData>> {
-        if arguments.dry_run.unwrap_or(false) {
-            let planned = workspace
-                .plan_restore_version(&arguments.path, &arguments.version)
-                .await?;
-            return Ok(restore_outcome::format_plan(planned, limits));
-        }
-        let change = workspace.restore_version(&arguments.path, &arguments.version).await?;
-        Ok(restore_outcome::format_outcome(change, limits))
+    ) -> Result<ToolOutput<HistoryOperationResult>> {
+        let Arguments { path, version, dry_run } = arguments;
+        let result = if dry_run.unwrap_or(false) {
+            workspace.plan_restore_version(&path, &version).await?
+        } else {
+            workspace.restore_version(&path, &version).await?
+        };
+        Ok(change_text::format_result(result, NOTHING_TO_RESTORE, None, limits))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Time limit in seconds.
     #[serde(default)]
     timeout_s: Option<f64>,
-    /// Most bytes of output shown; default 8000.
+    /// Most bytes shown; default 8000.
     #[serde(default)]
     max_output_bytes: Option<u64>,
     /// Discard its changes to the files.

@@ -132,7 +132,7 @@ pub(crate) fn change_phrases(changed: &CommandChanges) -> Vec<String> {
         parts.push(format!("{}: {}", changed.describe_counts(), shown_paths(changed)));
     }
     if let Some(change) = &changed.change {
-        parts.push(format!("change {}", change.number));
+        parts.push(format!("change {change}"));
     }
     if let Some(branch) = &changed.branch {
         parts.push(format!("not applied; on branch {}", quote(branch)));
@@ -179,14 +179,13 @@ pub(crate) fn change_phrases(changed: &CommandChanges) -> Vec<String> {
 
 fn shown_paths(changed: &CommandChanges) -> String {
     const SHOWN: usize = 8;
-    let all = changed.created + changed.changed + changed.deleted;
     let shown: Vec<_> = changed
         .paths
         .iter()
         .take(SHOWN)
         .map(|path| escape_unprintable(path))
         .collect();
-    match all - shown.len() as u64 {
+    match changed.path_count - shown.len() as u64 {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -194,7 +193,7 @@ fn shown_paths(changed: &CommandChanges) -> String {
 
 #[cfg(test)]
 mod tests {
-    use garret_workspace::StreamShown;
+    use garret_workspace::StreamContent;
 
     use super::*;
 
@@ -208,8 +207,8 @@ mod tests {
             exit_code: 0,
             signal: None,
             output: "printed\n".into(),
-            stdout: StreamShown::default(),
-            stderr: StreamShown::default(),
+            stdout: StreamContent::default(),
+            stderr: StreamContent::default(),
             duration_ms: 1_234,
             timed_out: false,
             limit: None,

@@ -1,8 +1,8 @@
 //! `snapshot`: names the state of the workspace.
 
 use garret_core::path::quote;
-use garret_core::{Point, Result, SnapshotOptions};
-use garret_workspace::{SnapshotShown, Workspace};
+use garret_core::{Point, Result, Snapshot, SnapshotOptions};
+use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,25 +28,21 @@ pub(crate) struct Arguments {
 
 impl Tool for SnapshotTool {
     type Arguments = Arguments;
-    type Data = SnapshotShown;
+    type Data = Snapshot;
 
     const NAME: &'static str = "snapshot";
     const SHORT: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";
-    const DESCRIPTION: &'static str = "Names the state of the whole workspace, to compare with, restore or branch from later. Costs almost nothing: take one before risky work.";
+    const DESCRIPTION: &'static str = "Names the state of the workspace, to compare with, restore or branch from later. Costs almost nothing: take one before risky work.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<SnapshotShown>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Snapshot>> {
         let options = SnapshotOptions {
             point: Point::parse_or_now(arguments.at.as_deref()),
             is_lazy: arguments.lazy.unwrap_or(false),
         };
-        let snapshot = SnapshotShown::from(workspace.snapshot(&arguments.label, options).await?);
-        let text = format!("snapshot {} names change #{}", quote(&snapshot.label), snapshot.change);
+        let snapshot = workspace.snapshot(&arguments.label, options).await?;
+        let text = format!("snapshot {} names change #{}", quote(&snapshot.label), snapshot.number);
         Ok(ToolOutput::new(text, snapshot))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use garret_core::Result;
 use garret_core::path::quote;
-use garret_workspace::{ProcessShown, RunRequest, Workspace};
+use garret_workspace::{ProcessStatus, RunRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 
 impl Tool for StartTool {
     type Arguments = Arguments;
-    type Data = ProcessShown;
+    type Data = ProcessStatus;
 
     const NAME: &'static str = "start";
     const SHORT: &'static str = "start";
@@ -43,7 +43,7 @@ impl Tool for StartTool {
         workspace: &Workspace,
         arguments: Arguments,
         _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ProcessShown>> {
+    ) -> Result<ToolOutput<ProcessStatus>> {
         let request = RunRequest {
             timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             ..shell_request(arguments.command, arguments.cwd, arguments.env)

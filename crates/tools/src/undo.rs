@@ -1,15 +1,15 @@
 //! `undo`: reverses changes, and reverses an undo.
 
 use garret_core::{Error, Result};
-use garret_workspace::{ChangeShown, PlannedChange, UndoRequest, Workspace};
+use garret_workspace::{HistoryOperationResult, UndoRequest, Workspace};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::point::text_or_number;
 use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, change_text, text};
+use crate::{Annotations, change_text};
 
 pub(crate) struct UndoTool;
 
@@ -48,60 +48,36 @@ pub(crate) struct Arguments {
     dry_run: Option<bool>,
 }
 
-/// The result of an undo or redo.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UndoData {
-    /// The change that took the others back; it can be undone itself. Absent in a dry run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<ChangeShown>,
-    #[serde(flatten)]
-    planned: Option<PlannedChange>,
-}
-
 impl Tool for UndoTool {
     type Arguments = Arguments;
-    type Data = UndoData;
+    type Data = HistoryOperationResult;
 
     const NAME: &'static str = "undo";
     const SHORT: &'static str = "undo";
     const TITLE: &'static str = "Undo or redo changes";
-    const DESCRIPTION: &'static str = "Undoes changes, by default the newest; repeated, it goes back further. An undo is itself a change. If a file was changed since, it is a conflict, and nothing is changed.";
+    const DESCRIPTION: &'static str = "Undoes changes, by default the newest; repeated, it goes back further. An undo is itself a change. If a file was changed since, it is a conflict.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<UndoData>> {
+    async fn run(
+        workspace: &Workspace,
+        arguments: Arguments,
+        limits: &AnswerLimits,
+    ) -> Result<ToolOutput<HistoryOperationResult>> {
         let is_dry_run = arguments.dry_run.unwrap_or(false);
         let request = undo_request(workspace, arguments)?;
-        if is_dry_run {
-            let planned = match request {
-                Some(request) => workspace.plan_undo(request).await?,
-                None => workspace.plan_redo().await?,
-            };
-            let text = change_text::planned_text(&planned, limits);
-            let data = UndoData {
-                change: None,
-                planned: Some(change_text::bound_planned_paths(planned)),
-            };
-            return Ok(ToolOutput::new(text, data));
-        }
         // Only `last` asks for a number of changes, so only `last` can fall short of it.
         let requested = match request {
             Some(UndoRequest::Last(count)) => count,
             _ => 0,
         };
-        let change = match request {
-            Some(request) => workspace.undo(request).await?,
-            None => workspace.redo().await?,
+        let result = match (request, is_dry_run) {
+            (Some(request), true) => workspace.plan_undo(request).await?,
+            (None, true) => workspace.plan_redo().await?,
+            (Some(request), false) => workspace.undo(request).await?,
+            (None, false) => workspace.redo().await?,
         };
-        let mut text = change_text::outcome_text(&change) + &change_text::unchanged_lines(&change);
-        if let Some(shortfall) = change.undo_shortfall(requested) {
-            text.push_str(&format!("\n{shortfall}"));
-        }
-        let text = text::bound_text(&text, limits);
-        let data = UndoData {
-            change: Some(change_text::bound_paths(change)),
-            planned: None,
-        };
-        Ok(ToolOutput::new(text, data))
+        let shortfall = result.undo_shortfall(requested);
+        Ok(change_text::format_result(result, "", shortfall, limits))
     }
 }
 

@@ -17,8 +17,5 @@ mod rules;
 mod run;
 
 pub(crate) use contexts::CodeContexts;
-pub use interpreters::Interpreter;
-pub use outcome::{CodeError, CodeValue};
 pub use request::{CodeRequest, ContextRequest, PieceRequest};
-pub use result::{CodeResult, ContextShown};
 pub(crate) use rules::CodeRules;

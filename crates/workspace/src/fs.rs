@@ -22,17 +22,15 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::text::edit::Edit;
 pub use content_type::image_type;
-pub use edit::{EditOptions, EditResult};
-pub use list::{DirectoryListing, ListRequest, ListSortOrder, ListedEntry};
-pub use make_dir::MakeDirResult;
-pub use patch::{PatchOptions, PatchResult, PatchedFile};
-pub use put_entries::{PutEntry, PutItem, PutResult};
-pub use read::{FileContent, ReadRange, ReadRequest, ReadUnit};
-pub use remove::{RemoveOptions, RemoveResult};
-pub use rename::{TransferOptions, TransferResult};
-pub use stat::{Existence, FileStat};
+pub use edit::EditOptions;
+pub use list::{ListRequest, ListSortOrder};
+pub use patch::PatchOptions;
+pub use put_entries::{PutEntry, PutItem};
+pub use read::{ReadRequest, ReadUnit};
+pub use remove::RemoveOptions;
+pub use rename::TransferOptions;
 pub use stream::StreamResult;
-pub use write::{AppendOptions, WriteOptions, WriteResult};
+pub use write::{AppendOptions, WriteOptions};
 
 /// How content is written as text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

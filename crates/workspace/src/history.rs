@@ -25,14 +25,12 @@ use garret_core::{History, Result};
 use crate::Workspace;
 use crate::file_access::FileAccess;
 
-pub use branches::BranchShown;
-pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, LogPage, LogRequest, PathShown, PlannedChange};
-pub use diff::{Diff, DiffRequest};
-pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, MergeReport, OnConflict};
-pub use render::{DiffStatus, PathDiff};
-pub use snapshots::{RestoreRequest, SnapshotShown};
+pub use changes::LogRequest;
+pub use diff::DiffRequest;
+pub use merge::{MergeOptions, OnConflict};
+pub use snapshots::{RestoreRequest, SnapshotListRequest};
 pub use undo::UndoRequest;
-pub use versions::{VersionShown, VersionsPage, VersionsRequest};
+pub use versions::VersionsRequest;
 
 /// The history of the files, as one view and one actor may read it and go back in it.
 #[derive(Debug, Clone, Copy)]

@@ -25,33 +25,15 @@ mod search_task;
 mod walk;
 
 use garret_core::EntryPath;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-pub use glob::{GlobRequest, GlobResult};
-pub use grep::{FileCount, GrepMatch, GrepOutput, GrepRequest, GrepResult};
+use crate::SkippedPath;
+
+pub use glob::GlobRequest;
+pub use grep::{GrepOutput, GrepRequest};
 pub use grep_plan::GrepSink;
 
 /// The most skipped files that a result names; `skipped_count` is the number of all.
 pub const MAX_SKIPPED: usize = 1_000;
-
-/// A file or directory that a search left out although it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-pub struct SkippedPath {
-    /// Its path; bytes that are not UTF-8 as `\xFF`.
-    pub path: String,
-    /// Why: `binary`, `too_large`, `special_file`, `name_not_utf8`, `path_too_long`, or the kind of the error that reading it gave.
-    pub reason: &'static str,
-}
-
-/// The paths that a search did not look at because of a limit of the storage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SearchCutoff {
-    /// Everything that comes after this path in byte order.
-    pub after: String,
-    /// The option that set the limit.
-    pub reason: &'static str,
-}
 
 impl SkippedPath {
     fn new(path: &[u8], reason: &'static str) -> Self {

@@ -10,15 +10,11 @@ pub(crate) mod runtime;
 #[cfg(test)]
 mod testing;
 
-pub use background::processes::{LONGEST_WAIT, OutputRequest, ProcessList, ProcessOutput, ProcessShown};
+pub use background::processes::{LONGEST_WAIT, OutputRequest};
 pub use effects::conflict_branch::is_branch_of_command;
-pub use effects::excluded_notes::PathsLeftAlone;
-pub use effects::leftovers::Leftover;
-pub use foreground::command_turn::{TurnWaited, TurnWaiting};
+pub(crate) use foreground::command_label::printable_label;
+pub use foreground::command_turn::TurnWaiting;
 pub use foreground::request::{OutputSink, RunRequest};
-pub use foreground::result::{
-    ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects, RunDetails, RunResult, StreamShown,
-};
 pub use policy::parse::{CommandLine, CommandWord, SimpleCommand, WordKind};
 pub use policy::rules::ShellRules;
 pub use runtime::ShellParts;

@@ -14,8 +14,8 @@ use garret_depot::{Depot, DepotOptions, LazyDepot};
 use garret_journal::Journaled;
 use garret_storage::local::LocalFactory;
 use garret_workspace::{
-    Conflict, ConflictKind, DiffRequest, LogRequest, MergeOptions, OnConflict, ScopeOptions, TransferOptions,
-    UndoRequest, Workspace, WriteOptions,
+    Conflict, ConflictKind, DiffRequest, LogRequest, MergeOptions, MergeResult, OnConflict, ScopeOptions,
+    TransferOptions, UndoRequest, Workspace, WriteOptions,
 };
 
 fn depot() -> Depot {
@@ -95,6 +95,11 @@ async fn change_count(workspace: &Workspace) -> usize {
     workspace.log(LogRequest::default()).await.unwrap().changes.len()
 }
 
+/// The paths that a merge changed or would change.
+fn paths(merged: &MergeResult) -> Vec<String> {
+    merged.outcome.paths().iter().map(ToString::to_string).collect()
+}
+
 #[tokio::test]
 async fn a_merge_is_one_change_that_can_be_undone_and_redone() {
     let (_depot, ours, theirs) = pair().await;
@@ -105,9 +110,9 @@ async fn a_merge_is_one_change_that_can_be_undone_and_redone() {
         .await
         .unwrap();
     let merged = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(merged.paths, ["~ a.txt", "- b.txt", "+ dir", "+ dir/c.txt"]);
+    assert_eq!(paths(&merged), ["~ a.txt", "- b.txt", "+ dir", "+ dir/c.txt"]);
     assert_eq!(merged.conflicts, []);
-    let change = merged.change.unwrap();
+    let change = merged.outcome.change.unwrap();
     assert_eq!((change.kind.as_str(), change.operation.as_str()), ("merge", "merge"));
     assert_eq!(change.summary, "merge `try`");
     assert_eq!(read(&ours, "a.txt").await, "one\n2\n3\n4\nfive\n");
@@ -139,7 +144,7 @@ async fn a_merge_that_was_undone_can_be_made_again() {
     ours.merge("try", MergeOptions::default()).await.unwrap();
     ours.undo(UndoRequest::Last(1)).await.unwrap();
     let again = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(again.paths, ["+ new.txt"]);
+    assert_eq!(paths(&again), ["+ new.txt"]);
     assert_eq!(read(&ours, "new.txt").await, "new\n");
 }
 
@@ -156,8 +161,8 @@ async fn a_second_merge_brings_only_what_is_new() {
     assert_eq!(read(&ours, "a.txt").await, "one\n2\n3\n4\nFIVE\n");
     let nothing = ours.merge("try", MergeOptions::default()).await.unwrap();
     assert_eq!(
-        (nothing.change, nothing.paths, nothing.conflicts),
-        (None, vec![], vec![])
+        (nothing.outcome.path_count(), nothing.outcome.change, nothing.conflicts),
+        (0, None, vec![])
     );
     theirs.merge("notes", MergeOptions::default()).await.unwrap();
     assert_eq!(read(&theirs, "a.txt").await, "one\n2\n3\n4\nFIVE\n");
@@ -172,11 +177,11 @@ async fn a_conflict_leaves_everything_untouched_unless_it_was_said_what_becomes_
     let before = change_count(&ours).await;
     let blocked = ours.merge("try", MergeOptions::default()).await.unwrap();
     assert_eq!(told(&blocked.conflicts), [("a.txt", ConflictKind::Content)]);
-    assert_eq!((blocked.change, blocked.paths), (None, vec![]));
+    assert_eq!((blocked.outcome.path_count(), blocked.outcome.change), (0, None));
     assert_eq!(change_count(&ours).await, before);
     assert!(!ours.exists("new.txt").await.unwrap().exists);
     let merged = ours.merge("try", asking(OnConflict::Markers)).await.unwrap();
-    assert!(merged.change.is_some());
+    assert!(merged.outcome.change.is_some());
     let expected = "1\n2\n<<<<<<< notes\nmine\n||||||| base\n3\n=======\nyours\n>>>>>>> try\n4\n5\n";
     assert_eq!(read(&ours, "a.txt").await, expected);
     assert_eq!(read(&ours, "new.txt").await, "new\n");
@@ -205,7 +210,7 @@ async fn a_dry_run_tells_and_touches_nothing() {
     };
     let tried = ours.merge("try", options).await.unwrap();
     assert_eq!(
-        (tried.paths, tried.dry_run, tried.change),
+        (paths(&tried), tried.outcome.is_dry_run(), tried.outcome.change),
         (vec!["+ new.txt".to_owned()], true, None)
     );
     assert_eq!(change_count(&ours).await, before);
@@ -313,7 +318,7 @@ async fn a_branch_of_a_directory_is_merged_back_into_it_and_what_others_did_ther
     assert_eq!(found("d/new.txt"), "new\n");
     assert!(!directory.path().join("e").exists());
     let again = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert!(again.change.is_some());
+    assert!(again.outcome.change.is_some());
     let nothing = ours.merge("try", MergeOptions::default()).await.unwrap();
-    assert_eq!(nothing.paths, Vec::<String>::new());
+    assert_eq!(paths(&nothing), Vec::<String>::new());
 }

@@ -203,9 +203,9 @@ impl BranchListRow {
         let branch = &self.branch;
         let mut cells = vec![
             escape_unprintable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
-            time::format_time(&branch.created.to_string()),
+            time::format_time(&branch.at.to_string()),
             format!("from change {}", branch.fork),
-            render::format_count(branch.changes, "change"),
+            render::format_count(branch.change_count, "change"),
         ];
         cells.extend(self.usage.iter().flat_map(render::usage::usage_cells));
         cells

@@ -227,7 +227,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
             from: Point::Number(2),
             ..DiffRequest::default()
         };
-        self.show_command("-w demo diff 2", &workspace.diff(diff).await?.text);
+        self.show_command("-w demo diff 2", &workspace.diff(diff).await?.diff);
         Ok(())
     }
 
@@ -239,7 +239,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         let workspace = self.toolbox.workspace().clone();
         self.call_tool("rm", json!({"path": "notes", "recursive": true})).await;
         let undone = workspace.undo(UndoRequest::Last(1)).await?;
-        self.show_command("-w demo undo", &history::describe_change(&undone));
+        self.show_command("-w demo undo", &history::describe_result(&undone, ""));
         self.call_tool("read_file", json!({"path": "notes/todo.md"})).await;
         Ok(())
     }
@@ -275,11 +275,9 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         let told = format!("{}{}", ran.output, ran.changed.describe_counts());
         self.show_command("-w demo run -c 'rm -rf * && ls -A'", &told);
         self.call_tool("ls", json!({"path": "."})).await;
-        let undone = workspace.undo(UndoRequest::Last(1)).await?;
-        self.show_command(
-            "-w demo undo",
-            &format!("change {}: all files are restored", undone.number),
-        );
+        let undone = workspace.undo(UndoRequest::Last(1)).await?.change;
+        let number = undone.map_or(0, |change| change.number);
+        self.show_command("-w demo undo", &format!("change {number}: all files are restored"));
         self.call_tool("ls", json!({"path": "notes"})).await;
         Ok(())
     }
@@ -293,7 +291,7 @@ that begins with `$` is a command, as you would type it. The lines with `|` are 
         let taken = workspace.snapshot("before", SnapshotOptions::default()).await?;
         self.show_command(
             "-w demo snapshot create before",
-            &format!("snapshot before of change {}", taken.change),
+            &format!("snapshot before of change {}", taken.number),
         );
         let made = workspace.branch("try", &Point::Snapshot("before".into())).await?;
         self.show_command(

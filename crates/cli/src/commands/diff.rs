@@ -41,12 +41,13 @@ impl DiffArgs {
             to: Point::parse_or_now(self.to.as_deref()),
             path: self.path.clone(),
             max_text_bytes: usize::MAX,
+            ..DiffRequest::default()
         };
         let found = workspace.diff(request).await?;
         let text = if self.stat {
             format_stat(&found)
         } else {
-            found.text.clone()
+            found.diff.clone()
         };
         let note = if found.incomplete {
             "incomplete: files that the history captured only later are shown as unchanged\n"
@@ -65,7 +66,7 @@ fn format_stat(found: &Diff) -> String {
     });
     let total = format!(
         "{}, +{insertions} -{deletions}",
-        render::format_count(found.paths.len() as u64, "path")
+        render::format_count(found.path_count, "path")
     );
     if found.paths.is_empty() {
         "no differences".to_owned()
@@ -100,6 +101,7 @@ fn status_word(status: DiffStatus) -> &'static str {
         DiffStatus::Modified => "changed",
         DiffStatus::Deleted => "removed",
         DiffStatus::Renamed => "renamed",
+        DiffStatus::Copied => "copied",
         DiffStatus::TypeChanged => "replaced",
         DiffStatus::Mode => "mode",
     }

@@ -56,7 +56,7 @@ fn kept_report(id: &str, changed: CommandChanges) -> CliReport {
     let text = match (&changed.branch, &changed.refused, &changed.change) {
         (Some(branch), _, _) => format!("kept {id} on the branch {}", quote(branch)),
         (_, Some(refused), _) => format!("{id} was not kept: {}", escape_unprintable(&refused.message)),
-        (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.describe_counts()),
+        (_, _, Some(change)) => format!("kept {id} as change {change}: {}", changed.describe_counts()),
         _ => format!("{id} has no changes to keep"),
     };
     if changed.refused.is_some() {

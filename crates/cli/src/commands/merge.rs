@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garret::path::{escape_unprintable, quote};
-use garret::{Conflict, Error, ErrorKind, MergeOptions, MergeReport, OnConflict};
+use garret::{Conflict, Error, ErrorKind, MergeOptions, MergeResult, OnConflict};
 
 use crate::output::{CliOutcome, CliReport};
 use crate::render;
@@ -104,9 +104,9 @@ impl MergeArgs {
         }
     }
 
-    fn conflict_error(&self, merged: &MergeReport, on_conflict: OnConflict) -> Option<Error> {
+    fn conflict_error(&self, merged: &MergeResult, on_conflict: OnConflict) -> Option<Error> {
         let is_refused = on_conflict == OnConflict::Report && !merged.conflicts.is_empty();
-        let count = render::format_count(merged.conflicts.len() as u64, "conflict");
+        let count = render::format_count(merged.conflict_count, "conflict");
         is_refused.then(|| {
             let message = format!("{count} with {}, and nothing was written", quote(&self.branch));
             Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
@@ -115,33 +115,39 @@ impl MergeArgs {
 }
 
 /// Describes the result of a merge of `branch`, or of its dry run.
-pub(crate) fn merge_text(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> String {
+pub(crate) fn merge_text(branch: &str, merged: &MergeResult, on_conflict: OnConflict) -> String {
     let conflicts = merged.conflicts.iter().map(conflict_line);
     let paths = merged
-        .paths
+        .outcome
+        .paths()
         .iter()
-        .map(|path| format!("  {}", render::display_path(path)));
+        .map(|path| format!("  {}", render::display_path(&path.to_string())));
     let all: Vec<_> = conflicts.chain(paths).collect();
-    let left = all.len().saturating_sub(MAX_NAMED);
+    let count = merged.conflict_count + merged.outcome.path_count();
+    let left = count - all.len().min(MAX_NAMED) as u64;
     let more = (left > 0).then(|| format!("  and {left} more"));
     let named = all.into_iter().take(MAX_NAMED).chain(more);
     let lines = merge_headline(branch, merged, on_conflict).into_iter().chain(named);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn merge_headline(branch: &str, merged: &MergeReport, on_conflict: OnConflict) -> Option<String> {
+fn merge_headline(branch: &str, merged: &MergeResult, on_conflict: OnConflict) -> Option<String> {
     let branch = escape_unprintable(branch);
-    let paths = render::format_count(merged.paths.len() as u64, "path");
-    match &merged.change {
+    let paths = render::format_count(merged.outcome.path_count(), "path");
+    match &merged.outcome.change {
         Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
-        None if !merged.paths.is_empty() => Some(format!("would merge {branch}, {paths}")),
+        None if merged.outcome.path_count() > 0 => Some(format!("would merge {branch}, {paths}")),
         None if merged.conflicts.is_empty() => Some(format!(
             "nothing to merge from {branch}: this workspace has all of its changes"
         )),
         None if on_conflict == OnConflict::Report => None,
         None => {
-            let settled = if merged.dry_run { "would resolve" } else { "resolved" };
-            let conflicts = render::format_count(merged.conflicts.len() as u64, "conflict");
+            let settled = if merged.outcome.is_dry_run() {
+                "would resolve"
+            } else {
+                "resolved"
+            };
+            let conflicts = render::format_count(merged.conflict_count, "conflict");
             Some(format!(
                 "{settled} {conflicts} with {branch}: all files of this workspace stay unchanged"
             ))

@@ -50,9 +50,9 @@ fn file_line(file: &PatchedFile) -> String {
         .map_or_else(String::new, |old| format!("{} -> ", render::display_path(old)));
     format!(
         "{} {from}{} (+{} -{})",
-        file.action,
+        file.status.as_str(),
         render::display_path(&file.path),
-        file.added,
-        file.removed
+        file.insertions,
+        file.deletions
     )
 }

@@ -17,11 +17,11 @@ pub(crate) struct RedoArgs {
 impl RedoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let workspace = session.open_history("fs").await?;
-        if self.dry_run {
-            let planned = workspace.plan_redo().await?;
-            return Ok(CliReport::success(history::describe_plan(&planned), planned));
-        }
-        let change = workspace.redo().await?;
-        Ok(CliReport::success(history::describe_change(&change), change))
+        let result = if self.dry_run {
+            workspace.plan_redo().await?
+        } else {
+            workspace.redo().await?
+        };
+        Ok(CliReport::success(history::describe_result(&result, ""), result))
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garret::path::escape_unprintable;
-use garret::{Error, Point, RestoreRequest, Result, Workspace};
+use garret::{Error, HistoryOperationResult, Point, RestoreRequest, Result, Workspace};
 
 use crate::home;
 use crate::output::{CliFailure, CliOutcome, CliReport};
@@ -44,12 +44,12 @@ impl RestoreArgs {
         let first = self.first_argument().map_err(CliFailure::wrong_usage)?;
         if let Some(version) = &self.version {
             let workspace = session.open_history("fs").await?;
-            if self.dry_run {
-                let planned = workspace.plan_restore_version(first, version).await?;
-                return Ok(CliReport::success(history::describe_plan(&planned), planned));
-            }
-            let change = workspace.restore_version(first, version).await?;
-            return Ok(CliReport::success(history::describe_restore(change.as_ref()), change));
+            let result = if self.dry_run {
+                workspace.plan_restore_version(first, version).await?
+            } else {
+                workspace.restore_version(first, version).await?
+            };
+            return Ok(restore_report(result));
         }
         let workspace = session.open_history("snapshot").await?;
         match &self.into {
@@ -74,13 +74,17 @@ impl RestoreArgs {
             point: Point::parse_or_now(Some(point)),
             path: self.path.clone(),
         };
-        if self.dry_run {
-            let planned = workspace.plan_restore(request).await?;
-            return Ok(CliReport::success(history::describe_plan(&planned), planned));
-        }
-        let change = workspace.restore(request).await?;
-        Ok(CliReport::success(history::describe_restore(change.as_ref()), change))
+        let result = if self.dry_run {
+            workspace.plan_restore(request).await?
+        } else {
+            workspace.restore(request).await?
+        };
+        Ok(restore_report(result))
     }
+}
+
+fn restore_report(result: HistoryOperationResult) -> CliReport {
+    CliReport::success(history::describe_result(&result, "no differences"), result)
 }
 
 async fn restore_into_new(session: &Session, workspace: &Workspace, point: &str, name: &str) -> CliOutcome {

@@ -1,8 +1,7 @@
 //! `garret rm`
 
 use clap::Args;
-use garret::{ErrorKind, Precondition, RemoveOptions};
-use serde_json::json;
+use garret::{ErrorKind, Precondition, RemovalList, RemoveOptions};
 
 use crate::output::{CliOutcome, CliReport};
 use crate::render;
@@ -47,7 +46,7 @@ impl RmArgs {
             (1, Some(one)) => CliReport::success(text, one),
             (_, last) => {
                 removed.extend(last);
-                CliReport::success(text, json!({"removed": removed}))
+                CliReport::success(text, RemovalList { removed })
             }
         })
     }

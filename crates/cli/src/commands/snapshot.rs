@@ -1,13 +1,10 @@
 //! `garret snapshot`
 
 use clap::{Args, Subcommand};
-use garret::depot::SnapshotUsage;
 use garret::path::escape_unprintable;
-use garret::{Point, Snapshot, SnapshotOptions, Workspace};
-use serde::Serialize;
+use garret::{Point, Snapshot, SnapshotListRequest, SnapshotOptions};
 use serde_json::json;
 
-use crate::commands::usage;
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 use crate::{home, render, time};
@@ -66,25 +63,18 @@ impl SnapshotArgs {
                 let text = format!(
                     "snapshot {} of change {}",
                     escape_unprintable(&taken.label),
-                    taken.change
+                    taken.number
                 );
                 Ok(CliReport::success(text, taken))
             }
             SnapshotAction::List { long } => {
-                let taken = workspace.snapshots().await?;
-                let sizes = if *long {
-                    load_snapshot_usage(session, &workspace).await?
-                } else {
-                    Vec::new()
+                let request = SnapshotListRequest {
+                    with_sizes: *long,
+                    ..SnapshotListRequest::default()
                 };
-                let rows: Vec<_> = taken
-                    .into_iter()
-                    .map(|one| SnapshotListRow::from_snapshot(one, &sizes))
-                    .collect();
-                Ok(CliReport::success(
-                    render::format_table(rows.iter().map(SnapshotListRow::table_cells)),
-                    json!({"snapshots": rows}),
-                ))
+                let list = workspace.list_snapshots(request).await?;
+                let text = render::format_table(list.snapshots.iter().map(table_cells));
+                Ok(CliReport::success(text, list))
             }
             SnapshotAction::Delete { label } => {
                 workspace.delete_snapshot(label).await?;
@@ -95,37 +85,19 @@ impl SnapshotArgs {
     }
 }
 
-/// Returns the amount of data in each snapshot of the workspace.
-async fn load_snapshot_usage(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, CliFailure> {
-    let id = workspace.id()?;
-    let mut all = usage::usage_by_id(&session.open_depot().await?).await?;
-    Ok(all.remove(id).map(|one| one.snapshots).unwrap_or_default())
-}
-
-/// A snapshot in the list.
-#[derive(Debug, Serialize)]
-struct SnapshotListRow {
-    #[serde(flatten)]
-    snapshot: Snapshot,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<SnapshotUsage>,
-}
-
-impl SnapshotListRow {
-    fn from_snapshot(snapshot: Snapshot, sizes: &[SnapshotUsage]) -> Self {
-        let usage = sizes.iter().find(|one| one.label == snapshot.label).cloned();
-        Self { snapshot, usage }
-    }
-
-    fn table_cells(&self) -> Vec<String> {
-        let snapshot = &self.snapshot;
-        let mut cells = vec![
-            escape_unprintable(&snapshot.label).into_owned(),
-            time::format_time(&snapshot.at.to_string()),
-            format!("change {}", snapshot.change),
-            if snapshot.lazy { "lazy" } else { "" }.to_owned(),
-        ];
-        cells.extend(self.usage.iter().flat_map(render::usage::snapshot_cells));
-        cells
-    }
+fn table_cells(snapshot: &Snapshot) -> Vec<String> {
+    let mut cells = vec![
+        escape_unprintable(&snapshot.label).into_owned(),
+        time::format_time(&snapshot.at.to_string()),
+        format!("change {}", snapshot.number),
+        if snapshot.lazy { "lazy" } else { "" }.to_owned(),
+    ];
+    cells.extend(snapshot.size.iter().flat_map(|size| {
+        [
+            render::format_count(size.files, "file"),
+            render::format_size(size.bytes),
+            format!("freed if deleted {}", render::format_size(size.alone_bytes)),
+        ]
+    }));
+    cells
 }

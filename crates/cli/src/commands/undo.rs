@@ -43,16 +43,16 @@ fn count(text: &str) -> Result<usize, &'static str> {
 impl UndoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let workspace = session.open_history("fs").await?;
-        if self.dry_run {
-            let planned = workspace.plan_undo(self.undo_request()).await?;
-            return Ok(CliReport::success(history::describe_plan(&planned), planned));
-        }
-        let change = workspace.undo(self.undo_request()).await?;
-        let mut text = history::describe_change(&change);
-        if let Some(shortfall) = change.undo_shortfall(self.last.unwrap_or(0)) {
+        let result = if self.dry_run {
+            workspace.plan_undo(self.undo_request()).await?
+        } else {
+            workspace.undo(self.undo_request()).await?
+        };
+        let mut text = history::describe_result(&result, "");
+        if let Some(shortfall) = result.undo_shortfall(self.last.unwrap_or(0)) {
             text.push_str(&format!("\n{shortfall}"));
         }
-        Ok(CliReport::success(text, change))
+        Ok(CliReport::success(text, result))
     }
 
     fn undo_request(&self) -> UndoRequest {

@@ -1,7 +1,7 @@
 //! `garret versions`
 
 use clap::Args;
-use garret::{VersionShown, VersionsRequest};
+use garret::{FileVersion, VersionsRequest};
 
 use crate::output::{CliOutcome, CliReport};
 use crate::render::{self, history};
@@ -45,13 +45,13 @@ impl VersionsArgs {
     }
 }
 
-fn version_cells(version: &VersionShown) -> Vec<String> {
+fn version_cells(version: &FileVersion) -> Vec<String> {
     vec![
         version.version.clone(),
-        time::format_time(&version.timestamp),
+        time::format_time(&version.at.to_string()),
         render::format_size(version.size),
         history::actor_name(&version.actor),
-        version.tool_name.clone(),
+        version.operation.clone(),
         render::display_path(&version.path),
     ]
 }

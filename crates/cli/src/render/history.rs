@@ -1,28 +1,25 @@
 //! Changes as text for a person.
 
 use garret::path::escape_unprintable;
-use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown, PlannedChange};
+use garret::{Actor, Change, ChangeDetails, ChangedPath, EntryKind, HistoryOperationResult, PathChange};
 
 use crate::time;
 
 use super::{display_path, format_count, format_size, format_table};
 
-/// The most paths of a change that are named to a person.
-const MAX_NAMED: usize = 20;
-
 /// Returns the columns for a change.
-pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
+pub(crate) fn change_cells(change: &Change) -> Vec<String> {
     let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
     vec![
         change.number.to_string(),
-        time::format_time(&change.at),
+        time::format_time(&change.at.to_string()),
         actor_name(&change.actor),
         format!("{}{}", escape_unprintable(&change.summary), undone.unwrap_or_default()),
     ]
 }
 
 /// Names the actor of a change in a word or two.
-pub(crate) fn actor_name(actor: &ActorShown) -> String {
+pub(crate) fn actor_name(actor: &Actor) -> String {
     let parts = [&actor.agent, &actor.session].into_iter().flatten();
     let named: Vec<_> = parts.map(|part| escape_unprintable(part).into_owned()).collect();
     if named.is_empty() {
@@ -32,39 +29,32 @@ pub(crate) fn actor_name(actor: &ActorShown) -> String {
     }
 }
 
-/// Describes the change that a command made.
-pub(crate) fn describe_change(change: &ChangeShown) -> String {
-    let mut lines = vec![format!(
-        "change {}: {}",
-        change.number,
-        escape_unprintable(&change.summary)
-    )];
-    lines.extend(path_lines(&change.paths, change.path_count));
-    if let Some(left) = &change.left_alone {
+/// Describes the result of an undo, a redo or a restore; `idle` tells that nothing differed.
+pub(crate) fn describe_result(result: &HistoryOperationResult, idle: &str) -> String {
+    let head = match &result.change {
+        Some(change) => format!("change {}: {}", change.number, escape_unprintable(&change.summary)),
+        None if !result.is_dry_run() => idle.to_owned(),
+        None if result.path_count() == 0 => "nothing would change".to_owned(),
+        None => format!(
+            "would change {}; nothing is written",
+            format_count(result.path_count(), "path")
+        ),
+    };
+    let mut lines = vec![head];
+    lines.extend(path_lines(result.paths(), result.path_count()));
+    if let Some(left) = &result.left_alone {
         lines.extend(list_excluded("left unchanged", &left.paths, left.more));
         lines.extend(list_excluded("deleted permanently", &left.deleted, left.more_deleted));
     }
     lines.join("\n")
 }
 
-/// Describes the effect that an undo, a redo or a restore would have.
-pub(crate) fn describe_plan(planned: &PlannedChange) -> String {
-    if planned.path_count == 0 {
-        return "nothing would change".to_owned();
-    }
-    let head = format!(
-        "would change {}; nothing is written",
-        format_count(planned.path_count, "path")
-    );
-    let lines = [head].into_iter().chain(path_lines(&planned.paths, planned.path_count));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// Lists the first of `count` paths, with their marks, one on each line.
-fn path_lines(paths: &[String], count: u64) -> impl Iterator<Item = String> {
-    let named = paths.len().min(MAX_NAMED);
-    let more = count - named as u64;
-    let lines = paths[..named].iter().map(|path| format!("  {}", display_path(path)));
+fn path_lines(paths: &[ChangedPath], count: u64) -> impl Iterator<Item = String> {
+    let more = count - paths.len() as u64;
+    let lines = paths
+        .iter()
+        .map(|path| format!("  {}", display_path(&path.to_string())));
     lines.chain((more > 0).then(|| format!("  and {more} more")))
 }
 
@@ -79,19 +69,14 @@ fn list_excluded(words: &str, paths: &[String], more: u64) -> Vec<String> {
     [head].into_iter().chain(named).chain(more).collect()
 }
 
-/// Describes the change of a restore; `None` if there was nothing to restore.
-pub(crate) fn describe_restore(change: Option<&ChangeShown>) -> String {
-    change.map_or_else(|| "no differences".to_owned(), describe_change)
-}
-
 /// Describes a change with its effect on each path.
 pub(crate) fn describe_details(shown: &ChangeDetails) -> String {
     let change = &shown.change;
     let actor = &change.actor;
     let fields = [
         ("change", Some(format!("{} ({})", change.number, change.id))),
-        ("at", Some(time::format_time(&change.at))),
-        ("kind", Some(change.kind.clone())),
+        ("at", Some(time::format_time(&change.at.to_string()))),
+        ("kind", Some(change.kind.as_str().to_owned())),
         ("by", Some(actor_name(actor))),
         (
             "call",
@@ -119,7 +104,7 @@ pub(crate) fn describe_details(shown: &ChangeDetails) -> String {
     format!(
         "{}\n{}",
         head.join("\n"),
-        format_table(shown.paths.iter().map(path_cells))
+        format_table(shown.entries.iter().map(path_cells))
     )
 }
 
@@ -128,7 +113,7 @@ fn join_numbers(numbers: &[u64]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-fn path_cells(path: &PathShown) -> Vec<String> {
+fn path_cells(path: &PathChange) -> Vec<String> {
     let (what, detail) = match (&path.before, &path.after) {
         (None, Some(after)) => ("added", describe_entry(after.kind, after.size)),
         (Some(before), None) => ("removed", describe_entry(before.kind, before.size)),
@@ -137,7 +122,7 @@ fn path_cells(path: &PathShown) -> Vec<String> {
             format!("{} -> {}", super::kind_word(before.kind), super::kind_word(after.kind)),
         ),
         (Some(before), Some(after)) if before.mode != after.mode && before.version == after.version => {
-            ("mode", format!("{} -> {}", before.mode, after.mode))
+            ("mode", format!("{:04o} -> {:04o}", before.mode, after.mode))
         }
         (Some(before), Some(after)) => (
             "changed",
@@ -145,7 +130,7 @@ fn path_cells(path: &PathShown) -> Vec<String> {
         ),
         (None, None) => ("", String::new()),
     };
-    vec![format!("  {what}"), display_path(&path.path), detail]
+    vec![format!("  {what}"), display_path(&path.path.display_path()), detail]
 }
 
 fn describe_entry(kind: EntryKind, bytes: u64) -> String {

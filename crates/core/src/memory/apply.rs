@@ -197,6 +197,7 @@ impl MemoryBatch<'_> {
             version: None,
             size: 0,
             created: false,
+            change: None,
         })
     }
 
@@ -272,6 +273,7 @@ impl MemoryBatch<'_> {
             version: None,
             size: 0,
             created: true,
+            change: None,
         };
         if self.tree.is_directory(path) && parents {
             return Ok(MutationOutcome { created: false, ..made });
@@ -352,5 +354,6 @@ fn mutation_outcome(node: &MemoryNode, created: bool) -> MutationOutcome {
         version,
         size: node.size(),
         created,
+        change: None,
     }
 }

@@ -207,6 +207,7 @@ impl ChangeBuilder<'_> {
             version: None,
             size: 0,
             created: false,
+            change: None,
         })
     }
 
@@ -301,6 +302,7 @@ impl ChangeBuilder<'_> {
             version: None,
             size: 0,
             created,
+            change: None,
         };
         let there = place.node.as_ref().map(|node| node.kind);
         if parents && (place.path.is_root() || there == Some(EntryKind::Directory)) {
@@ -398,5 +400,6 @@ fn mutation_result(node: &EntryNode, created: bool) -> MutationOutcome {
         version: version_of(node),
         size: node.size,
         created,
+        change: None,
     }
 }

@@ -125,8 +125,8 @@ impl From<WorkspaceInfo> for Branch {
             name: info.name,
             incomplete: info.fork.as_ref().is_some_and(|fork| !fork.is_complete),
             fork: info.fork.map_or(0, |fork| fork.change),
-            changes: info.head,
-            created: info.created,
+            change_count: info.head,
+            at: info.created,
         }
     }
 }

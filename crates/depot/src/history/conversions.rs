@@ -1,9 +1,10 @@
 //! Converts rows of the metadata to the types of the history contract.
 
-use garret_core::{Change, ChangeActor, ChangeKind, ContentAddress, EntryPath, PathChange, PathImage, Result};
+use garret_core::{Actor, Change, ChangeKind, ContentAddress, EntryPath, PathChange, PathImage, Result};
 
+use super::journal::images_of;
 use crate::content::PieceAddress;
-use crate::metadata::{ChangeRow, EntryNode, MetadataSession, time_of};
+use crate::metadata::{ChangeRow, EntryNode, LineageLevel, MetadataSession, time_of};
 use crate::tree::version_of;
 
 /// Returns the image of an entry, as a user sees it.
@@ -47,9 +48,14 @@ pub(crate) fn change_of(session: MetadataSession<'_>, row: ChangeRow) -> Result<
         ChangeKind::Undo | ChangeKind::Redo => session.changes().reversed_changes(row.workspace, row.seq)?,
         _ => Vec::new(),
     };
-    let touched = session.entries().touched_paths(row.workspace, row.seq - 1, row.seq)?;
+    let mut touched = session.entries().touched_paths(row.workspace, row.seq - 1, row.seq)?;
     let path_count = touched.len() as u64;
-    let shown = touched.into_iter().take(Change::SHOWN_PATHS);
+    touched.truncate(Change::SHOWN_PATHS);
+    let level = LineageLevel {
+        workspace: row.workspace,
+        at: row.seq,
+    };
+    let paths = images_of(session, level, touched)?;
     Ok(Change {
         id: row.id,
         number: row.seq.unsigned_abs(),
@@ -57,14 +63,14 @@ pub(crate) fn change_of(session: MetadataSession<'_>, row: ChangeRow) -> Result<
         kind,
         operation: row.operation,
         summary: row.summary,
-        actor: ChangeActor {
+        actor: Actor {
             agent: row.agent,
             session: row.session,
             tool_call: row.tool_call,
-            door: row.door,
+            door: row.door.into(),
             command: row.command,
         },
-        paths: shown.map(EntryPath::from_bytes).collect(),
+        paths: paths.iter().map(PathChange::to_changed_path).collect(),
         path_count,
         reverses: reverses.into_iter().map(i64::unsigned_abs).collect(),
         undone_by: row.undone_by.map(i64::unsigned_abs),

@@ -130,7 +130,7 @@ pub(crate) fn finish_change(
     origin: Origin,
 ) -> Result<Option<Change>> {
     let workspace = changing.workspace();
-    let Some(seq) = changing.finish(shared, kind, origin)? else {
+    let Some((seq, _)) = changing.finish(shared, kind, origin)? else {
         return Ok(None);
     };
     let row = session.changes().change(workspace, seq)?;

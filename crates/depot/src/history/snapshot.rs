@@ -73,9 +73,10 @@ fn snapshot_of_row(session: MetadataSession<'_>, row: SnapshotRow) -> Result<Sna
     Ok(Snapshot {
         label: row.label,
         workspace: workspace.map(|row| row.uid).unwrap_or_default(),
-        change: row.point.at.unsigned_abs(),
+        number: row.point.at.unsigned_abs(),
         at: time_of(row.at),
         lazy: row.is_lazy,
+        size: None,
     })
 }
 

@@ -360,11 +360,11 @@ fn ingest_found(
         above = entry.thing.as_ref().map(|_| directory);
     }
     let before = changing.seq() - 1;
-    let seq = changing.finish_as(found.kind, to_author(found.by, ids))?;
+    let made = changing.finish_as(found.kind, to_author(found.by, ids))?;
     if found.is_whole && misfits.is_empty() {
         session
             .outside_files()
-            .set_complete_since(workspace, seq.unwrap_or(before))?;
+            .set_complete_since(workspace, made.map_or(before, |(seq, _)| seq))?;
     }
     Ok(misfits)
 }

@@ -3,9 +3,7 @@
 mod encoding;
 
 use bytes::Bytes;
-use garret_core::{
-    Actor, ChangeActor, ChangeKind, EntryKind, Follow, HistoryOperation, Mutation, Origin, PutBatch, Timestamp,
-};
+use garret_core::{Actor, ChangeKind, EntryKind, Follow, HistoryOperation, Mutation, Origin, PutBatch, Timestamp};
 
 use crate::content::PieceAddress;
 use crate::metadata::stored_time;
@@ -93,40 +91,33 @@ pub struct ChangeAuthorship {
     /// The summary.
     pub summary: String,
     /// The actor.
-    pub actor: ChangeActor,
+    pub actor: Actor,
 }
 
 impl ChangeAuthorship {
     /// Returns the authorship of the change `change` that `origin` makes at the time `at`.
     pub fn new(change: String, at: Timestamp, origin: Origin) -> Self {
-        let actor = origin.actor;
         Self {
             change,
             at: stored_time(at),
             operation: origin.operation.into_owned(),
             summary: origin.summary,
-            actor: ChangeActor {
-                agent: actor.agent,
-                session: actor.session,
-                tool_call: actor.tool_call,
-                door: actor.door.into_owned(),
+            actor: Actor {
                 command: origin.command,
+                ..origin.actor
             },
         }
     }
 
     /// Returns the origin of the change.
     pub(super) fn into_origin(self) -> Origin {
+        let mut actor = self.actor;
+        let command = actor.command.take();
         Origin {
             operation: self.operation.into(),
             summary: self.summary,
-            actor: Actor {
-                agent: self.actor.agent,
-                session: self.actor.session,
-                tool_call: self.actor.tool_call,
-                door: self.actor.door.into(),
-            },
-            command: self.actor.command,
+            actor,
+            command,
         }
     }
 }

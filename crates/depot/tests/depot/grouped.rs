@@ -95,7 +95,7 @@ impl Home {
             }
             Op::Snapshot(label) => {
                 let taken = room.snapshot(&format!("s{label}"), Point::Now).await;
-                taken.map(|snapshot| snapshot.change.to_string())
+                taken.map(|snapshot| snapshot.number.to_string())
             }
             Op::Delete => self.depot.delete(room.id()).await.map(|()| "deleted".to_owned()),
             Op::Recover => self.depot.recover(room.id()).await.map(|()| "recovered".to_owned()),
@@ -171,7 +171,7 @@ impl Home {
                 ));
             }
             for snapshot in room.snapshots().await.expect("it can be read") {
-                seen.push(format!("{} {}", snapshot.label, snapshot.change));
+                seen.push(format!("{} {}", snapshot.label, snapshot.number));
             }
         }
         assert_eq!(self.depot.check().await.expect("it can be read"), []);

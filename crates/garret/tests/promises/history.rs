@@ -212,7 +212,7 @@ async fn promise_25_a_merge_that_conflicts_says_so_and_writes_nothing() {
         let conflict = &merged.conflicts[0];
         assert_eq!(conflict.path, "f", "{kind}");
         assert!(
-            merged.change.is_none() && !room.exists("other").await,
+            merged.outcome.change.is_none() && !room.exists("other").await,
             "{kind}: nothing was written"
         );
         assert_eq!(room.read("f").await, "ours\n", "{kind}");

@@ -29,7 +29,7 @@ fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
         let made = log
             .changes
             .iter()
-            .find(|change| change.paths == ["pong"])
+            .find(|change| change.paths.iter().map(ToString::to_string).eq(["+ pong"]))
             .unwrap_or_else(|| panic!("{on:?}: {log:?}"));
         assert_eq!(made.operation, "start");
         assert!(made.summary.starts_with("start `echo up; "), "{made:?}");
@@ -75,7 +75,7 @@ fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written()
         let change = result.changed.change.unwrap_or_else(|| panic!("{on:?}"));
         let shown = room
             .workspace()
-            .show(&garret::Point::Number(change.number))
+            .show(&garret::Point::Change(change.id.clone()))
             .await
             .unwrap();
         let command = shown.change.actor.command.unwrap();
@@ -126,14 +126,14 @@ fn a_model_sees_the_newest_output_of_a_process_and_can_get_what_lies_between() {
         let data = answer.data.unwrap();
         let written = data["written"].as_u64().unwrap();
         assert!(text.ends_with(&format!("next cursor {written}]")), "{on:?}: {text}");
-        let mut all = data["output"].as_str().unwrap().to_owned();
+        let mut all = data["stdout"].as_str().unwrap().to_owned();
         let mut cursor = data["cursor"].as_u64().unwrap();
         assert!(text.contains(&format!("pass `cursor` {cursor} or")), "{on:?}: {text}");
         while cursor < written {
             arguments["cursor"] = json!(cursor);
             arguments["max_output_bytes"] = json!(20_000);
             let data = room.toolbox.call("output", arguments.clone()).await.data.unwrap();
-            all.push_str(data["output"].as_str().unwrap());
+            all.push_str(data["stdout"].as_str().unwrap());
             cursor = data["cursor"].as_u64().unwrap();
         }
         let numbers: String = (1..=9_999).map(|number| format!("{number}\n")).collect();
@@ -153,6 +153,7 @@ fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
             wait: Duration::from_secs(20),
             max_bytes: 1_000,
             with_tail: false,
+            with_details: false,
         };
         let mut last = room.workspace().output(request(0)).await.unwrap();
         let mut text = last.output.clone();

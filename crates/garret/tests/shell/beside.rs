@@ -36,7 +36,7 @@ async fn appears(room: &Room, path: &str) {
 /// The paths of a change.
 async fn paths_of(room: &Room, number: u64) -> Vec<String> {
     let shown = room.workspace().show(&garret::Point::Number(number)).await.unwrap();
-    shown.change.paths
+    shown.change.paths.iter().map(|one| one.path.display_path()).collect()
 }
 
 #[test]

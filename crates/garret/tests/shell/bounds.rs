@@ -160,7 +160,7 @@ async fn a_damaged_file_is_named_and_keeps_no_command_from_running() {
         assert_eq!(result.output, "./dir/small\n./other\n");
         assert_eq!(result.corrupt, ["dir/large"]);
         assert_eq!(
-            (result.changed.deleted, result.changed.changed),
+            (result.changed.deleted_count, result.changed.changed_count),
             (0, 1),
             "{:?}",
             result.changed
@@ -172,7 +172,7 @@ async fn a_damaged_file_is_named_and_keeps_no_command_from_running() {
     assert!(nothing.changed.is_nothing() && nothing.changed.change.is_none());
     let result = room.sh("echo written > dir/large").await;
     assert_eq!(
-        (result.changed.changed, result.changed.created),
+        (result.changed.changed_count, result.changed.created_count),
         (1, 0),
         "{:?}",
         result.changed

@@ -220,6 +220,7 @@ async fn rounds(view: &Workspace, id: &str) -> (usize, String) {
         wait: std::time::Duration::from_millis(50),
         max_bytes: 1_000_000,
         with_tail: false,
+        with_details: false,
     };
     let output = view.output(request).await.unwrap().output;
     (output.matches("round").count(), output)

@@ -59,7 +59,11 @@ fn names_that_are_not_utf_8_are_made_changed_renamed_and_deleted_and_all_of_it_c
             );
         }
         let log = room.workspace().log(Default::default()).await.unwrap();
-        let outside: Vec<_> = log.changes.iter().filter(|change| change.kind == "outside").collect();
+        let outside: Vec<_> = log
+            .changes
+            .iter()
+            .filter(|change| change.kind.as_str() == "outside")
+            .collect();
         assert!(outside.is_empty(), "{on:?}: nobody else was here: {outside:?}");
     });
 }
@@ -94,6 +98,7 @@ fn a_process_in_the_background_sees_what_undo_does_to_a_name_that_is_not_utf_8()
             wait: std::time::Duration::from_secs(20),
             max_bytes: 1_000,
             with_tail: false,
+            with_details: false,
         };
         let first = room.workspace().output(output(0)).await.unwrap();
         assert_eq!(first.output, "two\n", "{on:?}");

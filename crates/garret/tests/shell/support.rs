@@ -145,6 +145,7 @@ impl Room {
                 wait: Duration::from_millis(100),
                 max_bytes: 100_000,
                 with_tail: false,
+                with_details: false,
             };
             let output = self.workspace().output(request).await.unwrap();
             text.push_str(&output.output);
@@ -182,7 +183,10 @@ impl Room {
     /// How many changes of somebody's work there are.
     pub(crate) async fn changes(&self) -> usize {
         let log = self.workspace().log(Default::default()).await.unwrap();
-        log.changes.iter().filter(|change| change.kind == "change").count()
+        log.changes
+            .iter()
+            .filter(|change| change.kind.as_str() == "change")
+            .count()
     }
 
     /// Everything in it: kind, mode, and content or target.

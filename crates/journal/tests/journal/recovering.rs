@@ -52,7 +52,7 @@ async fn assert_recovered<W: Future>(
     assert_eq!(described, (operation, format!("a {operation}").as_str(), kind), "{at}");
     assert!(begun <= recovered.at && recovered.at <= died, "{at}: {recovered:?}");
     let actor = recovered.actor;
-    let authors = (actor.agent.as_deref(), actor.door.as_str(), actor.command.as_deref());
+    let authors = (actor.agent.as_deref(), actor.door.as_ref(), actor.command.as_deref());
     assert_eq!(authors, (Some("builder"), "my-editor", Some("make")), "{at}");
 }
 

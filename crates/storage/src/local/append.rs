@@ -69,6 +69,7 @@ impl BatchAttempt<'_> {
             version,
             size: size_now,
             created: false,
+            change: None,
         })
     }
 
@@ -89,6 +90,7 @@ impl BatchAttempt<'_> {
             version: self.version_after_append(&copy.file, size).at_path(&place.real)?,
             size,
             created: false,
+            change: None,
         })
     }
 

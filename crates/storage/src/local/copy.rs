@@ -49,6 +49,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: stat_size(&source.stat),
             created: false,
+            change: None,
         };
         if source.real == target.real {
             applied.version = self.version_if_alone(&source.file);

@@ -45,6 +45,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: content.len(),
             created: place.entry.is_none(),
+            change: None,
         };
         let parent = self.ensure_parent(place, parents)?;
         if !has_wanted_attributes(&stat, place, &parent, mode) || !has_content(&file, &stat, content, &place.real)? {

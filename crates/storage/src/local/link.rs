@@ -29,6 +29,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: target.len() as u64,
             created: true,
+            change: None,
         })
     }
 }

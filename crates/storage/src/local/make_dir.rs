@@ -12,6 +12,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: 0,
             created,
+            change: None,
         };
         match place.kind() {
             Some(EntryKind::Directory) if parents => return Ok(applied(false)),

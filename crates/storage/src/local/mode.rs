@@ -33,6 +33,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: stat_size(&before),
             created: false,
+            change: None,
         };
         if has_other_names(&before) && self.set_mode_on_copy(&place, mode)? {
             return Ok(applied);

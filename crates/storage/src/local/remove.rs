@@ -44,6 +44,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: 0,
             created: false,
+            change: None,
         })
     }
 

@@ -36,6 +36,7 @@ impl BatchAttempt<'_> {
             version: None,
             size: size_at(&source),
             created: false,
+            change: None,
         };
         if source.real == target.real {
             applied.version = self.moved_version(kind, (&parent, source.name()));

@@ -58,6 +58,7 @@ impl BatchAttempt<'_> {
             version: Some(version),
             size: content.len(),
             created: place.entry.is_none(),
+            change: None,
         })
     }
 

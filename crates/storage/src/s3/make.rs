@@ -17,6 +17,7 @@ impl S3BatchRun<'_> {
             version: None,
             size: 0,
             created: true,
+            change: None,
         };
         let located = self
             .shared
@@ -130,6 +131,7 @@ impl S3BatchRun<'_> {
             version: None,
             size: 0,
             created: false,
+            change: None,
         })
     }
 }

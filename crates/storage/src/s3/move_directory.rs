@@ -87,6 +87,7 @@ impl S3BatchRun<'_> {
             version: None,
             size: 0,
             created: !matches!(to.found, super::locate::S3FoundEntry::Directory { .. }),
+            change: None,
         })
     }
 

@@ -19,6 +19,7 @@ pub(super) const GONE: MutationOutcome = MutationOutcome {
     version: None,
     size: 0,
     created: false,
+    change: None,
 };
 
 impl S3BatchRun<'_> {

@@ -218,6 +218,7 @@ fn applied_unmoved(located: &S3EntryLocation) -> MutationOutcome {
             version: None,
             size: 0,
             created: false,
+            change: None,
         },
         |object| applied_object(object, false),
     )

@@ -345,6 +345,7 @@ pub(super) fn applied_object(object: &S3Object, created: bool) -> MutationOutcom
         version: target.is_none().then(|| version_of(object)),
         size: target.map_or(object.size, |target| target.len() as u64),
         created,
+        change: None,
     }
 }
 

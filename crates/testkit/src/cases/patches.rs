@@ -8,14 +8,18 @@ use super::Room;
 async fn apply(room: &Room, diff: &str) -> Vec<(String, &'static str)> {
     let patched = room.workspace.apply_patch(diff, PatchOptions::default()).await;
     let patched = patched.unwrap_or_else(|error| panic!("the patch applies: {error:?}"));
-    patched.files.into_iter().map(|file| (file.path, file.action)).collect()
+    patched
+        .files
+        .into_iter()
+        .map(|file| (file.path, file.status.as_str()))
+        .collect()
 }
 
 /// Applies.
 pub async fn a_blank_context_line_without_its_space(room: Room) {
     room.write("f", "one\n\ntwo\n\nthree\n").await;
     let diff = "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n one\n\n-two\n+2\n\n three\n";
-    assert_eq!(apply(&room, diff).await, [("f".to_owned(), "modify")]);
+    assert_eq!(apply(&room, diff).await, [("f".to_owned(), "modified")]);
     assert_eq!(room.probe.text("f").await, "one\n\n2\n\nthree\n");
 }
 
@@ -54,7 +58,7 @@ pub async fn a_patch_of_many_files(room: Room) {
     }
     let events = room.events().len();
     let actions = apply(&room, &many).await;
-    let wanted = [("new/file", "create"), ("gone", "delete"), ("moved/name", "rename")];
+    let wanted = [("new/file", "added"), ("gone", "deleted"), ("moved/name", "renamed")];
     assert_eq!(actions, wanted.map(|(path, action)| (path.to_owned(), action)));
     assert_eq!(room.events().len(), events + 1, "one change is one event");
     assert_eq!(room.probe.text("new/file").await, "hello\n");

@@ -375,11 +375,11 @@ fn apply_patch_changes_files_together() {
     insta::assert_snapshot!("a_patch", text);
     assert_eq!(
         data,
-        json!({"files": [
-            {"path": "a.txt", "action": "modify", "added": 1, "removed": 1},
-            {"path": "new.txt", "action": "rename", "old_path": "old.txt", "added": 0, "removed": 0},
-            {"path": "gone.txt", "action": "delete", "added": 0, "removed": 1},
-            {"path": "made.txt", "action": "create", "added": 1, "removed": 0},
+        json!({"paths": ["~ a.txt", "- old.txt", "+ new.txt", "- gone.txt", "+ made.txt"], "path_count": 5, "files": [
+            {"path": "a.txt", "status": "modified", "insertions": 1, "deletions": 1},
+            {"path": "new.txt", "status": "renamed", "old_path": "old.txt", "insertions": 0, "deletions": 0},
+            {"path": "gone.txt", "status": "deleted", "insertions": 0, "deletions": 1},
+            {"path": "made.txt", "status": "added", "insertions": 1, "deletions": 0},
         ]})
     );
     let (text, data) = done(
@@ -389,7 +389,7 @@ fn apply_patch_changes_files_together() {
     );
     assert_eq!(
         text,
-        "the patch applies to 1 file; nothing is written\nmodify a.txt (+1 -1)"
+        "the patch applies to 1 file; nothing is written\nmodified a.txt (+1 -1)"
     );
     assert_eq!(data["dry_run"], true);
     assert_eq!(

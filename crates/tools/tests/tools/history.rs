@@ -35,6 +35,7 @@ fn acting(tools: &Toolbox, session: &str, tool_call: &str) -> Toolbox {
         session: Some(session.into()),
         tool_call: Some(tool_call.into()),
         door: "mcp".into(),
+        command: None,
     };
     tools.on(tools.workspace().acting_as(actor))
 }
@@ -78,8 +79,8 @@ fn the_history_tells_what_was_done_and_by_whom() {
     assert_eq!(changes[1]["undone_by"], 5);
     let actor = json!({"agent": "writer", "session": "s1", "tool_call": "c1", "door": "mcp"});
     assert_eq!(changes[1]["actor"], actor);
-    assert_eq!(changes[2]["paths"], json!(["d", "d/b.txt"]));
-    for key in ["id", "at", "actor", "kind", "summary", "paths"] {
+    assert_eq!(changes[2]["paths"], json!(["+ d", "+ d/b.txt"]));
+    for key in ["change", "at", "actor", "kind", "summary", "paths"] {
         assert!(changes.iter().all(|change| !change[key].is_null()), "{key}");
     }
 }
@@ -119,7 +120,7 @@ fn versions_follow_a_file_through_renames() {
         .map(|version| {
             (
                 version["path"].as_str().unwrap(),
-                version["tool_name"].as_str().unwrap(),
+                version["operation"].as_str().unwrap(),
             )
         })
         .collect();
@@ -129,7 +130,7 @@ fn versions_follow_a_file_through_renames() {
     );
     let first = &versions[2];
     assert_eq!(first["size"], 8);
-    for key in ["version", "timestamp", "actor"] {
+    for key in ["version", "at", "actor"] {
         assert!(!first[key].is_null(), "{key}");
     }
     let restored = done(
@@ -137,10 +138,13 @@ fn versions_follow_a_file_through_renames() {
         "restore_version",
         json!({"path": "c.txt", "version": first["version"]}),
     );
-    assert_eq!(restored.1["changed"], true);
+    assert!(restored.1["change"].is_string());
     assert_eq!(content(&tools, "c.txt"), "one\ntwo\n");
     let again = json!({"path": "c.txt", "version": first["version"]});
-    assert_eq!(done(&tools, "restore_version", again).1["changed"], false);
+    assert_eq!(
+        done(&tools, "restore_version", again).1,
+        json!({"paths": [], "path_count": 0})
+    );
     let text = refused(&tools, "restore_version", json!({"path": "c.txt", "version": "none"}));
     assert!(text.starts_with("not_found: `c.txt` has no such version"), "{text}");
 }
@@ -170,7 +174,7 @@ fn the_pages_of_the_history_are_the_history() {
                 );
                 let page = data[key].as_array().unwrap();
                 assert!(limit.is_none_or(|limit| page.len() <= limit) && !page.is_empty());
-                found.extend(page.iter().map(|one| one.get("change").unwrap_or(&one["id"]).clone()));
+                found.extend(page.iter().map(|one| one["change"].clone()));
                 let Some(cursor) = data.get("next_cursor") else { break };
                 assert!(text.ends_with(&format!("; older: cursor={cursor}]")), "{text}");
                 arguments["cursor"] = cursor.clone();
@@ -249,14 +253,11 @@ fn undo_steps_back_and_redo_forward() {
     let tools = worked();
     let undone = done(&tools, "undo", json!({}));
     insta::assert_snapshot!("undo", undone.0);
-    assert_eq!(undone.1["change"]["reverses"], json!([3]));
+    assert_eq!(undone.1["reverses"], json!([3]));
     assert_eq!(done(&tools, "exists", json!({"path": "d"})).1["exists"], false);
     done(&tools, "undo", json!({"what": "last", "count": 0}));
     assert_eq!(content(&tools, "a.txt"), "one\ntwo\n");
-    assert_eq!(
-        done(&tools, "undo", json!({"what": "redo"})).1["change"]["kind"],
-        "redo"
-    );
+    assert_eq!(done(&tools, "undo", json!({"what": "redo"})).1["kind"], "redo");
     assert_eq!(content(&tools, "a.txt"), "one\n2\n");
     done(&tools, "undo", json!({"what": "redo"}));
     assert_eq!(content(&tools, "d/b.txt"), "b\n");

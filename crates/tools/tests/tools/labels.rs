@@ -17,7 +17,7 @@ fn a_snapshot_is_taken_listed_compared_and_gone_back_to() {
     put(&tools, "a.txt", "one\n");
     let (text, data) = done(&tools, "snapshot", json!({"label": "before"}));
     assert_eq!(text, "snapshot `before` names change #1");
-    assert_eq!((&data["label"], &data["change"]), (&json!("before"), &json!(1)));
+    assert_eq!((&data["label"], &data["number"]), (&json!("before"), &json!(1)));
     put(&tools, "a.txt", "two\n");
     put(&tools, "b.txt", "new\n");
     let differing = done(&tools, "diff", json!({"from": "before"})).1;
@@ -27,15 +27,15 @@ fn a_snapshot_is_taken_listed_compared_and_gone_back_to() {
     insta::assert_snapshot!("list_snapshots", done(&tools, "list_snapshots", json!({})).0);
     let (text, data) = done(&tools, "restore", json!({"to": "before", "path": "a.txt"}));
     insta::assert_snapshot!("restore", text);
-    assert_eq!(data["change"]["paths"], json!(["~ a.txt"]));
+    assert_eq!(data["paths"], json!(["~ a.txt"]));
     let (text, planned) = done(&tools, "restore", json!({"to": "before", "dry_run": true}));
     assert_eq!(text, "would change 1 path; nothing is written\n- b.txt");
     let data = done(&tools, "restore", json!({"to": "before"})).1;
-    assert_eq!(planned["paths"], data["change"]["paths"]);
-    assert_eq!(data["change"]["paths"], json!(["- b.txt"]));
+    assert_eq!(planned["paths"], data["paths"]);
+    assert_eq!(data["paths"], json!(["- b.txt"]));
     assert_eq!(
         done(&tools, "restore", json!({"to": "before"})).1,
-        json!({"changed": false})
+        json!({"paths": [], "path_count": 0})
     );
     done(&tools, "undo", json!({}));
     assert_eq!(done(&tools, "exists", json!({"path": "b.txt"})).1["exists"], true);
@@ -49,7 +49,7 @@ fn a_snapshot_is_listed_with_what_it_holds() {
     done(&tools, "snapshot", json!({"label": "both"}));
     let (text, data) = done(&tools, "list_snapshots", json!({"sizes": true}));
     assert!(text.contains("2 files, 7 bytes, 0 freed by deleting it"), "{text}");
-    let size = json!({"label": "both", "files": 2, "bytes": 7, "alone_bytes": 0});
+    let size = json!({"files": 2, "bytes": 7, "alone_bytes": 0});
     assert_eq!(data["snapshots"][0]["size"], size);
     let plain = done(&tools, "list_snapshots", json!({"sizes": false})).1;
     assert_eq!(plain["snapshots"][0].get("size"), None);
@@ -168,10 +168,7 @@ fn a_merge_brings_in_what_a_branch_did() {
     assert!(data.get("change").is_none());
     let (text, data) = done(&tools, "merge", json!({"from": "try"}));
     insta::assert_snapshot!("merge", text);
-    assert_eq!(
-        (&data["change"]["kind"], &data["conflict_count"]),
-        (&json!("merge"), &json!(0))
-    );
+    assert_eq!((&data["kind"], &data["conflict_count"]), (&json!("merge"), &json!(0)));
     let read = done(&tools, "read_file", json!({"path": "a.txt"})).1;
     assert_eq!(read["content"], "1\ntwo\nthree\n4\n");
     assert_eq!(

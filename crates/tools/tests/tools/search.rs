@@ -29,10 +29,7 @@ fn glob_names_a_path_on_each_line() {
     let tools = small_tree();
     let (text, data) = done(&tools, "glob", json!({"pattern": "**/*.rs"}));
     assert_eq!(text, "na\\nme.rs\nsrc/deep/lib.rs\nsrc/main.rs");
-    assert_eq!(
-        data,
-        json!({"paths": ["na\nme.rs", "src/deep/lib.rs", "src/main.rs"], "truncated": false})
-    );
+    assert_eq!(data, json!({"paths": ["na\nme.rs", "src/deep/lib.rs", "src/main.rs"]}));
     let (text, _) = done(
         &tools,
         "glob",
@@ -42,12 +39,12 @@ fn glob_names_a_path_on_each_line() {
     let (text, data) = done(&tools, "glob", json!({"pattern": "**/*.rs", "limit": 1}));
     assert_eq!(text, "na\\nme.rs\n[1 path; more: cursor=\"na\\u000ame.rs\"]");
     assert_eq!(
-        (&data["truncated"], &data["next_cursor"]),
-        (&json!(true), &json!("na\nme.rs"))
+        (&data["paths"], &data["next_cursor"]),
+        (&json!(["na\nme.rs"]), &json!("na\nme.rs"))
     );
     let (text, data) = done(&tools, "glob", json!({"pattern": "*.py"}));
     assert_eq!(text, "[no path matches `*.py`]");
-    assert_eq!(data, json!({"paths": [], "truncated": false}));
+    assert_eq!(data, json!({"paths": []}));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::context_worker::{CodePiece, CodePieceReport, ContextAnswer, ContextCall, ContextWorker};
 use super::contexts::{CodeContext, ContextState, context_id};
 use super::rules::CodeAccess;
-use super::{CodeResult, ContextRequest, ContextShown, PieceRequest, driver};
+use super::{ContextRequest, PieceRequest, driver};
 use crate::shell::interpreter::{InterpreterProgram, duration_millis, lowered_limit};
-use crate::{RunRequest, Workspace};
+use crate::{CodeResult, ContextStatus, RunRequest, Workspace};
 
 /// The time that an interpreter has to get ready.
 const START: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ impl Workspace {
     /// Makes a context and waits until its interpreter is ready. The context lives until it is deleted, ends by itself,
     /// stays unused longer than the policy allows, or the workspace is closed. A language whose interpreter is missing
     /// is `unsupported`.
-    pub async fn create_code_context(&self, request: ContextRequest) -> Result<ContextShown> {
+    pub async fn create_code_context(&self, request: ContextRequest) -> Result<ContextStatus> {
         let work = async { self.code()?.create_context(request).await };
         self.run_observed("create_code_context", None, |_| 0, work).await
     }
@@ -38,18 +38,18 @@ impl Workspace {
     }
 
     /// Ends a context and all processes that it started. A context that has ended already stays as it is.
-    pub async fn delete_code_context(&self, context: &str) -> Result<ContextShown> {
+    pub async fn delete_code_context(&self, context: &str) -> Result<ContextStatus> {
         let work = async {
             let entry = self.code()?.find_context(context)?;
             self.files.check_approval("delete_code_context", &[]).await?;
             entry.end_and_wait("it was deleted").await;
-            Ok(entry.shown_context())
+            Ok(entry.status())
         };
         self.run_observed("delete_code_context", None, |_| 0, work).await
     }
 
     /// Returns the contexts that run, and the last of those that ended.
-    pub async fn code_contexts(&self) -> Result<Vec<ContextShown>> {
+    pub async fn code_contexts(&self) -> Result<Vec<ContextStatus>> {
         let work = async {
             let code = self.code()?;
             code.rules.require_contexts()?;
@@ -67,7 +67,7 @@ impl CodeAccess<'_> {
         contexts.find_context(&self.commands.files.view, context)
     }
 
-    async fn create_context(&self, request: ContextRequest) -> Result<ContextShown> {
+    async fn create_context(&self, request: ContextRequest) -> Result<ContextStatus> {
         let language = request.language;
         self.rules.require_contexts()?;
         self.rules.require_language(language)?;
@@ -90,7 +90,7 @@ impl CodeAccess<'_> {
         let task = tokio::spawn(attendant.serve_calls(entry.clone(), calls, self.rules.idle));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         contexts.add_context(entry.clone());
-        Ok(entry.shown_context())
+        Ok(entry.status())
     }
 
     /// Starts the interpreter of a context, and waits until it is ready.

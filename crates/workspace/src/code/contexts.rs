@@ -10,10 +10,10 @@ use garret_core::{Error, ErrorKind, Language, Result, Secrets, Timestamp};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::ContextShown;
 use super::context_worker::ContextCall;
-use crate::shell::interpreter::{SandboxConditions, unenforced_guards};
+use crate::shell::interpreter::SandboxConditions;
 use crate::view::WorkspaceView;
+use crate::{ContextStatus, unenforced_guards};
 
 /// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
@@ -113,9 +113,9 @@ impl CodeContexts {
     }
 
     /// Returns the contexts that this view may know of.
-    pub(super) fn visible_contexts(&self, view: &WorkspaceView) -> Vec<ContextShown> {
+    pub(super) fn visible_contexts(&self, view: &WorkspaceView) -> Vec<ContextStatus> {
         let known = self.all_contexts().into_iter().filter(|entry| entry.is_known_to(view));
-        known.map(|entry| entry.shown_context()).collect()
+        known.map(|entry| entry.status()).collect()
     }
 
     /// Ends every context at once, without waiting for them: aborting a task drops its process, which kills it.
@@ -152,12 +152,12 @@ impl CodeContext {
         view.has_same_rules(&self.view) && view.env == self.view.env
     }
 
-    pub(super) fn shown_context(&self) -> ContextShown {
+    pub(super) fn status(&self) -> ContextStatus {
         let ended = self.life.borrow().end_reason().map(str::to_owned);
-        ContextShown {
+        ContextStatus {
             id: self.id(),
             language: self.language,
-            created: self.created.to_string(),
+            at: self.created,
             calls: self.calls.load(Ordering::Relaxed),
             running: ended.is_none(),
             ended,

@@ -1,13 +1,11 @@
 //! Finds the interpreters that code has inside the sandbox.
 
 use garret_core::{CommandProgram, Error, ErrorKind, Language, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::driver;
 use super::rules::CodeAccess;
 use crate::shell::interpreter::{InterpreterProgram, NoSink};
-use crate::{RunRequest, Workspace};
+use crate::{Interpreter, RunRequest, Workspace};
 
 /// A shell script that prints the version of each program among its arguments. It leaves out programs that it does not
 /// find.
@@ -19,21 +17,6 @@ for program do
     printf '%s %s\n' "$program" "${version%%"$line"*}"
   fi
 done"#;
-
-/// The interpreter of a language, installed or missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Interpreter {
-    /// The language.
-    pub language: Language,
-    /// The program.
-    pub program: String,
-    /// What it says its version is; absent where it is not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// What would help where it is not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
-}
 
 impl Workspace {
     /// Returns the interpreters that code of this workspace would find, for each language that the policy names.

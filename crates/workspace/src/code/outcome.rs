@@ -3,37 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use garret_core::Secrets;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
-/// The value of the last expression.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct CodeValue {
-    /// The value as the language itself writes it.
-    pub repr: String,
-    /// The value as JSON, where it has such a form.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "any_json")]
-    pub json: Option<Value>,
-}
-
-/// Returns a schema for any JSON value. The types are written out, because clients want one.
-fn any_json(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": ["null", "boolean", "number", "string", "array", "object"] })
-}
-
-/// An error that the code did not catch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CodeError {
-    /// The name of its type.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Its message.
-    pub message: String,
-    /// Where it came from, as the language itself writes it.
-    pub traceback: String,
-}
+use crate::{CodeError, CodeValue};
 
 /// The outcome of a piece of code; all fields are `None` if the piece did not come to an end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

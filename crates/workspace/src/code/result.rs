@@ -1,85 +1,10 @@
-//! The result of a piece of code, and a context as results show it.
+//! Builds the result of a piece of code.
 
-use garret_core::{CommandOutput, Guard, GuardStatus, Language, ResourceLimit, ResourceUsage};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{CommandOutput, Language};
 
 use super::outcome::CodeOutcome;
-use super::{CodeError, CodeValue};
-use crate::shell::interpreter::{SandboxConditions, unenforced_guards};
-use crate::{CommandChanges, RunDetails, RunResult, StreamShown, TurnWaited};
-
-/// The result of a piece of code. Code that ran is a success, even if it failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct CodeResult {
-    /// Its language.
-    pub language: Language,
-    /// The context in which it ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context: Option<String>,
-    /// The value of its last expression, where it has one. Bash has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<CodeValue>,
-    /// The error that it did not catch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<CodeError>,
-    /// The exit code: of the code for Bash, else of the interpreter, where it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a
-    /// line says so. Serialized in `details` only.
-    #[serde(skip)]
-    pub output: String,
-    /// Standard output, byte for byte.
-    #[serde(flatten, serialize_with = "crate::shell::interpreter::serialize_stdout")]
-    #[schemars(with = "crate::shell::interpreter::SerializedStdout<'static>")]
-    pub stdout: StreamShown,
-    /// Standard error, byte for byte.
-    #[serde(flatten, serialize_with = "crate::shell::interpreter::serialize_stderr")]
-    #[schemars(with = "crate::shell::interpreter::SerializedStderr<'static>")]
-    pub stderr: StreamShown,
-    /// How long it ran, in milliseconds.
-    pub duration_ms: u64,
-    /// Whether the time limit ended it.
-    pub timed_out: bool,
-    /// The limit that ended it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<ResourceLimit>,
-    /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lowered_timeout_ms: Option<u64>,
-    /// The wait for its turn, where it lasted a second or more. It counts for no time limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waited: Option<TurnWaited>,
-    /// How the context ended, where this call was its last: what it kept is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context_ended: Option<String>,
-    /// Whether output was left out.
-    pub truncated: bool,
-    /// How many bytes of output were left out.
-    pub left_out_bytes: u64,
-    /// What it used, where it ran by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<ResourceUsage>,
-    /// Whether it was isolated: it could reach no other files and processes of the machine.
-    pub isolated: bool,
-    /// The guards that the sandbox did not enforce.
-    pub not_enforced: Vec<Guard>,
-    /// All guards of the sandbox: whether each was enforced, and by what means. Serialized in `details` only.
-    #[serde(skip)]
-    pub guards: Vec<GuardStatus>,
-    /// What it did to the files.
-    pub changed: CommandChanges,
-    /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub leftovers: Vec<String>,
-    /// Files that the code did not see, because their stored content is damaged. They are in the workspace as before.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub corrupt: Vec<String>,
-    /// Output in the order in which it came and the full table of guards, on request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<RunDetails>,
-}
+use crate::shell::interpreter::SandboxConditions;
+use crate::{CodeResult, CommandChanges, RunDetails, RunResult, unenforced_guards};
 
 impl CodeResult {
     /// Returns the result of a piece that ran without a context.
@@ -152,27 +77,4 @@ impl CodeResult {
         });
         self
     }
-}
-
-/// A context, as results show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ContextShown {
-    /// Its id in this workspace.
-    pub id: String,
-    /// Its language.
-    pub language: Language,
-    /// When it was made, in RFC 3339.
-    #[serde(rename = "at")]
-    pub created: String,
-    /// How many pieces of code were run in it.
-    pub calls: u64,
-    /// Whether it lives.
-    pub running: bool,
-    /// How it ended, once it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
-    /// Whether it is isolated: it can reach no other files and processes of the machine.
-    pub isolated: bool,
-    /// The guards that the sandbox does not enforce.
-    pub not_enforced: Vec<Guard>,
 }

@@ -6,9 +6,9 @@ use garret_core::{Chunk, CommandOutput, ErrorKind, OutputCollector, Result, Secr
 use super::outcome::CodeOutcome;
 use super::output_mark::DriverStreams;
 use super::rules::CodeAccess;
-use super::{CodeRequest, CodeResult, driver};
+use super::{CodeRequest, driver};
 use crate::shell::interpreter::{InterpreterProgram, NoSink, OutputListenerSettings};
-use crate::{OutputSink, RunRequest, TurnWaiting, Workspace};
+use crate::{CodeResult, OutputSink, RunRequest, TurnWaiting, Workspace};
 
 /// The exit code of a shell that does not find a program.
 const NO_PROGRAM: i32 = 127;

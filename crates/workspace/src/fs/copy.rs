@@ -32,13 +32,14 @@ impl FileAccess {
         let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
         // For one file, the history writes the summary from the mutation.
         let origin = self.change_origin("copy", if is_tree { words } else { String::new() });
-        let applied = self.commit_with_origin(origin, mutations, from.follow).await?;
-        let version = applied[0].version.clone().filter(|_| !is_tree);
+        let mut applied = self.commit_with_origin(origin, mutations, from.follow).await?;
+        let applied = applied.swap_remove(0);
         Ok(TransferResult {
             src: from.shown.to_string(),
             dest: to.shown.to_string(),
             files,
-            version,
+            version: applied.version.filter(|_| !is_tree),
+            change: applied.change,
         })
     }
 

@@ -1,15 +1,13 @@
 //! Editing: exact replacements in one file, all or none.
 
 use bytes::Bytes;
-use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, Result, Version};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, Result};
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
 use crate::text::{EditError, TextErrorClass};
-use crate::{Workspace, text};
+use crate::{EditResult, Workspace, text};
 
 /// How many times a change is computed, if other writers change the file in between.
 pub(crate) const ATTEMPTS: usize = 20;
@@ -21,33 +19,6 @@ pub struct EditOptions {
     pub precondition: Precondition,
     /// Whether the edit is only tried, and nothing is written.
     pub dry_run: bool,
-}
-
-/// A file that was edited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct EditResult {
-    /// The file.
-    pub path: String,
-    /// Its version now.
-    #[schemars(with = "Option<String>")]
-    pub version: Option<Version>,
-    /// Its size now; of a trial, the size it would have.
-    pub size: u64,
-    /// How many places were replaced.
-    pub replacements: usize,
-    /// How many further places stay, because of `max_replacements`.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub occurrences_left: usize,
-    /// The difference as a unified diff, where the file is text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub diff: Option<String>,
-    /// Set where nothing was written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 impl Workspace {
@@ -89,23 +60,26 @@ impl FileAccess {
             path: target.shown.to_string(),
             version: Some(before.version.clone()),
             size: content.len() as u64,
-            replacements: edited.replacements,
-            occurrences_left: edited.occurrences_left,
+            replacements: edited.replacements as u64,
+            occurrences_left: edited.occurrences_left as u64,
             diff: text::diff::unified_diff(target.shown.as_str(), &before.bytes, &content),
+            change: None,
             dry_run: options.dry_run,
         };
         if options.dry_run {
             return Ok(outcome);
         }
-        let applied = self
+        let mut applied = self
             .commit_mutations(
                 "edit_file",
                 vec![rewrite_mutation(target, content, before)],
                 target.follow,
             )
             .await?;
+        let applied = applied.swap_remove(0);
         Ok(EditResult {
-            version: applied[0].version.clone(),
+            version: applied.version,
+            change: applied.change,
             ..outcome
         })
     }

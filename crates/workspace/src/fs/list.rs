@@ -13,12 +13,12 @@ use garret_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::shown_time;
 use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
 use crate::view::WorkspaceView;
+use crate::{DirectoryListing, ListedEntry, Workspace};
 
 /// The order of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,42 +57,6 @@ impl Default for ListRequest {
             long: false,
         }
     }
-}
-
-/// A page of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct DirectoryListing {
-    /// The entries, each directory before what is in it; by time, the newest first.
-    pub entries: Vec<ListedEntry>,
-    /// The `cursor` of the next page, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-    /// Set if not every file was captured at this earlier point: the other files are missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
-    /// In a list by time, the cursor after each entry, for a caller that shows fewer of them.
-    #[serde(skip)]
-    pub cursors: Vec<String>,
-}
-
-/// An entry of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ListedEntry {
-    /// Its name; the last part of its path.
-    #[serde(skip)]
-    pub name: String,
-    /// Its path.
-    pub path: String,
-    /// What it is.
-    pub r#type: EntryKind,
-    /// Bytes of content.
-    pub size: u64,
-    /// When it last changed, if the storage knows; only in a long list and in a list by time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modified_at: Option<String>,
-    /// Set where the name is not UTF-8: it is shown in escaped form, and no tool can open it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub escaped: bool,
 }
 
 impl DirectoryListing {

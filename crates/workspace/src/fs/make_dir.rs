@@ -1,20 +1,9 @@
 //! Making directories.
 
 use garret_core::{Access, Error, ErrorKind, Mutation, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::Workspace;
 use crate::admission::PathSubject;
-
-/// A directory that was made, or was there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct MakeDirResult {
-    /// The directory.
-    pub path: String,
-    /// Whether it is new.
-    pub created: bool,
-}
+use crate::{MakeDirResult, Workspace};
 
 impl Workspace {
     /// Makes a directory. With `parents`, missing directories above are made too, and an existing directory is no
@@ -25,7 +14,7 @@ impl Workspace {
                 .files
                 .admit_creation(path, PathSubject::Content, &[Access::Write])
                 .await?;
-            let applied = self
+            let mut applied = self
                 .files
                 .commit_mutations(
                     "mkdir",
@@ -37,9 +26,11 @@ impl Workspace {
                 )
                 .await
                 .map_err(|error| with_hint(error, parents))?;
+            let applied = applied.swap_remove(0);
             Ok(MakeDirResult {
                 path: target.shown.to_string(),
-                created: applied[0].created,
+                created: applied.created,
+                change: applied.change,
             })
         };
         self.run_operation("mkdir", &[path], |_| 0, work).await

@@ -3,48 +3,20 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Access, ChangedPath, EntryPath, Error, ErrorKind, Mutation, Precondition, ReadResult, Result};
 
-use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::edit::{ATTEMPTS, error_kind, is_overtaken};
 use crate::fs::permissions::check_mode;
 use crate::text::patch::{FilePatch, Patch, PatchAction, PatchError, apply_file, parse_patch};
+use crate::{DiffStatus, PatchResult, PatchedFile, Workspace};
 
 /// How to apply a patch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatchOptions {
     /// Whether the patch is only tried, and nothing is written.
     pub dry_run: bool,
-}
-
-/// The result of a patch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PatchResult {
-    /// The files in the order of the patch.
-    pub files: Vec<PatchedFile>,
-    /// Set where nothing was written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
-}
-
-/// What a patch did to one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PatchedFile {
-    /// The file; of a rename, its new name.
-    pub path: String,
-    /// `create`, `modify`, `delete`, `rename` or `copy`.
-    pub action: &'static str,
-    /// The name before, of a rename or copy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub old_path: Option<String>,
-    /// Lines added.
-    pub added: usize,
-    /// Lines removed.
-    pub removed: usize,
 }
 
 /// One file of the patch, computed and not yet written.
@@ -100,17 +72,22 @@ impl FileAccess {
             planned.push(self.plan_file(file).await?);
         }
         check_names(&planned)?;
-        let files = planned.iter().map(|file| file.summary.clone()).collect();
+        let mut change = None;
+        let files: Vec<PatchedFile> = planned.iter().map(|file| file.summary.clone()).collect();
         if !options.dry_run {
             let targets = planned
                 .iter()
                 .flat_map(|file| file.from.iter().map(|(from, _)| from).chain(&file.to));
             let follow = targets.map(|target| target.follow).next().unwrap_or_default();
-            self.commit_mutations("apply_patch", plan_mutations(planned), follow)
-                .await?;
+            let applied = self.commit_mutations("apply_patch", plan_mutations(planned), follow);
+            change = applied.await?.into_iter().find_map(|one| one.change);
         }
+        let paths: Vec<_> = files.iter().flat_map(changed_paths).collect();
         Ok(PatchResult {
+            path_count: paths.len() as u64,
+            paths,
             files,
+            change,
             dry_run: options.dry_run,
         })
     }
@@ -130,13 +107,14 @@ impl FileAccess {
         };
         let old_path = from.as_ref().map(|(target, _)| target.shown.to_string());
         let path = to.as_ref().map(|target| target.shown.to_string()).or(old_path.clone());
-        let (action, moved) = action_name(file.action);
+        let status = status_of(file.action);
+        let is_moved = matches!(status, DiffStatus::Renamed | DiffStatus::Copied);
         let summary = PatchedFile {
             path: path.unwrap_or_default(),
-            action,
-            old_path: old_path.filter(|_| moved),
-            added: applied.added,
-            removed: applied.removed,
+            status,
+            old_path: old_path.filter(|_| is_moved),
+            insertions: applied.added,
+            deletions: applied.removed,
         };
         let content = applied.content.map(Bytes::from);
         Ok(PlannedFilePatch {
@@ -219,13 +197,27 @@ fn paths_of(patch: &Patch) -> Vec<&str> {
     paths
 }
 
-fn action_name(action: PatchAction) -> (&'static str, bool) {
+fn status_of(action: PatchAction) -> DiffStatus {
     match action {
-        PatchAction::Create => ("create", false),
-        PatchAction::Modify => ("modify", false),
-        PatchAction::Delete => ("delete", false),
-        PatchAction::Rename => ("rename", true),
-        PatchAction::Copy => ("copy", true),
+        PatchAction::Create => DiffStatus::Added,
+        PatchAction::Modify => DiffStatus::Modified,
+        PatchAction::Delete => DiffStatus::Deleted,
+        PatchAction::Rename => DiffStatus::Renamed,
+        PatchAction::Copy => DiffStatus::Copied,
+    }
+}
+
+/// Returns the paths that the patch of one file changes.
+fn changed_paths(file: &PatchedFile) -> Vec<ChangedPath> {
+    let changed = |mark, path: &str| ChangedPath {
+        mark,
+        path: EntryPath::from_bytes(path.as_bytes().to_vec()),
+    };
+    match (file.status, &file.old_path) {
+        (DiffStatus::Renamed, Some(old)) => vec![changed('-', old), changed('+', &file.path)],
+        (DiffStatus::Added | DiffStatus::Copied | DiffStatus::Renamed, _) => vec![changed('+', &file.path)],
+        (DiffStatus::Deleted, _) => vec![changed('-', &file.path)],
+        _ => vec![changed('~', &file.path)],
     }
 }
 

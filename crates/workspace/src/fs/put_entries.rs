@@ -3,13 +3,11 @@
 use garret_core::{
     Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, StatOptions, WsPath,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::permissions::check_mode;
+use crate::{PutResult, Workspace};
 
 /// An entry to put into a workspace.
 #[derive(Debug, Clone)]
@@ -37,19 +35,6 @@ pub enum PutItem {
         /// The target of the link, as written.
         target: String,
     },
-}
-
-/// The number and size of the entries that were put.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PutResult {
-    /// How many files.
-    pub files: u64,
-    /// How many directories.
-    pub directories: u64,
-    /// How many symbolic links.
-    pub links: u64,
-    /// Bytes of the files.
-    pub bytes: u64,
 }
 
 impl Workspace {
@@ -88,7 +73,8 @@ impl FileAccess {
             return Ok(put);
         };
         let origin = self.change_origin("put", put_summary(&put, &first));
-        self.commit_with_origin(origin, mutations, follow).await?;
+        let applied = self.commit_with_origin(origin, mutations, follow).await?;
+        put.change = applied.into_iter().find_map(|one| one.change);
         Ok(put)
     }
 

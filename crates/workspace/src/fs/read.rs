@@ -18,7 +18,7 @@ use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::content_type::{image_type, is_text};
 use crate::text::edit::MAX_RESULT_BYTES;
-use crate::{Encoding, Workspace};
+use crate::{Encoding, FileContent, ReadRange, Workspace};
 
 /// Bytes that are read from the storage at a time.
 const PIECE: u64 = 1 << 20;
@@ -56,44 +56,6 @@ pub struct ReadRequest {
     /// The largest image that is returned whole, whatever limit and page; only with `bytes_if_binary` and without an
     /// offset.
     pub max_image_bytes: Option<u64>,
-}
-
-/// The part of a file that was returned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ReadRange {
-    /// What `start` and `end` count.
-    pub unit: ReadUnit,
-    /// The first line or byte that is returned.
-    pub start: u64,
-    /// The first line or byte after it.
-    pub end: u64,
-}
-
-/// The content of a file, or a part of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FileContent {
-    /// The file.
-    pub path: String,
-    /// Its content, in `encoding`.
-    pub content: String,
-    /// How `content` is written.
-    pub encoding: Encoding,
-    /// The version that the content belongs to; a token for `if_version`.
-    #[schemars(with = "String")]
-    pub version: Version,
-    /// The size of the whole file in bytes.
-    pub size: u64,
-    /// The part returned, where it is not the whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<ReadRange>,
-    /// The `offset` of the next page, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_offset: Option<u64>,
-    /// Whether the content reaches the end of the file.
-    pub eof: bool,
-    /// Whether the only line returned is cut because it is longer than a page.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub line_cut: bool,
 }
 
 impl FileContent {

@@ -1,12 +1,10 @@
 //! Removing files, links and directories.
 
 use garret_core::{Access, EntryKind, Error, ErrorKind, Mutation, Precondition, Result, WsPath};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::Workspace;
 use crate::admission::PathSubject;
 use crate::file_access::FileAccess;
+use crate::{RemoveResult, Workspace};
 
 /// How to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,13 +13,6 @@ pub struct RemoveOptions {
     pub recursive: bool,
     /// The condition on the present entry.
     pub precondition: Precondition,
-}
-
-/// An entry that was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RemoveResult {
-    /// The entry.
-    pub path: String,
 }
 
 impl Workspace {
@@ -48,18 +39,15 @@ impl FileAccess {
             recursive,
             precondition,
         } = options;
-        self.commit_mutations(
-            "rm",
-            vec![Mutation::Remove {
-                path: target.real,
-                recursive,
-                precondition,
-            }],
-            target.follow,
-        )
-        .await?;
+        let mutation = Mutation::Remove {
+            path: target.real,
+            recursive,
+            precondition,
+        };
+        let mut applied = self.commit_mutations("rm", vec![mutation], target.follow).await?;
         Ok(RemoveResult {
             path: target.shown.to_string(),
+            change: applied.swap_remove(0).change,
         })
     }
 }

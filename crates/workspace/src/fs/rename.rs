@@ -1,34 +1,17 @@
 //! Moving files, links and directories.
 
-use garret_core::{Access, EntryKind, Error, ErrorKind, Mutation, Result, Version};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Access, EntryKind, Error, ErrorKind, Mutation, Result};
 
-use crate::Workspace;
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::remove::root_error;
+use crate::{TransferResult, Workspace};
 
 /// How to copy or move.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransferOptions {
     /// Whether a file at the destination is replaced.
     pub overwrite: bool,
-}
-
-/// The result of a copy or a move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TransferResult {
-    /// Where it came from.
-    pub src: String,
-    /// Where it is now.
-    pub dest: String,
-    /// How many files arrived; 1 for a single file.
-    pub files: u64,
-    /// The version of a single file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
-    pub version: Option<Version>,
 }
 
 impl Workspace {
@@ -58,13 +41,14 @@ impl FileAccess {
             overwrite: options.overwrite,
             parents: true,
         };
-        let applied = self.commit_mutations("move", vec![mutation], from.follow).await?;
-        let version = applied[0].version.clone();
+        let mut applied = self.commit_mutations("move", vec![mutation], from.follow).await?;
+        let applied = applied.swap_remove(0);
         Ok(TransferResult {
             src: from.shown.to_string(),
             dest: to.shown.to_string(),
             files,
-            version,
+            version: applied.version,
+            change: applied.change,
         })
     }
 

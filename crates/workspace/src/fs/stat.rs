@@ -1,46 +1,11 @@
 //! Looking at an entry without reading it.
 
-use garret_core::{Access, EntryKind, ErrorKind, Result, StatOptions, Version};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Access, ErrorKind, Result, StatOptions};
 
-use crate::Workspace;
 use crate::admission::PathSubject;
 use crate::file_access::FileAccess;
 use crate::fs::shown_time;
-
-/// A description of an entry; a link is described itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FileStat {
-    /// The entry.
-    pub path: String,
-    /// What it is.
-    pub r#type: EntryKind,
-    /// Bytes of content.
-    pub size: u64,
-    /// Permission bits in octal, where the storage keeps them.
-    pub mode: Option<String>,
-    /// When it was created, if the storage knows.
-    pub created_at: Option<String>,
-    /// When it last changed, if the storage knows.
-    pub modified_at: Option<String>,
-    /// The version of a file; a token for `if_version`.
-    #[schemars(with = "Option<String>")]
-    pub version: Option<Version>,
-    /// Where a link points, as written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-}
-
-/// Whether something is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Existence {
-    /// Whether something is there.
-    pub exists: bool,
-    /// What it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub r#type: Option<EntryKind>,
-}
+use crate::{Existence, FileStat, Workspace};
 
 impl Workspace {
     /// Describes an entry.

@@ -1,14 +1,12 @@
 //! Writing and appending.
 
 use bytes::Bytes;
-use garret_core::{Access, Content, Mutation, Precondition, Result, Version};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Access, Content, Mutation, Precondition, Result};
 
-use crate::Workspace;
 use crate::admission::PathSubject;
 use crate::file_access::FileAccess;
 use crate::fs::permissions::check_mode;
+use crate::{Workspace, WriteResult};
 
 /// How to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,20 +33,6 @@ impl Default for AppendOptions {
             create: true,
         }
     }
-}
-
-/// A file that was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct WriteResult {
-    /// The file.
-    pub path: String,
-    /// Its version now.
-    #[schemars(with = "Option<String>")]
-    pub version: Option<Version>,
-    /// Its size now.
-    pub size: u64,
-    /// Whether it is new.
-    pub created: bool,
 }
 
 impl Workspace {
@@ -119,6 +103,7 @@ impl FileAccess {
             version: applied.version,
             size: applied.size,
             created: applied.created,
+            change: applied.change,
         })
     }
 }

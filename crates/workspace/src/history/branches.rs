@@ -1,42 +1,9 @@
 //! Branches of the workspace.
 
 use garret_core::{Branch, Error, ErrorKind, NewBranch, OpenedBranch, Point, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::Workspace;
 use crate::shell::effects::conflict_branch::check_branch_name;
-
-/// A branch as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct BranchShown {
-    /// The id of the workspace that it is.
-    pub id: String,
-    /// Its name, by which it is opened.
-    pub name: Option<String>,
-    /// The number of the change after which it begins.
-    pub fork: u64,
-    /// How many changes were made in it.
-    pub changes: u64,
-    /// When it was made, in RFC 3339.
-    pub created: String,
-    /// Set if not every file was captured at the point where it begins: the other files are missing from it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
-}
-
-impl From<Branch> for BranchShown {
-    fn from(branch: Branch) -> Self {
-        Self {
-            id: branch.id,
-            name: branch.name,
-            fork: branch.fork,
-            changes: branch.changes,
-            created: branch.created.to_string(),
-            incomplete: branch.incomplete,
-        }
-    }
-}
 
 impl Workspace {
     /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever changes the files of

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Access, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, HistoryOperation, PathChange, PathImage,
-    Result, WsPath,
+    Access, Change, ChangePlan, ChangedPath, EntryKind, EntryPath, Error, ErrorKind, HistoryOperation, PathChange,
+    PathImage, Result, WsPath,
 };
 
 use crate::file_access::FileAccess;
@@ -42,15 +42,18 @@ impl HistoryAccess<'_> {
         let paths = if change.path_count > change.paths.len() as u64 {
             let point = garret_core::Point::Change(change.id.clone());
             let (_, paths) = self.journal.change(&point).await?;
-            paths.into_iter().map(|one| one.path).collect()
+            paths.iter().map(PathChange::to_changed_path).collect()
         } else {
             change.paths.clone()
         };
         let total = paths.len();
-        let visible: Vec<EntryPath> = paths
-            .iter()
-            .filter(|path| self.files.view.is_recorded_path_visible(path))
-            .cloned()
+        let visible: Vec<ChangedPath> = paths
+            .into_iter()
+            .filter(|one| self.files.view.is_recorded_path_visible(&one.path))
+            .map(|one| ChangedPath {
+                path: self.files.view.relative_entry_path(&one.path),
+                ..one
+            })
             .collect();
         if visible.is_empty() {
             return Ok(None);
@@ -62,19 +65,15 @@ impl HistoryAccess<'_> {
             summary: if is_whole {
                 change.summary.clone()
             } else {
-                self.files.view.summarize_visible(&change, &visible)
+                summarize_visible(&change, &visible)
             },
-            paths: visible
-                .iter()
-                .take(Change::SHOWN_PATHS)
-                .map(|path| self.files.view.relative_entry_path(path))
-                .collect(),
+            paths: visible.into_iter().take(Change::SHOWN_PATHS).collect(),
             path_count,
             actor: if is_whole {
                 change.actor
             } else {
                 // The command may name hidden paths, too.
-                garret_core::ChangeActor {
+                garret_core::Actor {
                     command: None,
                     ..change.actor
                 }
@@ -114,22 +113,6 @@ impl HistoryAccess<'_> {
 }
 
 impl WorkspaceView {
-    /// Returns a summary of a change that names only visible paths.
-    fn summarize_visible(&self, change: &Change, visible: &[EntryPath]) -> String {
-        let word = match change.operation.as_str() {
-            "" => change.kind.as_str(),
-            operation => operation,
-        };
-        let first = visible
-            .first()
-            .map(|path| self.relative_entry_path(path).display_path())
-            .unwrap_or_default();
-        match visible.len() {
-            1 => format!("{word} {}", garret_core::path::quote(&first)),
-            more => format!("{word} {} and {} more", garret_core::path::quote(&first), more - 1),
-        }
-    }
-
     /// Whether this view shows a path of the journal.
     pub(crate) fn is_recorded_path_visible(&self, path: &EntryPath) -> bool {
         self.is_entry_within(path) && self.is_entry_visible(path, false)
@@ -243,6 +226,19 @@ impl FileAccess {
             rooms,
             denied,
         })
+    }
+}
+
+/// Returns a summary of a change that names only visible paths.
+fn summarize_visible(change: &Change, visible: &[ChangedPath]) -> String {
+    let word = match change.operation.as_str() {
+        "" => change.kind.as_str(),
+        operation => operation,
+    };
+    let first = visible.first().map(|one| one.path.display_path()).unwrap_or_default();
+    match visible.len() {
+        1 => format!("{word} {}", garret_core::path::quote(&first)),
+        more => format!("{word} {} and {} more", garret_core::path::quote(&first), more - 1),
     }
 }
 

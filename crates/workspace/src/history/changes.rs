@@ -1,12 +1,9 @@
 //! The journal: its list of changes, and the details of one change.
 
-use garret_core::{Change, ChangeActor, ChangesOptions, EntryKind, Error, PathChange, PathImage, Point, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
+use garret_core::{Change, ChangesOptions, Error, Point, Result};
 
-use crate::Workspace;
 use crate::history::HistoryAccess;
-use crate::shell::PathsLeftAlone;
+use crate::{ChangeDetails, LogPage, Workspace};
 
 /// Which part of the journal to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,205 +22,6 @@ impl Default for LogRequest {
             path: None,
             limit: 50,
             cursor: None,
-        }
-    }
-}
-
-/// A page of the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LogPage {
-    /// The changes, newest first.
-    pub changes: Vec<ChangeShown>,
-    /// Where the next page begins, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
-/// A change as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ChangeShown {
-    /// A unique id; ids sort by time.
-    pub id: String,
-    /// Its place in the journal, from 1.
-    pub number: u64,
-    /// When it was made, in RFC 3339.
-    pub at: String,
-    /// `change`, `undo`, `redo`, `restore`, `merge`, `outside` or `capture`.
-    pub kind: String,
-    /// The tool that made it.
-    pub operation: String,
-    /// What was done, in a few words.
-    pub summary: String,
-    /// Who did it.
-    pub actor: ActorShown,
-    /// The first of the paths that it touched. In the answer to an undo, a redo, a restore or a merge, each comes after
-    /// `+` (created), `~` (changed) or `-` (deleted).
-    pub paths: Vec<String>,
-    /// How many paths it touched.
-    pub path_count: u64,
-    /// The numbers of the changes that it reverses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reverses: Vec<u64>,
-    /// The number of the change that currently reverses it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub undone_by: Option<u64>,
-    /// Paths that the operation left as they are, because they are excluded from history; only in its answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_alone: Option<PathsLeftAlone>,
-}
-
-impl ChangeShown {
-    /// Returns a sentence for an undo that took back fewer changes than were requested; `None` if it took back all of
-    /// them.
-    pub fn undo_shortfall(&self, requested: usize) -> Option<String> {
-        let undone = self.reverses.len();
-        let were = if undone == 1 { "change was" } else { "changes were" };
-        (undone < requested).then(|| format!("only {undone} {were} left to undo, not {requested}"))
-    }
-}
-
-/// The effect that an undo, a redo or a restore would have. Nothing is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PlannedChange {
-    /// Always true: this is the answer to a dry run.
-    pub dry_run: bool,
-    /// The first of the paths that would change, each after `+` (created), `~` (changed) or `-` (deleted).
-    pub paths: Vec<String>,
-    /// How many paths would change.
-    pub path_count: u64,
-}
-
-impl PlannedChange {
-    /// Returns the effect on `paths`.
-    pub(crate) fn new(paths: &[PathChange]) -> Self {
-        Self {
-            dry_run: true,
-            paths: mark_paths(paths).take(Change::SHOWN_PATHS).collect(),
-            path_count: paths.len() as u64,
-        }
-    }
-}
-
-/// Returns each path after `+` (created), `~` (changed) or `-` (deleted).
-pub(crate) fn mark_paths(paths: &[PathChange]) -> impl Iterator<Item = String> {
-    paths.iter().map(|one| {
-        let mark = match (&one.before, &one.after) {
-            (None, _) => '+',
-            (_, None) => '-',
-            _ => '~',
-        };
-        format!("{mark} {}", one.path.display_path())
-    })
-}
-
-/// Who made a change, as it is shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ActorShown {
-    /// The agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// The run of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The model's call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_call: Option<String>,
-    /// The interface (`cli`, `mcp`, …), or `outside` if another program did it.
-    pub door: String,
-    /// The command that did it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-}
-
-/// A change with its effect on each path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ChangeDetails {
-    /// The change.
-    pub change: ChangeShown,
-    /// The entry at each path before and after.
-    pub paths: Vec<PathShown>,
-}
-
-/// The entry at a path before and after a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PathShown {
-    /// The path.
-    pub path: String,
-    /// The entry before the change; absent if there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<ImageShown>,
-    /// The entry after the change; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<ImageShown>,
-}
-
-/// An entry as a change recorded it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ImageShown {
-    /// The type of the entry.
-    #[serde(rename = "type")]
-    pub kind: EntryKind,
-    /// Its permission bits, in octal digits.
-    pub mode: String,
-    /// Bytes of content.
-    pub size: u64,
-    /// The version of a file's content in its history.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Where a link points.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-}
-
-impl From<ChangeActor> for ActorShown {
-    fn from(actor: ChangeActor) -> Self {
-        Self {
-            agent: actor.agent,
-            session: actor.session,
-            tool_call: actor.tool_call,
-            door: actor.door,
-            command: actor.command,
-        }
-    }
-}
-
-impl From<Change> for ChangeShown {
-    fn from(change: Change) -> Self {
-        Self {
-            id: change.id,
-            number: change.number,
-            at: change.at.to_string(),
-            kind: change.kind.as_str().to_owned(),
-            operation: change.operation,
-            summary: change.summary,
-            actor: change.actor.into(),
-            paths: change.paths.iter().map(garret_core::EntryPath::display_path).collect(),
-            path_count: change.path_count,
-            reverses: change.reverses,
-            undone_by: change.undone_by,
-            left_alone: None,
-        }
-    }
-}
-
-impl From<PathImage> for ImageShown {
-    fn from(image: PathImage) -> Self {
-        Self {
-            kind: image.kind,
-            mode: format!("{:04o}", image.mode),
-            size: image.size,
-            version: image.version.map(|version| version.as_str().to_owned()),
-            target: image.target,
-        }
-    }
-}
-
-impl From<PathChange> for PathShown {
-    fn from(one: PathChange) -> Self {
-        Self {
-            path: one.path.display_path(),
-            before: one.before.map(Into::into),
-            after: one.after.map(Into::into),
         }
     }
 }
@@ -251,7 +49,7 @@ impl HistoryAccess<'_> {
             .recorded_directory(request.path.as_deref().unwrap_or_default())
             .await?;
         let mut before = request.cursor.as_deref().map(parse_cursor).transpose()?;
-        let mut changes: Vec<ChangeShown> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
         // One more than requested shows whether another page follows.
         let wanted = request.limit.saturating_add(1);
         // Changes that this view does not show are left out, so one page of the journal may not fill one page of the
@@ -267,7 +65,7 @@ impl HistoryAccess<'_> {
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
             for change in found {
-                changes.extend(self.visible_change(change).await?.map(ChangeShown::from));
+                changes.extend(self.visible_change(change).await?);
             }
         }
         let has_more = changes.len() > request.limit;
@@ -286,17 +84,8 @@ impl HistoryAccess<'_> {
         // The journal keeps each hard link as a file, so paths of files with a denied name are left out here.
         let denied = self.files.hard_links().denied_names().await?;
         let paths = paths.into_iter().filter(|one| !denied.contains(&one.path)).collect();
-        let paths = self
-            .files
-            .view
-            .visible_path_changes(paths)
-            .into_iter()
-            .map(Into::into)
-            .collect();
-        Ok(ChangeDetails {
-            change: change.into(),
-            paths,
-        })
+        let entries = self.files.view.visible_path_changes(paths);
+        Ok(ChangeDetails { change, entries })
     }
 }
 

@@ -1,12 +1,10 @@
 //! The difference between two points, as a unified diff and as data.
 
 use garret_core::{PathChange, Point, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::render::{DiffSides, PathDiff, RenderOptions, render_diff};
-use crate::Workspace;
+use super::render::{DiffSides, RenderOptions, render_diff};
 use crate::history::HistoryAccess;
+use crate::{Diff, Workspace};
 
 /// The two points to compare, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +17,10 @@ pub struct DiffRequest {
     pub path: Option<String>,
     /// The text ends after the file with which it passes this number of bytes.
     pub max_text_bytes: usize,
+    /// The number of lines of the text to skip.
+    pub offset: u64,
+    /// The most lines of the text; `next_offset` is the offset of the next page.
+    pub limit: usize,
 }
 
 impl Default for DiffRequest {
@@ -28,22 +30,10 @@ impl Default for DiffRequest {
             to: Point::Now,
             path: None,
             max_text_bytes: 1 << 20,
+            offset: 0,
+            limit: usize::MAX,
         }
     }
-}
-
-/// The difference between two points.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Diff {
-    /// Every path that differs and shows in this view, in order.
-    pub paths: Vec<PathDiff>,
-    /// A unified diff that `apply_patch` and GNU `patch -p1` take, binary files summarised.
-    pub text: String,
-    /// How many of the paths the text leaves out because it is long enough; their lines are not counted.
-    pub left_out: usize,
-    /// Set if not every file was captured at both points: a file that was captured later is shown as unchanged until then.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
 }
 
 impl Workspace {
@@ -51,7 +41,7 @@ impl Workspace {
     /// it.
     pub async fn diff(&self, request: DiffRequest) -> Result<Diff> {
         let path = request.path.clone().unwrap_or_default();
-        let bytes = |diff: &Diff| diff.text.len() as u64;
+        let bytes = |diff: &Diff| diff.diff.len() as u64;
         let work = async { self.files.history()?.compare_points(&path, &request).await };
         self.run_operation("diff", &[&path], bytes, work).await
     }
@@ -81,10 +71,17 @@ impl HistoryAccess<'_> {
             ..RenderOptions::default()
         };
         let rendered = render_diff(&seen, &sides, options).await?;
+        let line_count = rendered.text.split_inclusive('\n').count() as u64;
+        let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
+        let lines = rendered.text.split_inclusive('\n').skip(skipped).take(request.limit);
+        let end = request.offset.saturating_add(lines.clone().count() as u64);
         Ok(Diff {
+            path_count: rendered.paths.len() as u64,
             paths: rendered.paths,
-            text: rendered.text,
-            left_out: rendered.left_out,
+            diff: lines.collect(),
+            line_count,
+            next_offset: Some(end).filter(|end| *end < line_count),
+            left_out: rendered.left_out as u64,
             incomplete: !journal.is_complete(&request.from).await? || !journal.is_complete(&request.to).await?,
         })
     }

@@ -22,14 +22,12 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use garret_core::{ChangePlan, EntryKind, EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
+use garret_core::{ChangePlan, EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ChangeShown;
-use super::changes::mark_paths;
 use crate::history::HistoryAccess;
-use crate::{NeighbourWorkspaces, Workspace};
+use crate::{HistoryOperationResult, MergeResult, NeighbourWorkspaces, Workspace};
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,109 +53,12 @@ pub struct MergeOptions {
     pub dry_run: bool,
 }
 
-/// The result of a merge, or of its trial.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct MergeReport {
-    /// The change that it made; absent if nothing was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub change: Option<ChangeShown>,
-    /// The paths that it changed here, or would change, in order, each after `+` (created), `~` (changed) or `-`
-    /// (deleted); none if conflicts keep it from being written.
-    pub paths: Vec<String>,
-    /// The entries that both sides changed differently.
-    pub conflicts: Vec<Conflict>,
-    /// Set if the merge was only tried.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
-}
-
-/// Something that both sides changed differently.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Conflict {
-    /// The path in this workspace, or in the other one if it does not exist here.
-    pub path: String,
-    /// The kind of the conflict.
-    pub kind: ConflictKind,
-    /// Conflicting regions of the text; 0 if the conflict is not about lines.
-    pub hunks: usize,
-    /// The common entry before both changes; absent if it did not exist or was not captured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base: Option<ConflictSide>,
-    /// The entry in this workspace; absent if it does not exist.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ours: Option<ConflictSide>,
-    /// The entry in the other workspace; absent if it does not exist.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub theirs: Option<ConflictSide>,
-}
-
-/// The kind of a conflict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ConflictKind {
-    /// Both changed the content, or where a link points.
-    Content,
-    /// Each has something else at the path, which neither had before.
-    BothAdded,
-    /// It was deleted here and changed there.
-    DeletedByUs,
-    /// It was changed here and deleted there.
-    DeletedByThem,
-    /// Each gave it another name.
-    RenameRename,
-    /// One renamed it and the other deleted it.
-    RenameDelete,
-    /// One changed it and the other made something else of it.
-    Type,
-    /// Each gave it other permission bits.
-    Mode,
-    /// One has a file or link where the other has a directory.
-    DirectoryFile,
-}
-
-impl ConflictKind {
-    /// Returns the meaning of the conflict, in a few words that follow a path.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Content => "both sides changed it",
-            Self::BothAdded => "both sides added it with different content",
-            Self::DeletedByUs => "deleted in this workspace, changed in the branch",
-            Self::DeletedByThem => "changed in this workspace, deleted in the branch",
-            Self::RenameRename => "both sides renamed it differently",
-            Self::RenameDelete => "one side renamed it, the other deleted it",
-            Self::Type => "one side changed it, the other changed its type",
-            Self::Mode => "both sides changed its permissions differently",
-            Self::DirectoryFile => "a file on one side, a directory on the other",
-        }
-    }
-}
-
-/// The entry of one side in a conflict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ConflictSide {
-    /// Its path there.
-    pub path: String,
-    /// What it is.
-    #[serde(rename = "type")]
-    pub kind: EntryKind,
-    /// Its permission bits, in octal digits.
-    pub mode: String,
-    /// Bytes of content.
-    pub size: u64,
-    /// Where a link points.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// Its text; absent if it is not text, is long, or may not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-}
-
 impl Workspace {
     /// Merges the workspace `other`, by name or id, into this one, as one change that can be undone. If there is a
     /// conflict, nothing is touched, unless `options` say how conflicts are resolved. A merge that would change a file
     /// which this view may not write is `denied`, and nothing is touched either. Changes that other programs made to
     /// the files of `other` are merged, too.
-    pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
+    pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeResult> {
         let work = async {
             self.files.view.check_whole()?;
             let history = self.files.history()?;
@@ -169,7 +70,7 @@ impl Workspace {
 }
 
 impl HistoryAccess<'_> {
-    async fn merge_workspace(&self, merging: MergeInput, options: MergeOptions) -> Result<MergeReport> {
+    async fn merge_workspace(&self, merging: MergeInput, options: MergeOptions) -> Result<MergeResult> {
         let may_read = |path: &EntryPath| self.files.view.is_recorded_path_visible(path);
         let plan = plan::plan_merge(&merging, options.on_conflict, &may_read).await?;
         if plan.is_hiding {
@@ -177,11 +78,10 @@ impl HistoryAccess<'_> {
             return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
         }
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
-        let mut merged = MergeReport {
-            change: None,
-            paths: Vec::new(),
+        let mut merged = MergeResult {
+            outcome: HistoryOperationResult::from_plan(&[], options.dry_run),
+            conflict_count: plan.conflicts.len() as u64,
             conflicts: plan.conflicts,
-            dry_run: options.dry_run,
         };
         if is_blocked {
             return Ok(merged);
@@ -195,14 +95,14 @@ impl HistoryAccess<'_> {
         };
         // A trial must refuse every merge that would be refused when it is written.
         self.files.measure_plan_limits().await?.check_changes(&planned.paths)?;
-        merged.paths = mark_paths(&self.files.view.visible_path_changes(planned.paths.clone())).collect();
         if options.dry_run {
+            merged.outcome = HistoryOperationResult::from_plan(&self.files.view.visible_path_changes(planned.paths), true);
             return Ok(merged);
         }
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
         let origin = self.files.change_origin("merge", summary);
         if let Some(change) = self.journal.put(plan.puts, origin).await? {
-            merged.change = Some(self.show_made_change(change, planned).await?);
+            merged.outcome = self.show_made_change(change, &planned.left_alone).await?;
         }
         Ok(merged)
     }

@@ -6,61 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use garret_core::{EntryKind, EntryPath, Follow, PathChange, PathImage, ReadOptions, Result, Storage};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::renames::exact_renames;
 use crate::text::unified;
+use crate::{DiffStatus, PathDiff};
 
 /// How many bytes git searches for a NUL to decide that a file is binary.
 const BINARY_HEAD: usize = 8_000;
-
-/// How a path changed between two points.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DiffStatus {
-    /// It was added.
-    Added,
-    /// Its content, or where a link points, changed; perhaps its mode too.
-    Modified,
-    /// It was deleted.
-    Deleted,
-    /// It was moved from another path with the same content.
-    Renamed,
-    /// Its type changed, such as from a file to a link.
-    TypeChanged,
-    /// Only its permission bits changed.
-    Mode,
-}
-
-/// The change of one path between two points.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PathDiff {
-    /// The path; of a rename, the new one.
-    pub path: String,
-    /// The kind of change.
-    pub status: DiffStatus,
-    /// The path before, of a rename.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub old_path: Option<String>,
-    /// What it is, or was.
-    #[serde(rename = "type")]
-    pub kind: EntryKind,
-    /// The number of added lines.
-    pub insertions: usize,
-    /// The number of deleted lines.
-    pub deletions: usize,
-    /// Set where its lines cannot be shown: a side is not text.
-    pub binary: bool,
-    /// Set where its lines were not compared because a side is too large.
-    pub too_large: bool,
-    /// Bytes before; absent where there was nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size_before: Option<u64>,
-    /// Bytes afterwards; absent where there is nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size_after: Option<u64>,
-}
 
 /// The rendered difference of two states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

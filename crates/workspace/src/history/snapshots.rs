@@ -4,12 +4,10 @@ use garret_core::{
     Access, Error, ErrorKind, HistoryOperation, Point, RestoreTarget, Result, Snapshot, SnapshotOptions, SnapshotSize,
     WsPath,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::changes::{ChangeShown, PlannedChange};
-use crate::Workspace;
+use super::changes::check_limit;
 use crate::view::WorkspaceView;
+use crate::{HistoryOperationResult, SnapshotList, Workspace};
 
 /// The point and the path to restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,33 +18,23 @@ pub struct RestoreRequest {
     pub path: Option<String>,
 }
 
-/// A snapshot as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SnapshotShown {
-    /// Its label, unique in the workspace.
-    pub label: String,
-    /// The number of the change after which it was taken.
-    pub change: u64,
-    /// The id of the workspace that has this change: this one, or one that it was branched from.
-    pub workspace: String,
-    /// When it was taken, in RFC 3339.
-    pub at: String,
-    /// Whether it has only the files that the history had captured.
-    pub lazy: bool,
-    /// What it holds, where that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<SnapshotSize>,
+/// Which part of the list of snapshots and branches to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotListRequest {
+    /// Whether the size of each snapshot is measured; its cost grows with everything in the home.
+    pub with_sizes: bool,
+    /// The most snapshots and branches.
+    pub limit: usize,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
 }
 
-impl From<Snapshot> for SnapshotShown {
-    fn from(snapshot: Snapshot) -> Self {
+impl Default for SnapshotListRequest {
+    fn default() -> Self {
         Self {
-            label: snapshot.label,
-            change: snapshot.change,
-            workspace: snapshot.workspace,
-            at: snapshot.at.to_string(),
-            lazy: snapshot.lazy,
-            size: None,
+            with_sizes: false,
+            limit: usize::MAX,
+            cursor: None,
         }
     }
 }
@@ -65,6 +53,28 @@ impl Workspace {
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let work = async { self.files.journal()?.snapshots().await };
         self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
+    }
+
+    /// Returns a page of the snapshots, oldest first, then the branches, oldest first. A view of a part of the workspace
+    /// shows neither branches nor sizes.
+    pub async fn list_snapshots(&self, request: SnapshotListRequest) -> Result<SnapshotList> {
+        check_limit(request.limit)?;
+        let mut list = SnapshotList {
+            snapshots: self.snapshots().await?,
+            branches: none_if_denied(self.branches().await)?,
+            next_cursor: None,
+        };
+        if request.with_sizes && !list.snapshots.is_empty() {
+            let sizes = none_if_denied(self.snapshot_sizes().await)?;
+            for snapshot in &mut list.snapshots {
+                snapshot.size = sizes.iter().find(|size| size.label == snapshot.label).cloned();
+            }
+        }
+        if let Some(cursor) = &request.cursor {
+            list.drop_until(cursor)?;
+        }
+        list.shorten(request.limit);
+        Ok(list)
     }
 
     /// Returns the size of each snapshot, oldest first; its cost grows with everything in the home. A view that may not
@@ -92,9 +102,9 @@ impl Workspace {
         self.run_operation("snapshot", &[], |()| 0, work).await
     }
 
-    /// Restores `path`, and everything below it, to its state at a point, as one change that can be undone; `None` if
-    /// nothing differs.
-    pub async fn restore(&self, request: RestoreRequest) -> Result<Option<ChangeShown>> {
+    /// Restores `path`, and everything below it, to its state at a point, as one change that can be undone; no change
+    /// if nothing differs.
+    pub async fn restore(&self, request: RestoreRequest) -> Result<HistoryOperationResult> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
             let restore = self.restore_target(request.point, &path).await?;
@@ -104,7 +114,7 @@ impl Workspace {
     }
 
     /// Returns the effect that a restore would have; it fails as the restore would.
-    pub async fn plan_restore(&self, request: RestoreRequest) -> Result<PlannedChange> {
+    pub async fn plan_restore(&self, request: RestoreRequest) -> Result<HistoryOperationResult> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
             let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
@@ -116,6 +126,14 @@ impl Workspace {
     async fn restore_target(&self, point: Point, path: &str) -> Result<RestoreTarget> {
         let path = self.files.recorded_directory(path).await?;
         Ok(RestoreTarget::Point { point, path })
+    }
+}
+
+/// Returns the list, or an empty one if this view may not see it.
+fn none_if_denied<T>(list: Result<Vec<T>>) -> Result<Vec<T>> {
+    match list {
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+        list => list,
     }
 }
 

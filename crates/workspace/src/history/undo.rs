@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangePlan, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
+    Change, ChangeKind, ChangesOptions, ClashReason, EntryPath, Error, ErrorKind, HistoryOperation, PathClash, Result,
     UndoSelection, WsPath,
 };
 
-use super::changes::{ChangeShown, PlannedChange, mark_paths};
-use crate::Workspace;
 use crate::history::HistoryAccess;
-use crate::shell::PathsLeftAlone;
 use crate::view::WorkspaceView;
+use crate::{HistoryOperationResult, PathsLeftAlone, Workspace};
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +34,7 @@ pub enum UndoRequest {
 impl Workspace {
     /// Reverses changes, as one change: it restores bytes and modes, and removes entries that did not exist. If a path
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
-    pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
+    pub async fn undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         let work = async {
             let undone = self.files.history()?.reverse_changes(request.clone()).await;
             let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
@@ -46,7 +44,7 @@ impl Workspace {
     }
 
     /// Returns the effect that an undo would have; it fails as the undo would.
-    pub async fn plan_undo(&self, request: UndoRequest) -> Result<PlannedChange> {
+    pub async fn plan_undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         let work = async {
             let planned = self.files.history()?.plan_changes(request.clone()).await;
             planned.map_err(|error| name_request(error, Some(&request)))
@@ -55,7 +53,7 @@ impl Workspace {
     }
 
     /// Reverses the newest undo, unless a new change was made since.
-    pub async fn redo(&self) -> Result<ChangeShown> {
+    pub async fn redo(&self) -> Result<HistoryOperationResult> {
         let work = async {
             let redone = self.files.history()?.reverse_undo().await;
             let redone = redone.map_err(|error| name_request(error, None))?;
@@ -65,7 +63,7 @@ impl Workspace {
     }
 
     /// Returns the effect that a redo would have; it fails as the redo would.
-    pub async fn plan_redo(&self) -> Result<PlannedChange> {
+    pub async fn plan_redo(&self) -> Result<HistoryOperationResult> {
         let work = async {
             let planned = self.files.history()?.plan_reverse_undo().await;
             planned.map_err(|error| name_request(error, None))
@@ -76,31 +74,31 @@ impl Workspace {
 
 impl Workspace {
     /// Adds the excluded paths that the reversed changes had touched.
-    fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
+    fn with_paths_left_alone(&self, reversal: HistoryOperationResult) -> HistoryOperationResult {
         let shell = self.shared.shell.as_ref();
-        let noted = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
+        let noted = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, reversal.reverses()));
         let left_alone = match (noted, reversal.left_alone) {
             (Some(noted), Some(planned)) => Some(noted.join(planned)),
             (noted, planned) => noted.or(planned),
         };
-        ChangeShown { left_alone, ..reversal }
+        HistoryOperationResult { left_alone, ..reversal }
     }
 }
 
 impl HistoryAccess<'_> {
-    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
+    async fn reverse_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         self.commit_reversal(self.undo_operation(request).await?, "undo").await
     }
 
-    async fn plan_changes(&self, request: UndoRequest) -> Result<PlannedChange> {
+    async fn plan_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
         self.plan_operation(self.undo_operation(request).await?, "undo").await
     }
 
-    async fn reverse_undo(&self) -> Result<ChangeShown> {
+    async fn reverse_undo(&self) -> Result<HistoryOperationResult> {
         self.commit_reversal(self.redo_operation().await?, "redo").await
     }
 
-    async fn plan_reverse_undo(&self) -> Result<PlannedChange> {
+    async fn plan_reverse_undo(&self) -> Result<HistoryOperationResult> {
         self.plan_operation(self.redo_operation().await?, "redo").await
     }
 
@@ -195,10 +193,10 @@ impl HistoryAccess<'_> {
         self.journal.changes(options).await
     }
 
-    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
+    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<HistoryOperationResult> {
         let (plan, change) = self.commit_operation(&operation, name, false).await?;
         let change = change.ok_or_else(nothing_to_reverse_error)?;
-        self.show_made_change(change, plan).await
+        self.show_made_change(change, &plan.left_alone).await
     }
 
     /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
@@ -206,24 +204,22 @@ impl HistoryAccess<'_> {
         &self,
         operation: HistoryOperation,
         name: &'static str,
-    ) -> Result<PlannedChange> {
+    ) -> Result<HistoryOperationResult> {
         let (plan, _) = self.commit_operation(&operation, name, true).await?;
-        Ok(PlannedChange::new(&self.files.view.visible_path_changes(plan.paths)))
+        let seen = self.files.view.visible_path_changes(plan.paths);
+        Ok(HistoryOperationResult::from_plan(&seen, true))
     }
 
-    /// Returns a change that was made as this view shows it, with a mark for the effect on each path of its plan.
-    pub(crate) async fn show_made_change(&self, change: Change, plan: ChangePlan) -> Result<ChangeShown> {
-        let fallback = ChangeShown::from(change.clone());
-        let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        let paths = mark_paths(&self.files.view.visible_path_changes(plan.paths))
-            .take(Change::SHOWN_PATHS)
-            .collect();
-        let left_alone = PathsLeftAlone::of_plan(&self.files.view, &plan.left_alone);
-        Ok(ChangeShown {
-            paths,
-            left_alone,
-            ..shown
-        })
+    /// Returns the result of an operation that made `change` and left excluded paths alone, as this view shows it.
+    pub(crate) async fn show_made_change(
+        &self,
+        change: Change,
+        left_alone: &[EntryPath],
+    ) -> Result<HistoryOperationResult> {
+        let seen = self.visible_change(change.clone()).await?;
+        let shown = HistoryOperationResult::from(seen.unwrap_or(change));
+        let left_alone = PathsLeftAlone::of_plan(&self.files.view, left_alone);
+        Ok(HistoryOperationResult { left_alone, ..shown })
     }
 }
 

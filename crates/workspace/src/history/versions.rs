@@ -1,31 +1,10 @@
 //! The versions of one file.
 
 use garret_core::{Access, Error, ErrorKind, HistoryOperation, PathVersion, RestoreTarget, Result, WsPath};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::changes::{ActorShown, ChangeShown, PlannedChange, check_limit};
-use crate::Workspace;
+use super::changes::check_limit;
 use crate::history::HistoryAccess;
-
-/// A version of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct VersionShown {
-    /// The version of its content in the history; of a link or directory, the id of the change.
-    pub version: String,
-    /// What the file was called then.
-    pub path: String,
-    /// When the version was made, in RFC 3339.
-    pub timestamp: String,
-    /// The tool that made the version.
-    pub tool_name: String,
-    /// Who did it.
-    pub actor: ActorShown,
-    /// Bytes of content.
-    pub size: u64,
-    /// The id of the change that made the version.
-    pub change: String,
-}
+use crate::{FileVersion, HistoryOperationResult, VersionsPage, Workspace};
 
 /// Which versions of a file to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,20 +15,10 @@ pub struct VersionsRequest {
     pub cursor: Option<String>,
 }
 
-/// A page of the versions of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct VersionsPage {
-    /// The versions, newest first.
-    pub versions: Vec<VersionShown>,
-    /// Where the next page begins, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-}
-
 impl Workspace {
     /// Returns at most `limit` versions of the file at `path`, newest first, across renames. A file that was deleted
     /// still has versions.
-    pub async fn versions(&self, path: &str, limit: usize) -> Result<Vec<VersionShown>> {
+    pub async fn versions(&self, path: &str, limit: usize) -> Result<Vec<FileVersion>> {
         let request = VersionsRequest { limit, cursor: None };
         Ok(self.versions_page(path, request).await?.versions)
     }
@@ -61,8 +30,8 @@ impl Workspace {
     }
 
     /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
-    /// as one change that can be undone; `None` if the file is so already.
-    pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
+    /// as one change that can be undone; no change if the file is so already.
+    pub async fn restore_version(&self, path: &str, version: &str) -> Result<HistoryOperationResult> {
         let work = async {
             let history = self.files.history()?;
             let restore = history.version_target(path, version).await?;
@@ -72,7 +41,7 @@ impl Workspace {
     }
 
     /// Returns the effect that [`Workspace::restore_version`] would have; it fails as the restore would.
-    pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<PlannedChange> {
+    pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<HistoryOperationResult> {
         let work = async {
             let history = self.files.history()?;
             let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
@@ -143,32 +112,33 @@ impl HistoryAccess<'_> {
             .hint("list the versions of the file"))
     }
 
-    /// Makes the change of a restore, and returns it as this view shows it; `None` if nothing differs.
+    /// Makes the change of a restore, and returns it as this view shows it; no change if nothing differs.
     pub(crate) async fn apply_restore(
         &self,
         restore: RestoreTarget,
         operation: &'static str,
-    ) -> Result<Option<ChangeShown>> {
+    ) -> Result<HistoryOperationResult> {
         let restore = HistoryOperation::Restore(restore);
         match self.commit_operation(&restore, operation, false).await? {
-            (_, None) => Ok(None),
-            (plan, Some(change)) => Ok(Some(self.show_made_change(change, plan).await?)),
+            (_, None) => Ok(HistoryOperationResult::from_plan(&[], false)),
+            (plan, Some(change)) => self.show_made_change(change, &plan.left_alone).await,
         }
     }
 
-    async fn show_version(&self, version: PathVersion) -> Result<VersionShown> {
+    async fn show_version(&self, version: PathVersion) -> Result<FileVersion> {
         let token = version.image.version.as_ref().map(|token| token.as_str().to_owned());
         let change = version.change;
         // The command of the change may name paths that this view hides.
         let actor = self.visible_change(change.clone()).await?.map(|seen| seen.actor);
-        Ok(VersionShown {
+        Ok(FileVersion {
             version: token.unwrap_or_else(|| change.id.clone()),
             path: self.files.view.relative_entry_path(&version.path).display_path(),
-            timestamp: change.at.to_string(),
-            tool_name: change.operation,
-            actor: actor.unwrap_or_default().into(),
+            at: change.at,
+            operation: change.operation,
+            actor: actor.unwrap_or_default(),
             size: version.image.size,
             change: change.id,
+            number: change.number,
         })
     }
 }

@@ -3,16 +3,14 @@
 use std::collections::BinaryHeap;
 
 use garret_core::{DirectoryHandle, EntryKind, EntryPath, Error, Result};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::path_glob::PathGlob;
 use super::search_task::{SearchScope, SearchTask};
 use super::walk::{WalkCoverage, WalkEntry, WalkVisitor};
-use super::{MAX_SKIPPED, SearchCutoff, SkippedPath, show_path};
+use super::{MAX_SKIPPED, show_path};
 use crate::file_access::FileAccess;
 use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
-use crate::{ListSortOrder, Workspace};
+use crate::{GlobResult, ListSortOrder, SkippedPath, Workspace};
 
 /// A request to find files by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,33 +50,6 @@ impl Default for GlobRequest {
             include_directories: false,
         }
     }
-}
-
-/// The files found by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct GlobResult {
-    /// Their paths, in byte order; by time, the newest first.
-    pub paths: Vec<String>,
-    /// Whether there are more.
-    pub truncated: bool,
-    /// The `cursor` of the next page, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-    /// Those of `paths` that are shown in escaped form, because a name in them is not UTF-8; no tool can open them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub escaped: Vec<String>,
-    /// Directories that could not be searched.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<SkippedPath>,
-    /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<SearchCutoff>,
-    /// Set if not every file was captured at this earlier point: the other files are missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
-    /// If sorted by time, the cursor after each path, for a caller that shows fewer paths.
-    #[serde(skip)]
-    pub cursors: Vec<String>,
 }
 
 impl Workspace {
@@ -202,7 +173,6 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
         next_cursor,
     } = all.into_page(wanted.limit);
     Ok(GlobResult {
-        truncated: next_cursor.is_some(),
         next_cursor,
         cursors,
         escaped: paths

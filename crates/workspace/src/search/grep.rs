@@ -4,7 +4,6 @@
 //! result names the file. Text in UTF-16 with its mark is searched as text. `$` stands before the `\n` of a line, so a
 //! line that ends in CRLF ends with `\r$`.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use garret_core::{EntryKind, Error, ErrorKind, Result};
@@ -16,11 +15,11 @@ use super::grep_plan::{GrepPlan, GrepSink};
 use super::line_collector::MatchedLine;
 use super::path_glob::FileSelection;
 use super::search_task::SearchScope;
+use super::show_path;
 use super::walk::WalkCoverage;
-use super::{SearchCutoff, SkippedPath, show_path};
-use crate::Workspace;
 use crate::file_access::FileAccess;
 use crate::view::WorkspaceView;
+use crate::{FileCount, GrepMatch, GrepResult, Workspace};
 
 /// The form of the answer to a search by content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,69 +114,6 @@ impl Default for GrepRequest {
             include_git: false,
         }
     }
-}
-
-/// The result of a search by content.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct GrepResult {
-    /// The matching lines, by path in byte order, then by line. Empty for the other outputs.
-    pub matches: Vec<GrepMatch>,
-    /// The files that have a match, where those were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
-    /// The files that have a match and how many, where those were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Vec<FileCount>>,
-    /// How many matches there are in all, shown or not; where `max_matches_per_file` cut a file, those over it are not counted.
-    pub match_count: u64,
-    /// How many files have a match, shown or not.
-    pub file_count: u64,
-    /// The files that were not searched, or not to their end, by path.
-    pub skipped: Vec<SkippedPath>,
-    /// How many were skipped, where that is more than `skipped` names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skipped_count: Option<u64>,
-    /// Whether there are results after these.
-    pub truncated: bool,
-    /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<SearchCutoff>,
-    /// Set if not every file was captured at this earlier point: the other files are missing.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
-}
-
-/// A matching line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct GrepMatch {
-    /// The file.
-    pub path: String,
-    /// The number of the line, from 1; of the first one where a match spans several.
-    pub line_number: u64,
-    /// The line without its ending, or all lines that the match spans.
-    pub line: String,
-    /// The lines before it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<String>,
-    /// The lines after it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-    /// Set where the text is not UTF-8: what could not be read is `�`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub lossy: bool,
-    /// The byte ranges of the matches in `line`, if they were requested.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub spans: Vec<Range<usize>>,
-}
-
-/// How many matches a file has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FileCount {
-    /// The file.
-    pub path: String,
-    /// Its matches.
-    pub count: u64,
 }
 
 impl Workspace {
@@ -287,8 +223,9 @@ fn build_result(plan: GrepPlan, request: &GrepRequest, base: usize) -> GrepResul
         }
     };
     let (shown, all) = results;
-    let has_more = (request.offset.saturating_add(shown) as u64) < all;
-    found.truncated = has_more || totals.is_cut.load(Ordering::Relaxed);
+    let end = request.offset.saturating_add(shown) as u64;
+    found.next_offset = Some(end).filter(|end| *end < all && shown > 0);
+    found.truncated = end < all || totals.is_cut.load(Ordering::Relaxed);
     found
 }
 

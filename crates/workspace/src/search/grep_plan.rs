@@ -11,13 +11,14 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
 use super::first_results::{FileMatches, FirstResults};
-use super::grep::{GrepMatch, to_grep_match};
+use super::grep::to_grep_match;
 use super::line_collector::{LineCollector, LineLimits};
 use super::path_glob::FileSelection;
 use super::walk::{WalkEntry, WalkVisitor, is_gone};
-use super::{GrepOutput, GrepRequest, MAX_SKIPPED, SkippedPath, show_path};
+use super::{GrepOutput, GrepRequest, MAX_SKIPPED, show_path};
 use crate::file_access::FileAccess;
 use crate::hard_links::HardLinkCheck;
+use crate::{GrepMatch, SkippedPath};
 
 /// The most bytes of a compiled pattern. It is bounded because patterns come from a model.
 const MAX_REGEX_BYTES: usize = 16 << 20;

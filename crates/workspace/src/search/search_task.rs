@@ -7,11 +7,11 @@ use std::thread;
 use futures::channel::{mpsc, oneshot};
 use garret_core::{Access, DirectoryHandle, EntryKind, Error, ErrorKind, Follow, Result, StatOptions, WsPath};
 
-use super::SearchCutoff;
 use super::listed_tree;
 use super::path_glob::SearchArea;
 use super::remote_list::SearchListRequest;
 use super::walk::{SearchWalk, WalkCoverage, WalkStart, WalkVisitor, thread_count, thread_failure};
+use crate::SearchCutoff;
 use crate::admission::PathSubject;
 use crate::file_access::FileAccess;
 

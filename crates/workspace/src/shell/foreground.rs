@@ -3,5 +3,4 @@
 pub(super) mod command_label;
 pub(super) mod command_turn;
 pub(super) mod request;
-pub(super) mod result;
 pub(super) mod run;

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use garret_core::{CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Process, Result, Secrets};
 
-use crate::shell::CommandChanges;
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
 use crate::shell::RunRequest;
-use crate::shell::RunResult;
 use crate::shell::background::live_layer::{SettleAudience, SettleRequest};
 use crate::shell::background::processes::LiveProcess;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::run::{PreparedCommand, format_duration, wall_limit};
 use crate::shell::runtime::{ShellRuntime, is_isolated};
+use crate::{CommandChanges, RunResult};
 
 /// An interpreter to run, with the code that the policy judges.
 pub(crate) struct InterpreterProgram {
@@ -201,7 +200,4 @@ impl InterpreterProcess {
 }
 
 pub(crate) use crate::shell::foreground::request::NoSink;
-pub(crate) use crate::shell::foreground::result::{
-    SerializedStderr, SerializedStdout, serialize_stderr, serialize_stdout, unenforced_guards,
-};
 pub(crate) use crate::shell::foreground::run::{describe_exit, duration_millis, lowered_limit};

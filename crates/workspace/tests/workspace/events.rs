@@ -101,6 +101,7 @@ async fn an_event_says_who_and_through_which_door() {
         session: Some("s1".into()),
         tool_call: None,
         door: "mcp".into(),
+        command: None,
     };
     put(&workspace.acting_as(actor.clone()), "a", "abc").await;
     let event = events.events().pop().unwrap();

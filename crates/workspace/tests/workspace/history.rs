@@ -45,6 +45,7 @@ fn acting(workspace: &Workspace, session: &str, tool_call: &str) -> Workspace {
         session: Some(session.into()),
         tool_call: Some(tool_call.into()),
         door: "mcp".into(),
+        command: None,
     })
 }
 
@@ -66,7 +67,7 @@ async fn undo(workspace: &Workspace, request: UndoRequest) -> ErrorOr<u64> {
     workspace
         .undo(request)
         .await
-        .map(|change| change.number)
+        .map(|result| result.change.unwrap().number)
         .map_err(|error| (error.kind(), error.to_string()))
 }
 
@@ -172,11 +173,12 @@ async fn one_change_is_shown_with_what_each_path_was() {
     put(&workspace, "a", "one").await;
     put(&workspace, "a", "three").await;
     let shown = workspace.show(&Point::Number(2)).await.unwrap();
-    let [path] = shown.paths.as_slice() else {
-        panic!("{:?}", shown.paths)
+    assert_eq!(shown.change.paths[0].to_string(), "~ a");
+    let [path] = shown.entries.as_slice() else {
+        panic!("{:?}", shown.entries)
     };
     let sizes = (path.before.as_ref().unwrap().size, path.after.as_ref().unwrap().size);
-    assert_eq!((path.path.as_str(), sizes), ("a", (3, 5)));
+    assert_eq!((path.path.display_path().as_str(), sizes), ("a", (3, 5)));
     let missing = workspace.show(&named("nowhere")).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
@@ -203,9 +205,12 @@ async fn versions_follow_renames_in_pages_and_one_can_be_restored() {
     assert_eq!(sizes, expected.map(|(path, size)| (path.to_owned(), size)));
     let versions = workspace.versions("b", 100).await.unwrap();
     let wanted = versions.iter().find(|version| version.size == 2).unwrap();
-    workspace.restore_version("b", &wanted.version).await.unwrap().unwrap();
+    workspace.restore_version("b", &wanted.version).await.unwrap();
     assert_eq!(get(&workspace, "b").await, "xx");
-    assert_eq!(workspace.restore_version("b", &wanted.change).await.unwrap(), None);
+    assert_eq!(
+        workspace.restore_version("b", &wanted.change).await.unwrap().change,
+        None
+    );
 }
 
 #[tokio::test]
@@ -221,7 +226,7 @@ async fn a_path_through_a_link_has_the_history_of_what_it_leads_to() {
         point: Point::Number(1),
         path: Some("alias/a".into()),
     };
-    workspace.restore(request).await.unwrap().unwrap();
+    workspace.restore(request).await.unwrap();
     assert_eq!(get(&workspace, "real/a").await, "one");
 }
 
@@ -272,7 +277,7 @@ async fn a_change_out_of_the_middle_is_undone_and_later_work_stays() {
     put(&workspace, "a", "2").await;
     put(&workspace, "b", "1").await;
     let change = workspace.undo(UndoRequest::Change("2".into())).await.unwrap();
-    assert_eq!(change.reverses, [2]);
+    assert_eq!(change.reverses(), [2]);
     assert_eq!(
         (get(&workspace, "a").await, get(&workspace, "b").await),
         ("1".into(), "1".into())
@@ -345,7 +350,7 @@ async fn everything_of_a_session_or_a_tool_call_is_undone_together() {
     workspace.undo(tool_call("c4", None)).await.unwrap();
     assert_eq!(shown(&workspace).await, ["a", "b"]);
     let change = workspace.undo(UndoRequest::Session("s1".into())).await.unwrap();
-    assert_eq!(change.reverses, [3, 1]);
+    assert_eq!(change.reverses(), [3, 1]);
     assert_eq!(shown(&workspace).await, ["b"]);
     assert_eq!(
         kind_of(undo(&workspace, UndoRequest::Session("s9".into())).await),
@@ -364,13 +369,13 @@ async fn a_snapshot_never_changes_and_can_be_gone_back_to_as_one_change() {
         get(&workspace.at_point(&named("before")).await.unwrap(), "a").await,
         "1"
     );
-    let change = workspace.restore(restore_to("before")).await.unwrap().unwrap();
+    let change = workspace.restore(restore_to("before")).await.unwrap().change.unwrap();
     assert_eq!((change.kind.as_str(), change.path_count), ("restore", 3));
     assert_eq!(
         (shown(&workspace).await, get(&workspace, "a").await),
         (vec!["a".into()], "1".into())
     );
-    assert_eq!(workspace.restore(restore_to("before")).await.unwrap(), None);
+    assert_eq!(workspace.restore(restore_to("before")).await.unwrap().change, None);
     workspace.undo(UndoRequest::Last(1)).await.unwrap();
     assert_eq!(get(&workspace, "d/b").await, "1");
     let again = workspace
@@ -413,7 +418,7 @@ async fn a_branch_and_its_origin_never_disturb_each_other() {
     let workspace = on(&room).open().unwrap();
     put(&workspace, "a", "1").await;
     let branch = workspace.branch("try", &Point::Now).await.unwrap();
-    assert_eq!((branch.fork, branch.changes), (1, 0));
+    assert_eq!((branch.fork, branch.change_count), (1, 0));
     put(&workspace, "a", "2").await;
     let depot = room.depot();
     let other = on(&depot.workspace("try").await.unwrap()).open().unwrap();
@@ -421,7 +426,7 @@ async fn a_branch_and_its_origin_never_disturb_each_other() {
     put(&other, "b", "1").await;
     assert_eq!(shown(&workspace).await, ["a"]);
     let branches = workspace.branches().await.unwrap();
-    assert_eq!((branches.len(), branches[0].changes), (1, 1));
+    assert_eq!((branches.len(), branches[0].change_count), (1, 1));
     assert_eq!(
         workspace.branch("try", &Point::Now).await.unwrap_err().kind(),
         ErrorKind::AlreadyExists
@@ -759,7 +764,7 @@ async fn a_scope_sees_and_reverses_its_own_changes_alone() {
     assert_eq!(alice.redo().await.unwrap_err().kind(), ErrorKind::NotFound);
     bob.redo().await.unwrap();
     assert_eq!(get(&bob, "b").await, "2");
-    alice.restore(restore_to("1")).await.unwrap().unwrap();
+    alice.restore(restore_to("1")).await.unwrap();
     assert_eq!((get(&alice, "a").await, get(&bob, "b").await), ("1".into(), "2".into()));
     let diff = DiffRequest::default();
     let paths: Vec<_> = alice
@@ -812,7 +817,7 @@ async fn a_scope_makes_no_snapshots_or_branches_of_the_whole() {
     );
     workspace.snapshot("s", SnapshotOptions::default()).await.unwrap();
     put(&alice, "a", "2").await;
-    alice.restore(restore_to("s")).await.unwrap().unwrap();
+    alice.restore(restore_to("s")).await.unwrap();
     assert_eq!(get(&alice, "a").await, "1");
 }
 

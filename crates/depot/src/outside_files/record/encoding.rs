@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use garret_core::{
-    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, HistoryOperation, MergePoint,
-    Mutation, PathExpectation, PathImage, PathPut, PlacedEntry, Point, Precondition, PutBatch, RestoreTarget, Result,
-    Timestamp, UndoSelection, Version, WsPath,
+    Actor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, HistoryOperation, MergePoint, Mutation,
+    PathExpectation, PathImage, PathPut, PlacedEntry, Point, Precondition, PutBatch, RestoreTarget, Result, Timestamp,
+    UndoSelection, Version, WsPath,
 };
 
 use super::{
@@ -94,12 +94,12 @@ fn take_authorship(source: &mut RecordSource) -> Result<ChangeAuthorship> {
         at: source.take_number()? as i64,
         operation: source.take_text()?,
         summary: source.take_text()?,
-        actor: ChangeActor {
+        actor: Actor {
             agent: source.take_optional(RecordSource::take_text)?,
             session: source.take_optional(RecordSource::take_text)?,
             tool_call: source.take_optional(RecordSource::take_text)?,
             command: source.take_optional(RecordSource::take_text)?,
-            door: source.take_text()?,
+            door: source.take_text()?.into(),
         },
     })
 }

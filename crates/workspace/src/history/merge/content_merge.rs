@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use garret_core::{EntryKind, Follow, MergeInput, PathImage, ReadOptions, Result, Storage};
 
+use super::OnConflict;
 use super::forest::{MergeEntry, MergeEntryState};
-use super::{ConflictKind, OnConflict};
+use crate::ConflictKind;
 use crate::history::render::is_binary;
 use crate::text::merge::{ConflictFavour, Labels, merge_texts};
 

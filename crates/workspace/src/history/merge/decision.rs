@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use garret_core::path::split_path;
 use garret_core::{EntryPath, Error, ErrorKind, Result};
 
+use super::OnConflict;
 use super::content_merge::{ContentMergeOutcome, MergedContent, is_same, pick_changed};
 use super::forest::{MergeEntry, MergeEntryId, MergeEntryState, MergeForest, OURS, ROOT, THEIRS};
-use super::{ConflictKind, OnConflict};
+use crate::ConflictKind;
 
 /// More rounds than any tree needs; each settles at least one entry.
 const MAX_ROUNDS: usize = 10_000;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use garret_core::{EntryPath, Error, ErrorKind, Follow, MergeInput, PutBatch, Result, StatOptions, Storage};
 
+use super::OnConflict;
 use super::content_merge::{ContentMergeOutcome, merge_contents, read_text};
 use super::decision::{EntryClash, MergeDecider, MergeDecision};
 use super::forest::{MergeEntryId, MergeEntryState, MergeForest, OURS, THEIRS};
 use super::puts::build_puts;
-use super::{Conflict, ConflictSide, OnConflict};
+use crate::{Conflict, ConflictSide};
 
 /// The most bytes of a text that a conflict shows.
 const MAX_SHOWN: u64 = 64 << 10;

@@ -5,67 +5,28 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, CommandExit, EffectsMode, Error, ErrorKind, Guard, GuardStatus, Limits, Masker, Origin, OutputStream,
-    Process, Result, SandboxCommand, Secrets, Signal, trim_partial_start,
+    CapturedStream, Chunk, CommandExit, EffectsMode, Error, ErrorKind, GuardStatus, Limits, Masker, Origin,
+    OutputStream, Process, Result, SandboxCommand, Secrets, Signal, trim_partial_start,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use crate::Workspace;
 use crate::shell::RunRequest;
 use crate::shell::background::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
-use crate::shell::foreground::result::unenforced_guards;
 use crate::shell::foreground::run::{PreparedCommand, describe_exit, duration_millis};
 use crate::shell::runtime::{SandboxLayer, is_isolated};
 use crate::view::WorkspaceView;
+use crate::{
+    CommandChanges, ProcessList, ProcessOutput, ProcessStatus, RunDetails, StreamContent, Workspace, unenforced_guards,
+};
 
 /// The number of ended processes that stay in the list.
 const REMEMBERED: usize = 32;
 /// The longest wait for new output.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
-
-/// A background process, as results show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ProcessShown {
-    /// Its id in this workspace.
-    pub id: String,
-    /// The command.
-    pub command: String,
-    /// When it was started, in RFC 3339.
-    #[serde(rename = "at")]
-    pub started: String,
-    /// Whether it runs.
-    pub running: bool,
-    /// The exit code as a shell gives it, once it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// How it ended, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
-    /// How long it ran, in milliseconds, once it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<u64>,
-    /// Whether it is isolated: it can reach no other files and processes of the machine.
-    pub isolated: bool,
-    /// The guards that the sandbox does not enforce.
-    pub not_enforced: Vec<Guard>,
-}
-
-/// The background processes of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ProcessList {
-    /// Those that run, and the last of those that ended.
-    pub processes: Vec<ProcessShown>,
-    /// Effects that could not be saved, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<String>,
-}
 
 /// A request for the output of a background process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,29 +41,8 @@ pub struct OutputRequest {
     pub max_bytes: usize,
     /// Whether half of `max_bytes` goes to the newest output if not all of it fits.
     pub with_tail: bool,
-}
-
-/// The new output of a background process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ProcessOutput {
-    /// The process.
-    pub process: ProcessShown,
-    /// What it wrote since the cursor, to standard output and standard error, in the order in which it came.
-    pub output: String,
-    /// The cursor for the next call.
-    pub cursor: u64,
-    /// The number of bytes between the cursor and `output` that are no longer stored.
-    pub lost_bytes: u64,
-    /// Whether more is there already.
-    pub has_more: bool,
-    /// The newest output, where it was asked for and `output` does not reach it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tail: Option<String>,
-    /// How many bytes it has written by now: the cursor behind the newest output.
-    pub written: u64,
-    /// Effects of the processes that could not be saved, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notices: Vec<String>,
+    /// Whether the answer has `details`.
+    pub with_details: bool,
 }
 
 /// The processes of one open workspace.
@@ -136,7 +76,7 @@ struct BackgroundProcess {
 /// The stored output of a process, and its exit.
 #[derive(Debug, Default)]
 struct ProcessRecord {
-    kept: VecDeque<Bytes>,
+    kept: VecDeque<Chunk>,
     kept_bytes: u64,
     /// The number of bytes that it ever wrote.
     written: u64,
@@ -175,8 +115,11 @@ impl MaskedStreams {
     }
 
     /// Returns the output that was held back, when no more chunks come.
-    fn finish(&mut self) -> Vec<u8> {
-        [self.stdout.finish(), self.stderr.finish()].concat()
+    fn finish(&mut self) -> [(OutputStream, Vec<u8>); 2] {
+        [
+            (OutputStream::Stdout, self.stdout.finish()),
+            (OutputStream::Stderr, self.stderr.finish()),
+        ]
     }
 }
 
@@ -229,7 +172,7 @@ impl PreparedCommand {
 
 impl Workspace {
     /// Starts a command in the background, and returns its id at once.
-    pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
+    pub async fn start(&self, request: RunRequest) -> Result<ProcessStatus> {
         let work = async {
             let commands = self.commands()?;
             let room = commands.shell.take_background_permit()?;
@@ -253,11 +196,15 @@ impl Workspace {
             let commands = self.commands()?;
             let entry = commands.shell.processes.find_process(&self.files.view, &request.id)?;
             // The output is returned even if the effects on the files cannot be committed.
-            let _ = commands.shell.settle_live_layer(SettleRequest::default()).await;
+            let settled = commands.shell.settle_live_layer(SettleRequest::default()).await;
+            let exclusions = &commands.shell.exclusions;
+            let changed = settled.unwrap_or_default();
+            let changed = changed.map(|report| report.summarize_effects(&self.files.view, exclusions));
             entry
                 .wait_for_output(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
             Ok(ProcessOutput {
+                changed: changed.unwrap_or_default(),
                 notices: commands.shell.live.take_notices(&self.files.view),
                 ..entry.output_since(&request)
             })
@@ -272,11 +219,11 @@ impl Workspace {
     }
 
     /// Ends a process and all processes that it started. A process that has ended already stays as it is.
-    pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
+    pub async fn kill(&self, id: &str) -> Result<ProcessStatus> {
         let work = async {
             let entry = self.commands()?.shell.processes.find_process(&self.files.view, id)?;
             entry.kill_and_wait().await;
-            Ok(entry.shown_process())
+            Ok(entry.status())
         };
         self.run_observed("kill", None, |_| 0, work).await
     }
@@ -358,9 +305,9 @@ impl BackgroundProcesses {
     }
 
     /// Returns the processes that this view may know of.
-    fn visible_processes(&self, view: &WorkspaceView) -> Vec<ProcessShown> {
+    fn visible_processes(&self, view: &WorkspaceView) -> Vec<ProcessStatus> {
         let known = self.all_processes().into_iter().filter(|entry| entry.is_known_to(view));
-        known.map(|entry| entry.shown_process()).collect()
+        known.map(|entry| entry.status()).collect()
     }
 
     /// Returns the process of this id; `not_found` if there is none, or if this view may not know of it.
@@ -373,7 +320,7 @@ impl BackgroundProcesses {
         })
     }
 
-    fn add_process(&self, commands: &CommandAccess, live: LiveProcess, command: String) -> ProcessShown {
+    fn add_process(&self, commands: &CommandAccess, live: LiveProcess, command: String) -> ProcessStatus {
         let (signals, asked) = mpsc::unbounded_channel();
         let mut table = self.lock_table();
         table.next += 1;
@@ -405,7 +352,7 @@ impl BackgroundProcesses {
         let most = commands.shell.rules.limits().output;
         let task = tokio::spawn(attend_process(entry.clone(), live, asked, most));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
-        entry.shown_process()
+        entry.status()
     }
 
     /// Ends every process at once, without waiting for them: aborting a task drops its process, which kills it.
@@ -435,7 +382,7 @@ async fn attend_process(
     loop {
         tokio::select! {
             chunk = live.process.next_output() => match chunk {
-                Some(chunk) => entry.record_output(live.streams.mask_chunk(&chunk), most),
+                Some(chunk) => entry.record_output(chunk.stream, live.streams.mask_chunk(&chunk), most),
                 None => break,
             },
             Some(signal) = asked.recv() => {
@@ -444,7 +391,9 @@ async fn attend_process(
             }
         }
     }
-    entry.record_output(live.streams.finish(), most);
+    for (stream, bytes) in live.streams.finish() {
+        entry.record_output(stream, bytes, most);
+    }
     let exit = live.process.wait().await;
     live.end_unreported(None).await;
     // Recorded last: a caller that sees the exit must find the effects of the process in the files.
@@ -466,9 +415,10 @@ impl BackgroundProcess {
         view.encloses(&self.view) && (is_narrower || view.env == self.view.env)
     }
 
-    fn record_output(&self, bytes: Vec<u8>, most: u64) {
+    fn record_output(&self, stream: OutputStream, bytes: Vec<u8>, most: u64) {
         if !bytes.is_empty() {
-            self.lock_record().push_output(bytes.into(), most);
+            let bytes = bytes.into();
+            self.lock_record().push_output(Chunk { stream, bytes }, most);
             self.changes.send_replace(());
         }
     }
@@ -513,26 +463,35 @@ impl BackgroundProcess {
 
     fn output_since(&self, request: &OutputRequest) -> ProcessOutput {
         let (cursor, most) = (request.cursor, request.max_bytes);
-        let (bytes, from, written, tail) = self.lock_record().head_and_tail(cursor, most, request.with_tail);
-        let (bytes, next) = cut_partial_character(bytes, from);
+        let (head, from, written, tail) = self.lock_record().head_and_tail(cursor, most, request.with_tail);
+        let head = cut_partial_character(head);
+        let next = from + head.len();
+        let output = head.to_text();
         ProcessOutput {
-            process: self.shown_process(),
-            output: String::from_utf8_lossy(&bytes).into_owned(),
+            process: self.status(),
+            details: request.with_details.then(|| RunDetails {
+                output: output.clone(),
+                guards: self.guards.clone(),
+            }),
+            output,
+            tail: tail.map(|tail| String::from_utf8_lossy(trim_partial_start(&tail.merged)).into_owned()),
+            stdout: head.stream_content(OutputStream::Stdout),
+            stderr: head.stream_content(OutputStream::Stderr),
             cursor: next,
             lost_bytes: from.saturating_sub(cursor),
             has_more: next < written,
-            tail: tail.map(|tail| String::from_utf8_lossy(trim_partial_start(&tail)).into_owned()),
             written,
+            changed: CommandChanges::default(),
             notices: Vec::new(),
         }
     }
 
-    fn shown_process(&self) -> ProcessShown {
+    fn status(&self) -> ProcessStatus {
         let exit = self.lock_record().exit.clone();
-        ProcessShown {
+        ProcessStatus {
             id: format!("p{}", self.number),
             command: command_label::printable_label(&self.command),
-            started: self.started.to_string(),
+            at: self.started,
             running: exit.is_none(),
             exit_code: exit.as_ref().map(|exit| exit.code),
             ended: exit.as_ref().map(|exit| exit.words.clone()),
@@ -543,121 +502,183 @@ impl BackgroundProcess {
     }
 }
 
+/// A part of the output of a process.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct OutputPart {
+    /// The bytes of both streams, in the order in which they came.
+    merged: Vec<u8>,
+    /// The streams that the bytes belong to, each with a number of bytes, in the same order.
+    runs: Vec<(OutputStream, usize)>,
+}
+
+impl OutputPart {
+    fn len(&self) -> u64 {
+        self.merged.len() as u64
+    }
+
+    fn to_text(&self) -> String {
+        String::from_utf8_lossy(&self.merged).into_owned()
+    }
+
+    /// Returns the bytes of one stream.
+    fn stream_content(&self, stream: OutputStream) -> StreamContent {
+        let (mut rest, mut head) = (self.merged.as_slice(), Vec::new());
+        for (owner, length) in &self.runs {
+            let (run, after) = rest.split_at((*length).min(rest.len()));
+            rest = after;
+            if *owner == stream {
+                head.extend_from_slice(run);
+            }
+        }
+        StreamContent::from(CapturedStream {
+            head,
+            ..CapturedStream::default()
+        })
+    }
+}
+
 impl ProcessRecord {
-    fn push_output(&mut self, bytes: Bytes, most: u64) {
-        self.written += bytes.len() as u64;
-        self.kept_bytes += bytes.len() as u64;
-        self.kept.push_back(bytes);
+    fn push_output(&mut self, chunk: Chunk, most: u64) {
+        self.written += chunk.bytes.len() as u64;
+        self.kept_bytes += chunk.bytes.len() as u64;
+        self.kept.push_back(chunk);
         while self.kept_bytes > most
             && let Some(first) = self.kept.front_mut()
         {
-            let over = (self.kept_bytes - most).min(first.len() as u64);
+            let over = (self.kept_bytes - most).min(first.bytes.len() as u64);
             self.kept_bytes -= over;
-            let _ = first.split_to(usize::try_from(over).expect("no longer than a chunk"));
-            if first.is_empty() {
+            let _ = first
+                .bytes
+                .split_to(usize::try_from(over).expect("no longer than a chunk"));
+            if first.bytes.is_empty() {
                 self.kept.pop_front();
             }
         }
     }
 
-    /// Returns the output of [`Self::bytes_since`]. If that is not all of it and `with_tail` is set, returns half of `most`
-    /// bytes from the cursor on, and the other half from the end.
-    fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (Vec<u8>, u64, u64, Option<Vec<u8>>) {
-        let (mut bytes, from, written) = self.bytes_since(cursor, most);
-        let end = from + bytes.len() as u64;
-        if !with_tail || end >= written {
-            return (bytes, from, written, None);
+    /// Returns the output of [`Self::output_from`]. If that is not all of it and `with_tail` is set, returns half of
+    /// `most` bytes from the cursor on, and the other half from the end.
+    fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (OutputPart, u64, u64, Option<OutputPart>) {
+        let (mut head, from, written) = self.output_from(cursor, most);
+        if !with_tail || from + head.len() >= written {
+            return (head, from, written, None);
         }
         let tail_room = most / 2;
-        bytes.truncate(most - tail_room);
-        let (tail, ..) = self.bytes_since(written - tail_room as u64, tail_room);
-        (bytes, from, written, Some(tail))
+        head.merged.truncate(most - tail_room);
+        let (tail, ..) = self.output_from(written - tail_room as u64, tail_room);
+        (head, from, written, Some(tail))
     }
 
     /// Returns the stored output from `cursor` on, the position of its first byte, and the number of bytes that were
     /// ever written.
-    fn bytes_since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
+    fn output_from(&self, cursor: u64, most: usize) -> (OutputPart, u64, u64) {
         let first = self.written - self.kept_bytes;
         let from = cursor.clamp(first, self.written);
         let mut skip = from - first;
-        let mut bytes = Vec::new();
+        let mut part = OutputPart::default();
         for chunk in &self.kept {
-            let length = chunk.len() as u64;
+            let length = chunk.bytes.len() as u64;
             if skip >= length {
                 skip -= length;
                 continue;
             }
-            let rest = &chunk[usize::try_from(skip).expect("less than a chunk")..];
+            let rest = &chunk.bytes[usize::try_from(skip).expect("less than a chunk")..];
             skip = 0;
-            bytes.extend_from_slice(&rest[..rest.len().min(most - bytes.len())]);
-            if bytes.len() == most {
+            let rest = &rest[..rest.len().min(most - part.merged.len())];
+            part.merged.extend_from_slice(rest);
+            part.runs.push((chunk.stream, rest.len()));
+            if part.merged.len() == most {
                 break;
             }
         }
-        (bytes, from, self.written)
+        (part, from, self.written)
     }
 }
 
-/// Leaves out a character that is cut at the end, and returns the position behind the rest. The next answer has the
-/// whole character.
-fn cut_partial_character(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
+/// Leaves out a character that is cut at the end. The next answer has the whole character.
+fn cut_partial_character(mut part: OutputPart) -> OutputPart {
     // A lone half of a character is returned all the same: otherwise the cursor would never move past it.
-    if let Err(error) = std::str::from_utf8(&bytes)
+    if let Err(error) = std::str::from_utf8(&part.merged)
         && error.error_len().is_none()
         && error.valid_up_to() > 0
     {
-        bytes.truncate(error.valid_up_to());
+        part.merged.truncate(error.valid_up_to());
     }
-    let next = from + bytes.len() as u64;
-    (bytes, next)
+    part
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn record(chunks: &[&'static str], most: u64) -> ProcessRecord {
         let mut record = ProcessRecord::default();
-        chunks
-            .iter()
-            .for_each(|chunk| record.push_output(Bytes::from_static(chunk.as_bytes()), most));
+        chunks.iter().for_each(|chunk| {
+            let bytes = Bytes::from_static(chunk.as_bytes());
+            let stream = OutputStream::Stdout;
+            record.push_output(Chunk { stream, bytes }, most);
+        });
         record
+    }
+
+    fn told(record: &ProcessRecord, cursor: u64, most: usize) -> (String, u64, u64) {
+        let (part, from, written) = record.output_from(cursor, most);
+        (part.to_text(), from, written)
     }
 
     #[test]
     fn a_cursor_gives_what_came_since() {
         let record = record(&["hello ", "world"], 100);
-        assert_eq!(record.bytes_since(0, 100), (b"hello world".to_vec(), 0, 11));
-        assert_eq!(record.bytes_since(6, 100), (b"world".to_vec(), 6, 11));
-        assert_eq!(record.bytes_since(11, 100), (Vec::new(), 11, 11));
-        assert_eq!(record.bytes_since(3, 5), (b"lo wo".to_vec(), 3, 11));
-        assert_eq!(record.bytes_since(99, 5), (Vec::new(), 11, 11));
+        assert_eq!(told(&record, 0, 100), ("hello world".into(), 0, 11));
+        assert_eq!(told(&record, 6, 100), ("world".into(), 6, 11));
+        assert_eq!(told(&record, 11, 100), (String::new(), 11, 11));
+        assert_eq!(told(&record, 3, 5), ("lo wo".into(), 3, 11));
+        assert_eq!(told(&record, 99, 5), (String::new(), 11, 11));
     }
 
     #[test]
     fn much_output_is_its_head_and_its_tail() {
         let record = record(&["hello ", "world"], 100);
-        assert_eq!(
-            record.head_and_tail(0, 4, true),
-            (b"he".to_vec(), 0, 11, Some(b"ld".to_vec()))
-        );
-        assert_eq!(record.head_and_tail(0, 4, false), (b"hell".to_vec(), 0, 11, None));
-        assert_eq!(
-            record.head_and_tail(0, 11, true),
-            (b"hello world".to_vec(), 0, 11, None)
-        );
+        let told = |most, with_tail| {
+            let (head, _, _, tail) = record.head_and_tail(0, most, with_tail);
+            (head.to_text(), tail.map(|tail| tail.to_text()))
+        };
+        assert_eq!(told(4, true), ("he".into(), Some("ld".into())));
+        assert_eq!(told(4, false), ("hell".into(), None));
+        assert_eq!(told(11, true), ("hello world".into(), None));
         assert_eq!(trim_partial_start("é!".as_bytes().split_at(1).1), b"!");
+    }
+
+    #[test]
+    fn each_stream_has_its_own_bytes() {
+        let mut record = record(&["out ", "more"], 100);
+        record.kept[1].stream = OutputStream::Stderr;
+        let (mut part, ..) = record.output_from(1, 100);
+        let stream = |part: &OutputPart, stream| String::from_utf8(part.stream_content(stream).0.to_vec()).unwrap();
+        assert_eq!(stream(&part, OutputStream::Stdout), "ut ");
+        assert_eq!(stream(&part, OutputStream::Stderr), "more");
+        part.merged.truncate(5);
+        assert_eq!(stream(&part, OutputStream::Stderr), "mo");
     }
 
     #[test]
     fn the_oldest_output_goes_first_and_its_loss_shows() {
         let record = record(&["aaaa", "bbbb", "cccc"], 6);
-        assert_eq!(record.bytes_since(0, 100), (b"bbcccc".to_vec(), 6, 12));
+        assert_eq!(told(&record, 0, 100), ("bbcccc".into(), 6, 12));
     }
 
     #[test]
     fn a_character_that_is_cut_waits_for_its_rest() {
-        assert_eq!(cut_partial_character(b"a\xc3".to_vec(), 0), (b"a".to_vec(), 1));
-        assert_eq!(cut_partial_character(b"\xff".to_vec(), 0), (b"\xff".to_vec(), 1));
+        let cut = |bytes: &[u8]| {
+            let part = OutputPart {
+                merged: bytes.to_vec(),
+                runs: Vec::new(),
+            };
+            cut_partial_character(part).merged
+        };
+        assert_eq!(cut(b"a\xc3"), b"a");
+        assert_eq!(cut(b"\xff"), b"\xff");
     }
 }

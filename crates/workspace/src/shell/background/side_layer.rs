@@ -17,9 +17,9 @@ use crate::shell::command_access::CommandAccess;
 use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_turn::CommandTurn;
-use crate::shell::foreground::result::{CommandChanges, RunResult};
 use crate::shell::foreground::run::{CommandLayerGuard, PreparedCommand, build_run_result, follow_output};
 use crate::shell::runtime::is_over_limit;
+use crate::{CommandChanges, RunResult};
 
 /// Longer than one tick of the clock that dates files. Entries that were placed on a layer this long ago are older than
 /// all effects of the command.

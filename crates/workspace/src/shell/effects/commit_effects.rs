@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use garret_core::{
-    BenchState, Change, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow,
-    History, NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, Result,
-    StatOptions, Storage, Timestamp,
+    BenchState, Change, ChangeMade, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind,
+    Exclusions, Follow, History, NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch,
+    Result, StatOptions, Storage, Timestamp,
 };
 
 use crate::file_access::FileAccess;
@@ -14,9 +14,9 @@ use crate::quota::QuotaHold;
 use crate::shell::effects::commit_without_history::{has_effect, have_same_entry};
 use crate::shell::effects::conflict_branch::conflict_branch_name;
 use crate::shell::effects::layer_note::LayerNotePlace;
-use crate::shell::foreground::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
 use crate::view::WorkspaceView;
+use crate::{CommandChanges, DroppedPath, EffectsRefusal, ExcludedEffects};
 
 /// The state of the files when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -402,20 +402,24 @@ impl WorkspaceView {
     ) -> CommandChanges {
         let mut changed = CommandChanges::default();
         for one in self.visible_path_changes(keeping.paths.clone()) {
-            let (count, sign) = match (&one.before, &one.after) {
-                (None, _) => (&mut changed.created, '+'),
-                (Some(_), Some(_)) => (&mut changed.changed, '~'),
-                (Some(_), None) => (&mut changed.deleted, '-'),
+            let one = one.to_changed_path();
+            let count = match one.mark {
+                '+' => &mut changed.created_count,
+                '~' => &mut changed.changed_count,
+                _ => &mut changed.deleted_count,
             };
             *count += 1;
+            changed.path_count += 1;
             if changed.paths.len() < CommandChanges::SHOWN_PATHS {
-                changed.paths.push(format!("{sign} {}", one.path.display_path()));
+                changed.paths.push(one.to_string());
             }
         }
         match &keeping.kept {
             EffectCommitOutcome::Change(change) => {
-                let (id, number) = (change.id.clone(), change.number);
-                changed.change = Some(ChangeMade { id, number });
+                changed.change = Some(ChangeMade {
+                    id: change.id.clone(),
+                    number: Some(change.number),
+                });
             }
             EffectCommitOutcome::Branch(name) => changed.branch = Some(name.clone()),
             EffectCommitOutcome::Discarded => changed.discarded = true,
@@ -441,8 +445,8 @@ impl WorkspaceView {
         seen.map(|path| self.relative_entry_path(path).display_path()).collect()
     }
 
-    fn show_dropped(&self, one: &DroppedEntry) -> DroppedShown {
-        DroppedShown {
+    fn show_dropped(&self, one: &DroppedEntry) -> DroppedPath {
+        DroppedPath {
             path: self.relative_entry_path(&one.path).display_path(),
             what: one.what.to_owned(),
         }

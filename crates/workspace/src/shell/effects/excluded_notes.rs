@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use garret_core::{Effect, EntryPath, PlacedEntry};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::PathsLeftAlone;
 use crate::shell::effects::layer_note::{make_private_directory, write_private};
 use crate::shell::runtime::ShellRuntime;
 use crate::view::WorkspaceView;
@@ -22,26 +22,6 @@ use crate::view::WorkspaceView;
 const MOST_NOTES: usize = 1_000;
 /// The number of changes between two removals of old notes.
 const LOOK_EVERY: u64 = 64;
-
-/// Paths that are excluded from history, and that an operation therefore left as they are.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PathsLeftAlone {
-    /// The first excluded paths that the operation would have changed, or that the undone changes had written.
-    pub paths: Vec<String>,
-    /// How many more there are.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub more: u64,
-    /// The first excluded paths that the undone changes had deleted; they cannot be restored.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub deleted: Vec<String>,
-    /// How many more of those there are.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub more_deleted: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 impl PathsLeftAlone {
     /// The most paths that are named.

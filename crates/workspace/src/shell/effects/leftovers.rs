@@ -8,29 +8,13 @@ use garret_core::path::quote;
 use garret_core::{
     BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, LayerOutcome, OpenSandbox, Origin, Result,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::Workspace;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
 use crate::shell::effects::layer_note::{LayerNote, LayerNotePlace};
 use crate::shell::foreground::command_label;
-use crate::shell::foreground::result::{CommandChanges, EffectsRefusal};
 use crate::shell::runtime::{BenchLease, ShellRuntime};
-
-/// A layer with effects that are in no change: Garret ended in the middle of the command, or the effects could not be
-/// saved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Leftover {
-    /// Its id.
-    pub id: String,
-    /// Who worked on it, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// What keeping it would do.
-    pub changed: CommandChanges,
-}
+use crate::{CommandChanges, EffectsRefusal, Leftover, Workspace};
 
 /// The bench under the leftovers of a workspace.
 #[derive(Debug)]

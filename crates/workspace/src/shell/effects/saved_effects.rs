@@ -96,7 +96,7 @@ impl ShellRuntime {
         let branches = history.branches().await?;
         let found = branches.iter().find(|branch| branch.name.as_deref() == Some(name));
         // Without a change the process died between the making of the branch and the commit on it.
-        let Some(branch) = found.filter(|branch| branch.changes > 0) else {
+        let Some(branch) = found.filter(|branch| branch.change_count > 0) else {
             return Ok(false);
         };
         let aside = history.branch_history(&branch.id).await?;

@@ -68,7 +68,7 @@ fn quote_argument(argument: &str) -> String {
 }
 
 /// Escapes control characters in a label, so that it stays on one line of a message.
-pub(in crate::shell) fn printable_label(label: &str) -> String {
+pub(crate) fn printable_label(label: &str) -> String {
     escape_unprintable(label).into_owned()
 }
 

@@ -13,11 +13,8 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use garret_core::{Clock, Error, ErrorKind, Result, Timestamp, TurnAttempt, TurnGuard, TurnHolder};
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use crate::Workspace;
 use crate::shell::OutputSink;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
@@ -25,6 +22,7 @@ use crate::shell::foreground::request::NoSink;
 use crate::shell::foreground::run::duration_millis;
 use crate::shell::runtime::ShellRuntime;
 use crate::view::WorkspaceView;
+use crate::{TurnWaited, Workspace};
 
 /// The longest wait for a turn if the request names none.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -48,27 +46,6 @@ impl TurnWaiting {
         match &self.holder {
             Some(holder) => holder.describe(self.now),
             None => "another command".to_owned(),
-        }
-    }
-}
-
-/// The wait of a command for its turn, once it is over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TurnWaited {
-    /// How long it lasted, in milliseconds.
-    pub duration_ms: u64,
-    /// The command that had the turn when the wait began, without secrets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-}
-
-impl TurnWaited {
-    /// Says in words how long the wait was, and for which command: ``waited 12 s for `cargo build` ``.
-    pub fn describe(&self) -> String {
-        let seconds = self.duration_ms / 1_000;
-        match &self.command {
-            Some(command) => format!("waited {seconds} s for `{}`", command_label::printable_label(command)),
-            None => format!("waited {seconds} s for another command"),
         }
     }
 }

@@ -16,7 +16,6 @@ use garret_core::{
 };
 use tokio::sync::RwLock;
 
-use crate::Workspace;
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
 use crate::shell::RunRequest;
@@ -29,9 +28,9 @@ use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
 use crate::shell::foreground::request::NoSink;
-use crate::shell::foreground::result::{CommandChanges, RunResult, unenforced_guards};
 use crate::shell::policy::environment::Environment;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
+use crate::{CommandChanges, RunResult, Workspace, unenforced_guards};
 
 /// A command that the policy allows, with everything that is needed to run it.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 use garret_core::path::quote;
 use garret_core::{CommandProgram, CommandStdin, EffectsMode, Network, PathChange, Result, Secrets};
 
+use crate::CommandChanges;
 use crate::approval::ApprovalQuestion;
 use crate::shell::CommandLine;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::effects::commit_effects::EffectsCommit;
 use crate::shell::foreground::command_label;
-use crate::shell::foreground::result::CommandChanges;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::interpreter::InterpreterProgram;
 use crate::shell::runtime::ShellRuntime;

@@ -5,12 +5,12 @@ use garret_core::{
 };
 
 use super::LiveLayer;
+use crate::CommandChanges;
 use crate::shell::effects::commit_effects::{
     EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit, EffectsCommit,
 };
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
-use crate::shell::foreground::result::CommandChanges;
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
 use crate::view::WorkspaceView;
 

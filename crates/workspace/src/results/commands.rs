@@ -1,16 +1,20 @@
-//! The result of a command.
+//! Results of commands and of background processes.
 
 use std::borrow::Cow;
+use std::ops::Not;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{CapturedStream, Error, Guard, GuardStatus, ResourceLimit, ResourceUsage, Secrets};
+use garret_core::{
+    CapturedStream, ChangeMade, Error, Guard, GuardStatus, ResourceLimit, ResourceUsage, Secrets, Timestamp,
+};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::fs::Encoding;
-use crate::shell::foreground::command_turn::TurnWaited;
+use super::is_zero;
+use crate::Encoding;
+use crate::shell::printable_label;
 
 /// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -27,11 +31,11 @@ pub struct RunResult {
     /// Standard output, byte for byte; where the middle was left out, a line says so.
     #[serde(flatten, serialize_with = "serialize_stdout")]
     #[schemars(with = "SerializedStdout<'static>")]
-    pub stdout: StreamShown,
+    pub stdout: StreamContent,
     /// Standard error, in the same way.
     #[serde(flatten, serialize_with = "serialize_stderr")]
     #[schemars(with = "SerializedStderr<'static>")]
-    pub stderr: StreamShown,
+    pub stderr: StreamContent,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
     /// Whether the time limit ended it.
@@ -59,6 +63,7 @@ pub struct RunResult {
     #[serde(skip)]
     pub guards: Vec<GuardStatus>,
     /// What it did to the files.
+    #[serde(flatten)]
     pub changed: CommandChanges,
     /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -86,16 +91,16 @@ impl RunResult {
 /// The stored bytes of one stream; if the middle was left out, a line stands in its place. Serialized as text if they
 /// are UTF-8, otherwise in base64.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StreamShown(pub Bytes, CapturedStream);
+pub struct StreamContent(pub Bytes, CapturedStream);
 
-impl StreamShown {
+impl StreamContent {
     /// Returns the head and the tail by themselves, for a caller who shows less of them.
     pub fn captured(&self) -> &CapturedStream {
         &self.1
     }
 }
 
-impl From<CapturedStream> for StreamShown {
+impl From<CapturedStream> for StreamContent {
     fn from(captured: CapturedStream) -> Self {
         Self(captured.to_bytes().into_owned().into(), captured)
     }
@@ -121,7 +126,7 @@ pub(crate) struct SerializedStderr<'a> {
     stderr_encoding: Option<Encoding>,
 }
 
-impl StreamShown {
+impl StreamContent {
     /// Returns the bytes as text, or in base64 if they are not UTF-8.
     fn to_encoded(&self) -> (Cow<'_, str>, Option<Encoding>) {
         match std::str::from_utf8(&self.0) {
@@ -132,7 +137,7 @@ impl StreamShown {
 }
 
 /// Serializes standard output as the fields `stdout` and `stdout_encoding` of a result.
-pub(crate) fn serialize_stdout<S: Serializer>(stream: &StreamShown, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_stdout<S: Serializer>(stream: &StreamContent, serializer: S) -> Result<S::Ok, S::Error> {
     let (stdout, stdout_encoding) = stream.to_encoded();
     let serialized = SerializedStdout {
         stdout,
@@ -142,7 +147,7 @@ pub(crate) fn serialize_stdout<S: Serializer>(stream: &StreamShown, serializer: 
 }
 
 /// Serializes standard error as the fields `stderr` and `stderr_encoding` of a result.
-pub(crate) fn serialize_stderr<S: Serializer>(stream: &StreamShown, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_stderr<S: Serializer>(stream: &StreamContent, serializer: S) -> Result<S::Ok, S::Error> {
     let (stderr, stderr_encoding) = stream.to_encoded();
     let serialized = SerializedStderr {
         stderr,
@@ -169,18 +174,19 @@ pub(crate) fn unenforced_guards(statuses: &[GuardStatus]) -> Vec<Guard> {
 /// The changes that a command, or the background processes, made to the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CommandChanges {
-    /// The number of created paths.
-    pub created: u64,
-    /// The number of changed paths.
-    pub changed: u64,
-    /// The number of deleted paths.
-    pub deleted: u64,
-    /// The first of them, each after `+` (created), `~` (changed) or `-` (deleted).
-    pub paths: Vec<String>,
-    /// The id of the change that was recorded; absent if nothing changed or nothing was kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    /// The change that was recorded; absent if nothing changed or nothing was kept.
+    #[serde(flatten)]
     pub change: Option<ChangeMade>,
+    /// The first of the paths that it changed, each after `+` (created), `~` (changed) or `-` (deleted).
+    pub paths: Vec<String>,
+    /// The number of paths that it changed.
+    pub path_count: u64,
+    /// The number of created paths.
+    pub created_count: u64,
+    /// The number of changed paths.
+    pub changed_count: u64,
+    /// The number of deleted paths.
+    pub deleted_count: u64,
     /// The branch with the effects, if the files changed while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -188,29 +194,20 @@ pub struct CommandChanges {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leftover: Option<String>,
     /// Whether the effects were discarded, as requested.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "Not::not")]
     pub discarded: bool,
     /// Why nothing was kept: a policy, a quota or the approver refused, or it could not be saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<EffectsRefusal>,
     /// The first entries that a workspace cannot store: devices, fifos, sockets, set-user-id bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<DroppedShown>,
+    pub dropped: Vec<DroppedPath>,
     /// The number of further such entries.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_dropped: u64,
     /// Effects on paths that are excluded from history; undo cannot restore them.
     #[serde(skip_serializing_if = "ExcludedEffects::is_empty")]
     pub excluded: ExcludedEffects,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl CommandChanges {
@@ -220,7 +217,7 @@ impl CommandChanges {
     pub const SHOWN_DROPPED: usize = 100;
 
     /// Masks the values of secrets, which a command may have used as names of files.
-    pub(in crate::shell) fn mask_secrets(mut self, secrets: &Secrets) -> Self {
+    pub(crate) fn mask_secrets(mut self, secrets: &Secrets) -> Self {
         if secrets.is_empty() {
             return self;
         }
@@ -237,7 +234,7 @@ impl CommandChanges {
     }
 
     /// Returns the result if nothing was kept, because of `refusal`.
-    pub(in crate::shell) fn from_refusal(refusal: &Error) -> Self {
+    pub(crate) fn from_refusal(refusal: &Error) -> Self {
         Self {
             refused: Some(EffectsRefusal::from(refusal)),
             ..Self::default()
@@ -245,7 +242,7 @@ impl CommandChanges {
     }
 
     /// Returns the result if nothing could be saved, because of `error`; the leftover `layer` has the effects.
-    pub(in crate::shell) fn from_leftover(error: &Error, layer: &str) -> Self {
+    pub(crate) fn from_leftover(error: &Error, layer: &str) -> Self {
         Self {
             leftover: Some(layer.to_owned()),
             ..Self::from_refusal(error)
@@ -254,36 +251,21 @@ impl CommandChanges {
 
     /// Whether no path was touched.
     pub fn is_nothing(&self) -> bool {
-        self.created + self.changed + self.deleted == 0
+        self.path_count == 0
     }
 
     /// Returns the counts in words: `2 created, 1 deleted`; empty if all are zero.
     pub fn describe_counts(&self) -> String {
         let counts = [
-            (self.created, "created"),
-            (self.changed, "changed"),
-            (self.deleted, "deleted"),
+            (self.created_count, "created"),
+            (self.changed_count, "changed"),
+            (self.deleted_count, "deleted"),
         ];
         let words = counts.iter().filter(|(count, _)| *count > 0);
         words
             .map(|(count, word)| format!("{count} {word}"))
             .collect::<Vec<_>>()
             .join(", ")
-    }
-}
-
-/// The change that was recorded. Serialized as its id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangeMade {
-    /// Its id.
-    pub id: String,
-    /// Its number in the journal.
-    pub number: u64,
-}
-
-impl Serialize for ChangeMade {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.id)
     }
 }
 
@@ -315,7 +297,7 @@ impl From<&Error> for EffectsRefusal {
 
 /// An entry that no workspace can store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct DroppedShown {
+pub struct DroppedPath {
     /// Its path.
     pub path: String,
     /// What was left out.
@@ -344,6 +326,117 @@ impl ExcludedEffects {
     }
 }
 
+/// The wait of a command for its turn, once it is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TurnWaited {
+    /// How long it lasted, in milliseconds.
+    pub duration_ms: u64,
+    /// The command that had the turn when the wait began, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl TurnWaited {
+    /// Says in words how long the wait was, and for which command: ``waited 12 s for `cargo build` ``.
+    pub fn describe(&self) -> String {
+        let seconds = self.duration_ms / 1_000;
+        match &self.command {
+            Some(command) => format!("waited {seconds} s for `{}`", printable_label(command)),
+            None => format!("waited {seconds} s for another command"),
+        }
+    }
+}
+
+/// A layer with effects that are in no change: Garret ended in the middle of the command, or the effects could not be
+/// saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Leftover {
+    /// Its id.
+    pub id: String,
+    /// Who worked on it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What keeping it would do.
+    #[serde(flatten)]
+    pub changed: CommandChanges,
+}
+
+/// The state of a background process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessStatus {
+    /// Its id in this workspace.
+    pub id: String,
+    /// The command.
+    pub command: String,
+    /// When it was started, in RFC 3339.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+    /// Whether it runs.
+    pub running: bool,
+    /// The exit code as a shell gives it, once it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How it ended, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// How long it ran, in milliseconds, once it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Whether it is isolated: it can reach no other files and processes of the machine.
+    pub isolated: bool,
+    /// The guards that the sandbox does not enforce.
+    pub not_enforced: Vec<Guard>,
+}
+
+/// The background processes of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessList {
+    /// Those that run, and the last of those that ended.
+    pub processes: Vec<ProcessStatus>,
+    /// Effects that could not be saved, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+/// The new output of a background process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessOutput {
+    /// The process.
+    pub process: ProcessStatus,
+    /// Standard output and standard error since the cursor as text, in the order in which they came. Serialized in
+    /// `details` only.
+    #[serde(skip)]
+    pub output: String,
+    /// The newest output, if it was requested and `output` does not reach it.
+    #[serde(skip)]
+    pub tail: Option<String>,
+    /// Standard output since the cursor, byte for byte.
+    #[serde(flatten, serialize_with = "serialize_stdout")]
+    #[schemars(with = "SerializedStdout<'static>")]
+    pub stdout: StreamContent,
+    /// Standard error since the cursor, byte for byte.
+    #[serde(flatten, serialize_with = "serialize_stderr")]
+    #[schemars(with = "SerializedStderr<'static>")]
+    pub stderr: StreamContent,
+    /// The cursor for the next call.
+    pub cursor: u64,
+    /// The number of bytes of output after the cursor that are no longer stored.
+    pub lost_bytes: u64,
+    /// Whether more is there already.
+    pub has_more: bool,
+    /// The number of bytes that it has written by now: the cursor behind the newest output.
+    pub written: u64,
+    /// What the background processes did to the files since the last call that recorded it.
+    #[serde(flatten)]
+    pub changed: CommandChanges,
+    /// Effects of the processes that could not be saved, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+    /// Output in the order in which it came and the full table of guards, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<RunDetails>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,14 +446,14 @@ mod tests {
         #[derive(Serialize)]
         struct OneStream {
             #[serde(flatten, serialize_with = "serialize_stdout")]
-            stdout: StreamShown,
+            stdout: StreamContent,
         }
         let written = |bytes: &[u8]| {
             let captured = CapturedStream {
                 head: bytes.to_vec(),
                 ..CapturedStream::default()
             };
-            let stdout = StreamShown::from(captured);
+            let stdout = StreamContent::from(captured);
             serde_json::to_value(OneStream { stdout }).unwrap()
         };
         assert_eq!(written(b"a\n"), serde_json::json!({"stdout": "a\n"}));
@@ -373,8 +466,8 @@ mod tests {
     #[test]
     fn counts_are_told_in_words() {
         let changed = CommandChanges {
-            created: 2,
-            deleted: 1,
+            created_count: 2,
+            deleted_count: 1,
             ..CommandChanges::default()
         };
         assert_eq!(changed.describe_counts(), "2 created, 1 deleted");
