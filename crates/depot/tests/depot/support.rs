@@ -84,6 +84,7 @@ impl Desk {
             session: Some(session.into()),
             tool_call: Some(call.into()),
             door: "api".into(),
+            command: None,
         };
         let origin = Origin {
             operation: "write_file".into(),
