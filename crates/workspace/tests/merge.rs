@@ -283,7 +283,7 @@ async fn a_diff_between_points_is_what_was_done() {
         ..DiffRequest::default()
     };
     let diff = ours.diff(request).await.unwrap();
-    assert!(diff.text.contains("-3\n+three\n"), "{}", diff.text);
+    assert!(diff.diff.contains("-3\n+three\n"), "{}", diff.diff);
     assert_eq!(
         (diff.paths.len(), diff.paths[0].insertions, diff.paths[0].deletions),
         (1, 1, 1)

@@ -84,7 +84,7 @@ impl Desk {
             session: Some(session.into()),
             tool_call: Some(call.into()),
             door: "api".into(),
-            ..Actor::default()
+            command: None,
         };
         let origin = Origin {
             operation: "write_file".into(),

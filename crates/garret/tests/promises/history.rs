@@ -227,6 +227,7 @@ async fn promise_26_every_mutation_is_one_change_that_says_who_made_it() {
             session: Some("s1".into()),
             tool_call: Some("call-7".into()),
             door: "api".into(),
+            command: None,
         };
         let toolbox = room.toolbox.on(room.workspace().acting_as(actor));
         let secret = "s3cr3t-in-content";
@@ -278,7 +279,7 @@ async fn promise_27_the_past_obeys_the_same_rules() {
                 path: Some("secret/key".into()),
             })
             .await;
-        assert!(denied.is_err() || denied.unwrap().is_none(), "{}", room.kind);
+        assert!(denied.is_err() || denied.unwrap().change.is_none(), "{}", room.kind);
     }
     for kind in ["local", "filestore"] {
         let room = Room::open(kind, FsPolicy::default()).await;
@@ -352,9 +353,9 @@ async fn promise_27_a_hard_link_to_a_denied_file_has_no_past() {
     );
     let diff = fenced.diff(DiffRequest::default()).await.unwrap();
     assert!(
-        !diff.text.contains("words") && diff.text.contains("plain"),
+        !diff.diff.contains("words") && diff.diff.contains("plain"),
         "{}",
-        diff.text
+        diff.diff
     );
     // In place, so that both names still lead to one file.
     std::fs::write(host.join("secret/key"), "later words").unwrap();

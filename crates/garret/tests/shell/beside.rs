@@ -106,7 +106,7 @@ fn what_is_asked_about_is_the_commands_work_alone() {
         )
         .await;
         let change = kept.changed.change.unwrap_or_else(|| panic!("{on:?}"));
-        assert_eq!(paths_of(&room, change.number).await, ["made"], "{on:?}");
+        assert_eq!(paths_of(&room, change.number.unwrap()).await, ["made"], "{on:?}");
         let effects: Vec<_> = asked
             .requests
             .lock()
@@ -192,7 +192,12 @@ fn a_command_of_another_view_runs_while_processes_live_on_and_sees_what_it_may()
             "{on:?}: neither the key nor what is beside the scope"
         );
         assert_eq!(result.changed.paths, ["+ theirs"], "{on:?}");
-        let number = result.changed.change.unwrap_or_else(|| panic!("{on:?}")).number;
+        let number = result
+            .changed
+            .change
+            .unwrap_or_else(|| panic!("{on:?}"))
+            .number
+            .unwrap();
         assert_eq!(paths_of(&room, number).await, ["tenant/theirs"], "{on:?}");
         appears(&room, "other/seen").await;
         let error = scope().start(RunRequest::shell("true")).await.unwrap_err();

@@ -92,7 +92,6 @@ fn pages_give_everything_once() {
         loop {
             let page = rooms.glob(&request);
             assert!(page.paths.len() <= limit);
-            assert_eq!(page.truncated, page.next_cursor.is_some());
             joined.extend(page.paths);
             match page.next_cursor {
                 Some(cursor) => request.cursor = Some(cursor),

@@ -515,15 +515,15 @@ async fn a_patch_creates_changes_renames_copies_and_deletes_in_one_change() {
     let actions: Vec<_> = patched
         .files
         .iter()
-        .map(|file| (file.path.as_str(), file.action))
+        .map(|file| (file.path.as_str(), file.status.as_str()))
         .collect();
     let expected = [
-        ("dir/new", "rename"),
-        ("change", "modify"),
-        ("gone", "delete"),
-        ("made", "create"),
-        ("moved", "rename"),
-        ("made2", "create"),
+        ("dir/new", "renamed"),
+        ("change", "modified"),
+        ("gone", "deleted"),
+        ("made", "added"),
+        ("moved", "renamed"),
+        ("made2", "added"),
     ];
     assert_eq!(actions, expected);
     assert_eq!(

@@ -13,6 +13,7 @@ use super::plan::{MergePlan, plan_merge};
 use super::*;
 use crate::history::testing::{TestEntry, TestFiles, changes, file, files, image, storage};
 use crate::text::merge::{ConflictFavour, Labels, merge_texts};
+use crate::{ConflictKind, ConflictSide};
 
 /// One side of a merge: its files, and the moves that led to them.
 #[derive(Debug, Clone, Default)]
