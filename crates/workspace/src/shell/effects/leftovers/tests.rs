@@ -64,12 +64,19 @@ async fn apply(files: &dyn Storage, mutation: Mutation) {
     files.apply(Batch::from(mutation)).await.unwrap();
 }
 
-/// Returns the paths of all leftovers, each of which can be committed.
+/// Returns the paths of all leftovers, each of which can be committed. A leftover that would change nothing is named.
 async fn offered_paths(workspace: &Workspace) -> Vec<String> {
     let found = workspace.leftovers().await.unwrap();
     let refused = found.iter().find(|one| one.changed.refused.is_some());
     assert_eq!(refused, None);
-    found.into_iter().flat_map(|one| one.changed.paths).collect()
+    let paths = |one: Leftover| {
+        if one.changed.paths.is_empty() {
+            vec![format!("{} without changes", one.id)]
+        } else {
+            one.changed.paths
+        }
+    };
+    found.into_iter().flat_map(paths).collect()
 }
 
 async fn branch_names(workspace: &Workspace) -> Vec<String> {
