@@ -460,6 +460,8 @@ pub struct ChangePlan {
     pub paths: Vec<PathChange>,
     /// The paths that make the operation impossible; then there is nothing to put.
     pub clashes: Vec<PathClash>,
+    /// Excluded paths that stay as they are, although the history recorded them before they were excluded.
+    pub left_alone: Vec<EntryPath>,
 }
 
 impl ChangePlan {

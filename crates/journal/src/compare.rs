@@ -41,10 +41,14 @@ impl WriteSession<'_> {
     }
 
     /// Compares entries, raw names included, and the directories above them, with the index, and records the
-    /// differences. The flag of each entry says whether all entries below it are compared too.
+    /// differences. The flag of each entry says whether all entries below it are compared too. Excluded entries are left
+    /// out.
     pub(crate) async fn compare_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
         let (mut concerns, mut raw) = (Vec::new(), Vec::new());
         for (path, is_deep) in entries {
+            if self.is_excluded(path)? {
+                continue;
+            }
             match path.as_path() {
                 Some(path) => concerns.push(ComparedPath {
                     path: path.clone(),
@@ -126,7 +130,7 @@ impl WriteSession<'_> {
         Ok(places)
     }
 
-    fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
+    pub(crate) fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
         let known = self.recorded_entry(path)?;
         Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
     }

@@ -131,7 +131,7 @@ impl History for Journaled {
     async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>> {
         self.ensure_workspace().await?;
         self.required_workspace().await?;
-        self.begin_write_session().await?.plan_put(puts).await
+        self.begin_write_session().await?.plan_put(&mut puts.clone()).await
     }
 
     async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {

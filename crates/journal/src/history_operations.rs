@@ -29,7 +29,8 @@ impl WriteSession<'_> {
         // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
         let mut looked: Option<ChangePlan> = None;
         for _ in 0..ROUNDS {
-            let plan = History::plan(self.files.room.history(), operation).await?;
+            let mut plan = History::plan(self.files.room.history(), operation).await?;
+            self.drop_excluded_paths(&mut plan)?;
             let is_stable = looked.as_ref().is_some_and(|looked| {
                 looked.paths == plan.paths && looked.clashes.is_empty() == plan.clashes.is_empty()
             });
@@ -56,9 +57,10 @@ impl WriteSession<'_> {
         plan
     }
 
-    /// Plans a put, after a comparison of everything that it touches with the storage.
-    pub(crate) async fn plan_put(&mut self, puts: &PutBatch) -> Result<Vec<PathChange>> {
+    /// Plans a put without its excluded paths, after a comparison of everything that it touches with the storage.
+    pub(crate) async fn plan_put(&mut self, puts: &mut PutBatch) -> Result<Vec<PathChange>> {
         self.synchronize_journal().await?;
+        self.drop_excluded_puts(puts)?;
         let is_conditional = self.files.is_conditional(puts);
         if !is_conditional {
             self.compare_put_paths(puts).await?;
@@ -81,8 +83,8 @@ impl WriteSession<'_> {
     }
 
     /// Puts the entries at their paths as one change. New content is in the depot.
-    pub(crate) async fn put(mut self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
-        let planned = self.plan_put(&puts).await?;
+    pub(crate) async fn put(mut self, mut puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
+        let planned = self.plan_put(&mut puts).await?;
         if planned.is_empty() && puts.reverses.is_empty() {
             // No path differs, but the depot records that a merge was made.
             return self.files.room.history().put(puts, origin).await;

@@ -23,7 +23,7 @@
 //! Modules: `write_session` holds the lock, the log and the index for one writer, `index` holds the recorded entries in
 //! memory, `compare` compares paths with the storage, `outside_changes` finds changes by other programs since a time,
 //! `apply` makes a change, `conditional_write` makes one without a comparison, `observed` collects the state that a
-//! change left, `recovery` finishes changes that a crash interrupted, `history_operations` holds undo, redo, restore
+//! change left, `excluded_paths` keeps the history away from excluded paths, `recovery` finishes changes that a crash interrupted, `history_operations` holds undo, redo, restore
 //! and put, and `scan` compares all files.
 
 mod apply;
@@ -31,6 +31,7 @@ mod branch_checkout;
 mod compare;
 mod conditional_write;
 mod consistent_read;
+mod excluded_paths;
 mod history_contract;
 mod history_operations;
 mod index;

@@ -10,6 +10,7 @@ mod attack;
 mod contract;
 mod damage;
 mod desk;
+mod excluding;
 mod far;
 mod history;
 mod meddling;

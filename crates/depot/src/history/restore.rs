@@ -117,7 +117,7 @@ pub(super) fn plan_of_entries(entries: Vec<PathDifference>, mut batch: PutBatch)
     ChangePlan {
         puts: batch,
         paths,
-        clashes: Vec::new(),
+        ..ChangePlan::default()
     }
 }
 

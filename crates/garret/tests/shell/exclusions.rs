@@ -1,8 +1,8 @@
 //! What history leaves out.
 
-use garret::{ErrorKind, RunRequest, UndoRequest};
+use garret::{ErrorKind, Point, RestoreRequest, RunRequest, UndoRequest};
 
-use crate::shell::support::{On, Room, each, everywhere, room_with};
+use crate::shell::support::{On, Room, each, everywhere, on_all, room_with};
 
 async fn room(on: On) -> Room {
     room_with(on, |config| config.exclude = vec!["target/".into(), "*.log".into()]).await
@@ -128,6 +128,34 @@ fn promise_37_no_link_and_no_move_leads_a_tool_past_what_history_leaves_out() {
             "a\nb\n",
             "{on:?}: what no pattern matches goes"
         );
+    });
+}
+
+#[test]
+fn promise_37_undo_and_restore_leave_what_is_excluded_after_it_was_recorded_and_name_it() {
+    on_all(&[On::Local], |on| async move {
+        let mut room = room_with(on, |_| {}).await;
+        room.write("a", "1").await;
+        room.workspace().snapshot("start", Default::default()).await.unwrap();
+        room.write("a", "2").await;
+        room.write("b.log", "recorded").await;
+        room.config.exclude = vec!["*.log".into()];
+        room.toolbox = room.garret.open_config("box", &room.config).await.unwrap();
+        let log = room.directory.path().join("b.log");
+        std::fs::write(&log, "by hand").unwrap();
+        let named = |change: garret::ChangeShown| change.left_alone.map(|left| left.paths);
+        let undone = room.workspace().undo(UndoRequest::Last(2)).await.unwrap();
+        assert_eq!(named(undone), Some(vec!["b.log".to_owned()]));
+        assert_eq!(room.read("a").await, "1");
+        room.redo().await;
+        let point = Point::Snapshot("start".into());
+        let restored = room.workspace().restore(RestoreRequest { point, path: None }).await;
+        let restored = restored.unwrap().expect("one file differs");
+        assert_eq!(named(restored), Some(vec!["b.log".to_owned()]));
+        assert_eq!(room.read("a").await, "1");
+        assert_eq!(std::fs::read_to_string(log).unwrap(), "by hand");
+        let changes = room.workspace().log(Default::default()).await.unwrap().changes;
+        assert!(changes.iter().all(|change| change.kind != "outside"), "{changes:?}");
     });
 }
 

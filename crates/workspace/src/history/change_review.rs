@@ -84,30 +84,30 @@ impl HistoryAccess<'_> {
     }
 
     /// Plans `operation`, reviews the plan, and commits it unless it is only tried; plans again if the files changed
-    /// between the plan and the commit. Returns the plan and the change; no change if nothing differs.
+    /// between the plan and the commit. Returns the plan without its puts, and the change; no change if nothing differs.
     pub(crate) async fn commit_operation(
         &self,
         operation: &HistoryOperation,
         name: &'static str,
         dry_run: bool,
-    ) -> Result<(Vec<PathChange>, Option<Change>)> {
+    ) -> Result<(ChangePlan, Option<Change>)> {
         // Held until the change is made, so that no other operation takes the room that the review found.
         let _turns = self.files.view.take_quota_turns().await;
         let journal = self.journal;
         let mut attempt = 1;
         loop {
-            let plan = journal.plan(operation).await?;
+            let mut plan = journal.plan(operation).await?;
             if !plan.clashes.is_empty() {
                 return Err(self.files.view.clash_error(&plan.clashes));
             }
             self.files.measure_plan_limits().await?.check_changes(&plan.paths)?;
             if dry_run {
-                return Ok((plan.paths, None));
+                return Ok((plan, None));
             }
             let origin = self.files.change_origin(name, String::new());
-            match journal.put(plan.puts, origin).await {
+            match journal.put(std::mem::take(&mut plan.puts), origin).await {
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
-                done => return Ok((plan.paths, done?)),
+                done => return Ok((plan, done?)),
             }
         }
     }

@@ -67,7 +67,7 @@ pub struct ChangeShown {
     /// The number of the change that currently reverses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
-    /// Paths that an undo did not restore, because they are excluded from history; only in the answer to the undo.
+    /// Paths that the operation left as they are, because they are excluded from history; only in its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<PathsLeftAlone>,
 }

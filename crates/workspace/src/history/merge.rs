@@ -20,7 +20,9 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Error, ErrorKind, MergeInput, Result};
+use std::collections::BTreeSet;
+
+use garret_core::{ChangePlan, EntryKind, EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -186,18 +188,39 @@ impl HistoryAccess<'_> {
         }
         let _turns = self.files.view.take_quota_turns().await;
         let paths = self.journal.plan_put(&plan.puts).await?;
+        let planned = ChangePlan {
+            left_alone: self.excluded_paths(&plan.puts, &paths),
+            paths,
+            ..ChangePlan::default()
+        };
         // A trial must refuse every merge that would be refused when it is written.
-        self.files.measure_plan_limits().await?.check_changes(&paths)?;
-        merged.paths = mark_paths(&self.files.view.visible_path_changes(paths.clone())).collect();
+        self.files.measure_plan_limits().await?.check_changes(&planned.paths)?;
+        merged.paths = mark_paths(&self.files.view.visible_path_changes(planned.paths.clone())).collect();
         if options.dry_run {
             return Ok(merged);
         }
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
         let origin = self.files.change_origin("merge", summary);
         if let Some(change) = self.journal.put(plan.puts, origin).await? {
-            merged.change = Some(self.show_made_change(change, paths).await?);
+            merged.change = Some(self.show_made_change(change, planned).await?);
         }
         Ok(merged)
+    }
+
+    /// Returns the excluded paths that the history leaves out of its plan `paths` for the puts of a merge.
+    fn excluded_paths(&self, puts: &PutBatch, paths: &[PathChange]) -> Vec<EntryPath> {
+        let planned: BTreeSet<_> = paths.iter().map(|one| &one.path).collect();
+        let left = puts.puts.iter().filter(|put| !planned.contains(&put.path));
+        let excluded = left.filter_map(|put| {
+            let top = self
+                .files
+                .source
+                .exclusions
+                .excluded_ancestor(put.path.as_bytes(), true)?;
+            Some(EntryPath::from_bytes(top.to_vec()))
+        });
+        let tops: BTreeSet<_> = excluded.collect();
+        tops.into_iter().collect()
     }
 
     /// Returns the base and both sides of a merge, with the changes that other programs made to the files of `other`.

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathChange, PathClash, Result,
+    Change, ChangeKind, ChangePlan, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
     UndoSelection, WsPath,
 };
 
 use super::changes::{ChangeShown, PlannedChange, mark_paths};
 use crate::Workspace;
 use crate::history::HistoryAccess;
+use crate::shell::PathsLeftAlone;
 use crate::view::WorkspaceView;
 
 /// Which changes to undo.
@@ -77,7 +78,11 @@ impl Workspace {
     /// Adds the excluded paths that the reversed changes had touched.
     fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
         let shell = self.shared.shell.as_ref();
-        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
+        let noted = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
+        let left_alone = match (noted, reversal.left_alone) {
+            (Some(noted), Some(planned)) => Some(noted.join(planned)),
+            (noted, planned) => noted.or(planned),
+        };
         ChangeShown { left_alone, ..reversal }
     }
 }
@@ -191,9 +196,9 @@ impl HistoryAccess<'_> {
     }
 
     async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
-        let (paths, change) = self.commit_operation(&operation, name, false).await?;
+        let (plan, change) = self.commit_operation(&operation, name, false).await?;
         let change = change.ok_or_else(nothing_to_reverse_error)?;
-        self.show_made_change(change, paths).await
+        self.show_made_change(change, plan).await
     }
 
     /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
@@ -202,18 +207,23 @@ impl HistoryAccess<'_> {
         operation: HistoryOperation,
         name: &'static str,
     ) -> Result<PlannedChange> {
-        let (paths, _) = self.commit_operation(&operation, name, true).await?;
-        Ok(PlannedChange::new(&self.files.view.visible_path_changes(paths)))
+        let (plan, _) = self.commit_operation(&operation, name, true).await?;
+        Ok(PlannedChange::new(&self.files.view.visible_path_changes(plan.paths)))
     }
 
-    /// Returns a change that was made as this view shows it, with a mark for the effect on each of its `paths`.
-    pub(crate) async fn show_made_change(&self, change: Change, paths: Vec<PathChange>) -> Result<ChangeShown> {
+    /// Returns a change that was made as this view shows it, with a mark for the effect on each path of its plan.
+    pub(crate) async fn show_made_change(&self, change: Change, plan: ChangePlan) -> Result<ChangeShown> {
         let fallback = ChangeShown::from(change.clone());
         let shown = self.visible_change(change).await?.map_or(fallback, ChangeShown::from);
-        let paths = mark_paths(&self.files.view.visible_path_changes(paths))
+        let paths = mark_paths(&self.files.view.visible_path_changes(plan.paths))
             .take(Change::SHOWN_PATHS)
             .collect();
-        Ok(ChangeShown { paths, ..shown })
+        let left_alone = PathsLeftAlone::of_plan(&self.files.view, &plan.left_alone);
+        Ok(ChangeShown {
+            paths,
+            left_alone,
+            ..shown
+        })
     }
 }
 

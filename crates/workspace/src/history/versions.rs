@@ -152,7 +152,7 @@ impl HistoryAccess<'_> {
         let restore = HistoryOperation::Restore(restore);
         match self.commit_operation(&restore, operation, false).await? {
             (_, None) => Ok(None),
-            (paths, Some(change)) => Ok(Some(self.show_made_change(change, paths).await?)),
+            (plan, Some(change)) => Ok(Some(self.show_made_change(change, plan).await?)),
         }
     }
 

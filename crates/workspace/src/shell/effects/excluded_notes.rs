@@ -23,10 +23,10 @@ const MOST_NOTES: usize = 1_000;
 /// The number of changes between two removals of old notes.
 const LOOK_EVERY: u64 = 64;
 
-/// Paths that are excluded from history, and that an undo therefore left as they are.
+/// Paths that are excluded from history, and that an operation therefore left as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathsLeftAlone {
-    /// The first excluded paths that the undone changes had written.
+    /// The first excluded paths that the operation would have changed, or that the undone changes had written.
     pub paths: Vec<String>,
     /// How many more there are.
     #[serde(skip_serializing_if = "is_zero")]
@@ -49,6 +49,25 @@ impl PathsLeftAlone {
 
     fn is_empty(&self) -> bool {
         self.paths.is_empty() && self.deleted.is_empty()
+    }
+
+    /// Returns the excluded paths that a plan left alone, as far as `view` may see them; `None` if there is none.
+    pub(crate) fn of_plan(view: &WorkspaceView, paths: &[EntryPath]) -> Option<Self> {
+        let left = Self::default().with_paths(view.visible_paths(paths.iter()).collect());
+        (!left.is_empty()).then_some(left)
+    }
+
+    /// Adds the written paths of `other`.
+    pub(crate) fn join(mut self, other: Self) -> Self {
+        self.more += other.more;
+        self.with_paths(other.paths.into_iter().collect())
+    }
+
+    fn with_paths(mut self, mut paths: BTreeSet<String>) -> Self {
+        paths.append(&mut self.paths.drain(..).collect());
+        self.more += paths.len().saturating_sub(Self::SHOWN_PATHS) as u64;
+        self.paths = paths.into_iter().take(Self::SHOWN_PATHS).collect();
+        self
     }
 }
 
@@ -143,9 +162,8 @@ impl ShellRuntime {
             left.more += note.more;
             left.more_deleted += note.more_deleted;
         }
-        left.more += places.len().saturating_sub(PathsLeftAlone::SHOWN_PATHS) as u64;
+        left = left.with_paths(places);
         left.more_deleted += deleted.len().saturating_sub(PathsLeftAlone::SHOWN_PATHS) as u64;
-        left.paths = places.into_iter().take(PathsLeftAlone::SHOWN_PATHS).collect();
         left.deleted = deleted.into_iter().take(PathsLeftAlone::SHOWN_PATHS).collect();
         (!left.is_empty()).then_some(left)
     }
@@ -153,9 +171,34 @@ impl ShellRuntime {
 
 impl WorkspaceView {
     fn visible_token_paths(&self, tokens: &[String]) -> Vec<String> {
-        let paths = tokens.iter().filter_map(|token| EntryPath::from_token(token).ok());
+        let paths: Vec<_> = tokens
+            .iter()
+            .filter_map(|token| EntryPath::from_token(token).ok())
+            .collect();
+        self.visible_paths(paths.iter()).collect()
+    }
+
+    fn visible_paths<'p>(&self, paths: impl Iterator<Item = &'p EntryPath>) -> impl Iterator<Item = String> {
         let seen = paths.filter(|path| self.is_recorded_path_visible(path));
-        seen.map(|path| self.relative_entry_path(&path).display_path())
-            .collect()
+        seen.map(|path| self.relative_entry_path(path).display_path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_plan_are_named_with_those_of_the_notes_and_each_once() {
+        let left = |paths: &[&str]| {
+            let paths = paths.iter().map(|path| (*path).to_owned());
+            PathsLeftAlone::default().with_paths(paths.collect())
+        };
+        assert_eq!(left(&["b", "a"]).join(left(&["b", "c"])), left(&["a", "b", "c"]));
+        let names: Vec<_> = (10..40).map(|number| number.to_string()).collect();
+        let (first, last) = names.split_at(15);
+        let joined = left(&last.iter().map(String::as_str).collect::<Vec<_>>())
+            .join(left(&first.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!((joined.paths.as_slice(), joined.more), (&names[..20], 10));
     }
 }
