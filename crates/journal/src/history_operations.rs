@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
+    Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
     PathChange, PathClash, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath,
     find_hard_links,
 };
@@ -139,10 +139,10 @@ impl WriteSession<'_> {
             .for_each(|mutation| mark_hard_link(mutation, &named));
         let id = self.next_id();
         let work = IntentWork::Put(puts.clone());
-        let by = ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), origin.clone());
+        let by = ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), origin);
         self.open_intent(ChangeIntent {
             id,
-            by,
+            by: by.clone(),
             work: work.clone(),
         })?;
         self.lock.begin_change()?;
@@ -174,7 +174,7 @@ impl WriteSession<'_> {
         let mut seen = left.into_all();
         seen.extend(self.files.observe_entries(raw).await?);
         misfits.extend(take_mismatched_paths(&goals, &mut seen));
-        let done = self.files.room.put_intent(id, seen.clone(), puts, origin).await;
+        let done = self.files.room.put_intent(id, by, puts, seen.clone()).await;
         // Every path has its target state, so readers may see them. If the depot failed, the next write session finds
         // the intent open and everything done, and records the change.
         self.lock.end_change()?;
@@ -212,17 +212,6 @@ impl ObservedFiles<'_> {
     fn is_conditional(&self, puts: &PutBatch) -> bool {
         let is_unmet = |put: &PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
         self.journaled.reach.is_remote && puts.puts.iter().all(is_unmet)
-    }
-
-    /// Records a put that a crash interrupted, after recovery has finished it in the storage.
-    pub(crate) async fn record_put(
-        &self,
-        id: u64,
-        puts: PutBatch,
-        by: ChangeAuthorship,
-        seen: Vec<ObservedEntry>,
-    ) -> Result<()> {
-        self.room.put_intent(id, seen, puts, origin_of(by)).await.map(|_| ())
     }
 }
 
@@ -301,21 +290,6 @@ fn describe_uncaptured(new: &[Vec<u8>]) -> Option<String> {
             names.join(", ")
         )
     })
-}
-
-/// Returns the origin that a record tells.
-fn origin_of(by: ChangeAuthorship) -> Origin {
-    Origin {
-        operation: by.operation.into(),
-        summary: by.summary,
-        actor: Actor {
-            agent: by.actor.agent,
-            session: by.actor.session,
-            tool_call: by.actor.tool_call,
-            door: by.actor.door.into(),
-        },
-        command: by.actor.command,
-    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl WriteSession<'_> {
         let seen = clear_foreign_states(self.files.observe_entries(touched).await?, paths, standings);
         match intent.work {
             IntentWork::Batch { .. } => self.ingest_completed(vec![CompletedRecord::Made(intent, seen)]).await?,
-            IntentWork::Put(puts) => self.files.record_put(intent.id, puts, intent.by, seen).await?,
+            IntentWork::Put(puts) => drop(self.files.room.put_intent(intent.id, intent.by, puts, seen).await?),
             IntentWork::Operation(_) => {}
         }
         self.compare_foreign_paths(paths, standings).await

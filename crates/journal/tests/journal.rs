@@ -17,6 +17,7 @@ mod meddling;
 mod putting;
 mod random;
 mod raw;
+mod recovering;
 mod settling;
 mod stopping;
 mod support;

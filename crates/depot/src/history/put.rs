@@ -62,6 +62,9 @@ impl DepotWorkspace {
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
         let work = move |session: MetadataSession<'_>| {
             let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
+            if let Some(ingested) = &ingested {
+                changing = changing.with_time(ingested.at);
+            }
             check_reversal(session, number, &puts)?;
             for one in &ready {
                 changing.apply_put(one)?;

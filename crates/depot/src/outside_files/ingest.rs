@@ -51,6 +51,8 @@ impl CompletedRecord {
 pub(crate) struct IngestedPut {
     /// The number of its intent.
     pub(super) id: u64,
+    /// The time at which it was begun, in the unit of the database.
+    pub(crate) at: i64,
     /// The entries that it left.
     pub(super) seen: Vec<ObservedEntry>,
 }

@@ -1,12 +1,12 @@
 //! A workspace whose files live outside the depot: its recorded entries, its content, and the ways to record a change.
 
 use garret_core::{
-    Change, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, ErrorKind, Follow, Origin, PathChange,
-    PathImage, Point, PutBatch, Result, Timestamp,
+    Change, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, ErrorKind, Follow, PathChange, PathImage, Point,
+    PutBatch, Result, Timestamp,
 };
 
 use super::ingest::{self, CompletedRecord, IngestedPut, MismatchedPaths};
-use super::record::{KnownEntry, LoggedStep, ObservedEntry, RecordContent};
+use super::record::{ChangeAuthorship, KnownEntry, LoggedStep, ObservedEntry, RecordContent};
 use super::{RecordedPoint, Site};
 use crate::content::PieceAddress;
 use crate::content_reader::StoredContent;
@@ -90,18 +90,17 @@ impl OutsideWorkspace {
             .await
     }
 
-    /// Puts the entries as one change, and records in the same transaction that the intent `id` is in the journal and
-    /// which entries it left in the storage.
+    /// Puts the entries as one change by the author and at the time of the intent `id`, and records in the same
+    /// transaction that this intent is in the journal and which entries it left in the storage.
     pub async fn put_intent(
         &self,
         id: u64,
-        seen: Vec<ObservedEntry>,
+        by: ChangeAuthorship,
         puts: PutBatch,
-        origin: Origin,
+        seen: Vec<ObservedEntry>,
     ) -> Result<Option<Change>> {
-        self.workspace
-            .put_ingested(puts, origin, IngestedPut { id, seen })
-            .await
+        let ingested = IngestedPut { id, at: by.at, seen };
+        self.workspace.put_ingested(puts, by.into_origin(), ingested).await
     }
 }
 

@@ -4,7 +4,7 @@ mod encoding;
 
 use bytes::Bytes;
 use garret_core::{
-    ChangeActor, ChangeKind, EntryKind, Follow, HistoryOperation, Mutation, Origin, PutBatch, Timestamp,
+    Actor, ChangeActor, ChangeKind, EntryKind, Follow, HistoryOperation, Mutation, Origin, PutBatch, Timestamp,
 };
 
 use crate::content::PieceAddress;
@@ -112,6 +112,21 @@ impl ChangeAuthorship {
                 door: actor.door.into_owned(),
                 command: origin.command,
             },
+        }
+    }
+
+    /// Returns the origin of the change.
+    pub(super) fn into_origin(self) -> Origin {
+        Origin {
+            operation: self.operation.into(),
+            summary: self.summary,
+            actor: Actor {
+                agent: self.actor.agent,
+                session: self.actor.session,
+                tool_call: self.actor.tool_call,
+                door: self.actor.door.into(),
+            },
+            command: self.actor.command,
         }
     }
 }

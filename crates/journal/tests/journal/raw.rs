@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use garret_core::{
-    Actor, Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryPath, Error, ErrorKind, History, OpenFile,
-    Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, Result, Stat, SystemClock, UndoSelection,
+    Clock, DirectoryEntry, DirectoryHandle, EntryAlteration, EntryPath, Error, ErrorKind, History, OpenFile,
+    PathExpectation, PathPut, PlacedEntry, PutBatch, Result, Stat, SystemClock, UndoSelection,
 };
 use garret_testkit::Hook;
 
@@ -110,35 +110,6 @@ async fn a_change_with_such_names_is_rolled_forward_from_wherever_it_stopped() {
         desk.redo().await;
         assert_eq!(everything(&desk.path("")), wanted, "after {steps} steps");
     }
-}
-
-#[tokio::test]
-async fn a_run_that_a_crash_stopped_is_recovered_as_that_run_through_that_door() {
-    let mut desk = desk().await;
-    let origin = Origin {
-        operation: "run".into(),
-        summary: "run `make`".into(),
-        actor: Actor {
-            agent: Some("builder".into()),
-            door: "my-editor".into(),
-            ..Actor::default()
-        },
-        command: Some("make".into()),
-    };
-    let puts = work(&desk).await;
-    desk.crash(1, |room| async move { room.put(puts, origin).await }).await;
-    desk.reopen().await;
-    let recovered = desk.changes().await.remove(0);
-    assert_eq!(
-        (recovered.operation.as_str(), recovered.summary.as_str()),
-        ("run", "run `make`")
-    );
-    let actor = recovered.actor;
-    assert_eq!(
-        (actor.agent.as_deref(), actor.door.as_str()),
-        (Some("builder"), "my-editor")
-    );
-    assert_eq!(actor.command.as_deref(), Some("make"));
 }
 
 #[tokio::test]
