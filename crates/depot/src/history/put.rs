@@ -169,12 +169,9 @@ impl DepotWorkspace {
             }
             held.push(put);
         }
-        let shared = self.shared().clone();
-        let record = move |session: MetadataSession<'_>| {
-            let mut all = contents.iter();
-            all.try_for_each(|content| shared.content.record_content(session, content))
-        };
-        self.shared().writer.write(self.durability, record).await?;
+        if !contents.is_empty() {
+            self.record_contents(contents).await?;
+        }
         Ok(PutBatch { puts: held, ..puts })
     }
 
@@ -212,6 +209,11 @@ impl DepotWorkspace {
                 std::mem::replace(content, stored)
             })
             .collect();
+        self.record_contents(contents).await
+    }
+
+    /// Writes content to the database in a transaction of its own.
+    pub(crate) async fn record_contents(&self, contents: Vec<PreparedContent>) -> Result<()> {
         let shared = self.shared().clone();
         let record = move |session: MetadataSession<'_>| {
             let mut all = contents.iter();
@@ -395,7 +397,14 @@ impl ChangeBuilder<'_> {
     /// Returns the time at which an entry that comes back was created; now if the path never had it. An image carries no
     /// times.
     fn earlier_creation(&self, path: &[u8], node: &EntryNode) -> Result<i64> {
-        let versions = version_history(self.tree.session(), self.workspace(), path, COMPARED_VERSIONS)?;
+        let (session, workspace) = (self.tree.session(), self.workspace());
+        // One query finds most entries. The search along renames and forks takes several queries for each version.
+        let own = session.entries().entry_history(workspace, path, self.seq() - 1)?;
+        let mut own = own.into_iter().filter_map(|(_, _, held)| held.into_node());
+        if let Some(earlier) = own.find(|earlier| earlier.is_same(node)) {
+            return Ok(earlier.created);
+        }
+        let versions = version_history(session, workspace, path, COMPARED_VERSIONS)?;
         let found = versions.iter().find(|version| version.node.is_same(node));
         Ok(found.map_or(node.created, |version| version.node.created))
     }

@@ -216,7 +216,7 @@ impl OutsideWorkspace {
 impl OutsideWorkspace {
     /// Stores contents in the depot, and returns them in the form of a record.
     pub async fn store_contents(&self, contents: Vec<Content>) -> Result<Vec<RecordContent>> {
-        let shared = self.workspace.shared().clone();
+        let shared = self.workspace.shared();
         let mut prepared = Vec::with_capacity(contents.len());
         for content in &contents {
             let durability = self.workspace.durability;
@@ -229,11 +229,7 @@ impl OutsideWorkspace {
         });
         let stored = stored.collect();
         if !prepared.is_empty() {
-            let record = move |session: MetadataSession<'_>| {
-                let mut prepared = prepared.iter();
-                prepared.try_for_each(|one| shared.content.record_content(session, one))
-            };
-            self.write(record).await?;
+            self.workspace.record_contents(prepared).await?;
         }
         Ok(stored)
     }
