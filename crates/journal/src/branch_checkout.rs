@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use garret_core::{Batch, Durability, Error, ErrorKind, Follow, ListOptions, OpenedStorage, Result, WsPath};
+use garret_core::{Durability, Error, ErrorKind, ListOptions, OpenedStorage, Result, WsPath};
 use garret_depot::outside_files::OutsideWorkspace;
 use garret_depot::{DepotWorkspace, LazyDepot};
 
 use crate::Journaled;
-use crate::materialize::PathGoal;
+use crate::compare::StorageComparer;
+use crate::materialize::{PathGoal, build_goal_batch};
+use crate::owner_bits::apply_with_owner_bits;
+use crate::raw_names::materialize_raw_names;
 
 impl Journaled {
     /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is. From then on the
@@ -27,12 +30,10 @@ impl Journaled {
         let journaled = Self::open(opened, depot, durability).await?;
         let room = OutsideWorkspace::from(workspace.clone().with_durability(durability));
         room.check_unclaimed(&journaled.site)?;
-        let room = journaled.room.get_or_init(|| room);
-        journaled
-            .begin_write_session()
-            .await?
-            .write_workspace_files(room, config.to_string())
-            .await?;
+        let _ = journaled.room.set(room);
+        let mut session = journaled.begin_write_session().await?;
+        write_workspace_files(&mut session.comparer, config.to_string()).await?;
+        drop(session);
         Ok(journaled)
     }
 }
@@ -55,24 +56,19 @@ async fn check_empty(opened: &OpenedStorage) -> Result<()> {
     }
 }
 
-impl crate::write_session::WriteSession<'_> {
-    /// Writes every file of the workspace into the storage, and records that the files live there.
-    async fn write_workspace_files(&mut self, room: &OutsideWorkspace, config: String) -> Result<()> {
-        let goals: Vec<_> = room.all_images()?.iter().map(PathGoal::forward).collect();
-        // Written in slices, so that a large branch is not one batch in memory.
-        let mut made = Vec::new();
-        for slice in goals.chunks(500) {
-            let batch = Batch {
-                follow: Follow::Never,
-                ..self.build_goal_batch(slice).await?
-            };
-            self.apply_with_owner_bits(batch).await?;
-            self.files.materialize_raw(slice).await?;
-            made.extend(slice.iter().map(|goal| goal.path.clone()));
-        }
-        let seen = self.files.observe_entries(made).await?;
-        self.state.knowledge.set_observed(&seen);
-        let site = self.files.journaled.site.clone();
-        room.move_to_site(site, config, seen).await
+/// Writes every file of the workspace into the storage, and records that the files live there.
+async fn write_workspace_files(comparer: &mut StorageComparer<'_>, config: String) -> Result<()> {
+    let room = comparer.files.room;
+    let goals: Vec<_> = room.all_images()?.iter().map(PathGoal::forward).collect();
+    // Written in slices, so that a large branch is not one batch in memory.
+    for slice in goals.chunks(500) {
+        let batch = build_goal_batch(comparer, slice).await?;
+        apply_with_owner_bits(comparer, batch).await?;
+        materialize_raw_names(comparer.files, slice).await?;
     }
+    let made = goals.into_iter().map(|goal| goal.path).collect();
+    let seen = comparer.files.observe_entries(made).await?;
+    comparer.records.set_observed(&seen);
+    let site = comparer.files.journaled.site.clone();
+    room.move_to_site(site, config, seen).await
 }

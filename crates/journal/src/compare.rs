@@ -3,27 +3,19 @@
 //! A file with the recorded version is unchanged and is not read; only a file with another version is. A difference was
 //! made by other programs, or existed before the journal began.
 
-use std::collections::HashSet;
-use std::io::Read;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use garret_core::{
-    Actor, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Origin, Precondition,
-    ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
-};
-use garret_depot::outside_files::{
-    CapturedEntry, ChangeAuthorship, FoundChange, FoundEntry, KnownEntry, ObservedEntry, RecordContent,
-};
+use garret_core::{Actor, ChangeKind, EntryKind, EntryPath, Origin, Result, Stat, WsPath};
+use garret_depot::outside_files::{CapturedEntry, ChangeAuthorship, FoundChange, FoundEntry, KnownEntry};
 
-use crate::raw_names::{DirectoryHandles, split_raw_path};
-use crate::scan::is_plainly_same;
-use crate::write_session::{ObservedFiles, WriteSession};
+use crate::journal_records::JournalRecords;
+use crate::observed_files::ObservedFiles;
+use crate::raw_names::{parent_directories, split_raw_path};
+use crate::scan::{is_plainly_same, scan_entries};
 
-/// Number of times that a file is read again because it changes while it is read.
-pub(crate) const TRIES: usize = 5;
-/// A file up to this size is read in one piece.
-pub(crate) const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+/// Number of times that mismatched paths are compared before they are left to the next write session.
+const LOOKS: usize = 3;
 
 /// A path to compare.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +25,67 @@ pub(crate) struct ComparedPath {
     pub(crate) is_deep: bool,
 }
 
-impl WriteSession<'_> {
+/// The files and what the journal has recorded of them.
+pub(crate) struct StorageComparer<'j> {
+    pub(crate) files: ObservedFiles<'j>,
+    pub(crate) records: JournalRecords<'j>,
+    /// The paths that were recorded for the first time in this session.
+    new: Vec<Vec<u8>>,
+}
+
+impl<'j> StorageComparer<'j> {
+    pub(crate) fn new(files: ObservedFiles<'j>, records: JournalRecords<'j>) -> Self {
+        let new = Vec::new();
+        Self { files, records, new }
+    }
+
+    /// Returns the paths that were recorded for the first time in this session.
+    pub(crate) fn new_paths(&self) -> &[Vec<u8>] {
+        &self.new
+    }
+
+    /// Moves the whole log into the journal, and compares the mismatched paths, so that changes by other programs are
+    /// recorded too.
+    pub(crate) async fn synchronize_journal(&mut self) -> Result<()> {
+        self.records.drain_log().await?;
+        for _ in 0..LOOKS {
+            if !self.records.has_mismatches() {
+                break;
+            }
+            let mismatches = self.records.take_mismatches();
+            // The log is in the journal, so the index can be dropped, and the comparison starts from the journal.
+            self.records.clear_index();
+            if self.compare_with_parents(&mismatches).await.is_err() {
+                // Other programs are still at work there. The index now equals the journal, so nothing is lost by
+                // comparing later.
+                self.records.add_mismatches(mismatches);
+                break;
+            }
+            self.records.drain_log().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a file still has the version that the comparison recorded.
+    pub(crate) async fn is_still_known(&mut self, path: &WsPath) -> Result<bool> {
+        match self.records.entry_at(path)?.and_then(|known| known.token) {
+            Some(token) => self.files.has_version(path, &token).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Compares the paths and every directory above them with the index.
+    pub(crate) async fn compare_with_parents(&mut self, paths: &[Vec<u8>]) -> Result<()> {
+        let all = paths
+            .iter()
+            .flat_map(|path| parent_directories(path).chain([path.as_slice()]));
+        let all: BTreeSet<_> = all.collect();
+        let entries = all
+            .into_iter()
+            .map(|path| (EntryPath::from_bytes(path.to_vec()), false));
+        self.compare_entries(&entries.collect::<Vec<_>>()).await
+    }
+
     /// Compares the paths, and the directories above them, with the index, and records the differences.
     pub(crate) async fn compare_paths(&mut self, concerns: &[ComparedPath]) -> Result<()> {
         let found = self.find_differences(concerns).await?;
@@ -46,7 +98,7 @@ impl WriteSession<'_> {
     pub(crate) async fn compare_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
         let (mut concerns, mut raw) = (Vec::new(), Vec::new());
         for (path, is_deep) in entries {
-            if self.is_excluded(path)? {
+            if self.records.is_excluded(path)? {
                 continue;
             }
             match path.as_path() {
@@ -102,7 +154,7 @@ impl WriteSession<'_> {
             let first = places.len();
             let mut above = concern.path.parent();
             while let Some(path) = above.filter(|above| !above.is_root() && !met.contains(above)) {
-                if self.is_known_directory(path.as_str().as_bytes())? {
+                if self.records.is_known_directory(path.as_str().as_bytes())? {
                     break;
                 }
                 above = path.parent();
@@ -122,17 +174,12 @@ impl WriteSession<'_> {
         let mut places = vec![path.clone()];
         met.insert(path.as_bytes().to_vec());
         let mut directory = split_raw_path(path.as_bytes()).0;
-        while !directory.is_empty() && met.insert(directory.to_vec()) && !self.is_known_directory(directory)? {
+        while !directory.is_empty() && met.insert(directory.to_vec()) && !self.records.is_known_directory(directory)? {
             places.push(EntryPath::from_bytes(directory.to_vec()));
             directory = split_raw_path(directory).0;
         }
         places.reverse();
         Ok(places)
-    }
-
-    pub(crate) fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
-        let known = self.recorded_entry(path)?;
-        Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
     }
 
     /// Records the differences: an entry that the journal has met before as a change by others, any other as met for
@@ -155,7 +202,7 @@ impl WriteSession<'_> {
         let mut outside = Vec::new();
         let mut new = Vec::new();
         for (entry, was_met) in found.into_iter().zip(met) {
-            let is_remembered = self.recorded_entry(&entry.path)?.is_some();
+            let is_remembered = self.records.recorded_entry(&entry.path)?.is_some();
             if was_met || entry.thing.is_none() || is_remembered {
                 &mut outside
             } else {
@@ -169,7 +216,6 @@ impl WriteSession<'_> {
             self.log_found_change(ChangeKind::Capture, new, is_whole && outside.is_empty())
                 .await?;
         }
-        self.outside.extend(outside.iter().map(|entry| entry.path.clone()));
         if !outside.is_empty() {
             self.log_found_change(ChangeKind::Outside, outside, is_whole).await?;
         }
@@ -181,12 +227,10 @@ impl WriteSession<'_> {
     fn drop_misplaced_entries(&mut self, found: Vec<FoundEntry>) -> Result<Vec<FoundEntry>> {
         let mut fits = Vec::with_capacity(found.len());
         for entry in &found {
-            let above = &entry.path[..entry.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
+            let above = split_raw_path(&entry.path).0;
             let is_in_directory = match found.binary_search_by(|one| one.path.as_slice().cmp(above)) {
                 Ok(at) => fits[at] && found[at].is_directory(),
-                Err(_) => self
-                    .recorded_entry(above)?
-                    .is_some_and(|known| known.kind == EntryKind::Directory),
+                Err(_) => self.records.is_known_directory(above)?,
             };
             fits.push(entry.thing.is_none() || is_in_directory);
         }
@@ -209,15 +253,14 @@ impl WriteSession<'_> {
         };
         let change = self.files.journaled.ids.next_id();
         let by = ChangeAuthorship::new(change, self.files.journaled.clock.now(), origin);
-        let id = self.next_id();
-        self.record_found_change(FoundChange {
-            id,
+        let found = FoundChange {
+            id: self.records.next_id(),
             by,
             kind,
             entries,
             is_whole,
-        })
-        .await
+        };
+        self.records.record_found_change(found).await
     }
 
     /// Compares the entry at one path with the index, and adds a difference to `found`.
@@ -225,7 +268,7 @@ impl WriteSession<'_> {
         if path.is_root() {
             return Ok(());
         }
-        let known = self.recorded_entry(path.as_str().as_bytes())?;
+        let known = self.records.entry_at(path)?;
         if self.files.is_unchanged(path, known.as_ref(), stat.as_ref()).await? {
             return Ok(());
         }
@@ -253,14 +296,14 @@ impl WriteSession<'_> {
     /// Adds the recorded entries below a directory that is no longer one, as gone. If other programs bring them back,
     /// they are recorded as new, and their old state is not taken for the state in the journal.
     pub(crate) fn add_lost_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
-        let below = self.state.knowledge.entries_below(self.files.room, directory)?;
+        let below = self.records.entries_below(directory)?;
         found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 
     /// Compares everything below a directory, raw names included, and adds recorded entries that are gone.
     async fn compare_below(&mut self, directory: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let walked = self.files.scan_entries(directory).await?;
+        let walked = scan_entries(self.files, directory).await?;
         for (path, stat) in &walked {
             let entry = EntryPath::from_bytes(path.clone());
             if entry == *directory {
@@ -275,7 +318,7 @@ impl WriteSession<'_> {
                 self.compare_path(path, stat, found).await?;
                 continue;
             }
-            let known = self.recorded_entry(path)?;
+            let known = self.records.recorded_entry(path)?;
             if !known.is_some_and(|known| is_plainly_same(&known, stat)) {
                 let path = path.clone();
                 let thing = self.files.capture_raw(&entry, stat).await?;
@@ -283,11 +326,7 @@ impl WriteSession<'_> {
             }
         }
         let exclusions = self.files.journaled.exclusions.clone();
-        for (path, known) in self
-            .state
-            .knowledge
-            .entries_below(self.files.room, directory.as_bytes())?
-        {
+        for (path, known) in self.records.entries_below(directory.as_bytes())? {
             let is_excluded = exclusions.covers_bytes(&path, known.kind == EntryKind::Directory);
             if !is_excluded && walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
@@ -295,283 +334,32 @@ impl WriteSession<'_> {
         }
         Ok(())
     }
-}
 
-impl ObservedFiles<'_> {
-    async fn stat_unless_root(&self, path: WsPath) -> Result<Option<Stat>> {
-        if path.is_root() {
-            Ok(None)
-        } else {
-            self.stat(&path).await
-        }
-    }
-
-    /// Returns the stat of `path`; `None` if nothing is there, or a kind of entry that no journal holds. A file that
-    /// may not be read has no version.
-    pub(crate) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
-        let stat = match stat_with_version(&*self.journaled.files, path).await {
-            Err(error) if error.kind() == ErrorKind::Denied => self.stat_with_owner_bits(path, error).await,
-            stat => stat,
+    /// Compares a raw name with the index, and adds a difference to `found`.
+    pub(crate) async fn compare_raw(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        let known = self.records.recorded_entry(path.as_bytes())?;
+        let stat = self.files.directory_handles().stat(path.as_bytes())?;
+        let is_same = match (&known, &stat) {
+            (Some(known), Some(stat)) => is_plainly_same(known, stat),
+            (known, stat) => known.is_none() && stat.is_none(),
         };
-        match stat {
-            Ok(stat) if stat.kind == EntryKind::Other => Ok(None),
-            Ok(stat) => Ok(Some(stat)),
-            Err(error) if means_absent(error.kind()) => Ok(None),
-            Err(error) => Err(error),
+        if is_same {
+            return Ok(());
         }
-    }
-
-    async fn is_unchanged(&self, path: &WsPath, known: Option<&KnownEntry>, stat: Option<&Stat>) -> Result<bool> {
-        let (Some(known), Some(stat)) = (known, stat) else {
-            return Ok(known.is_none() && stat.is_none());
+        let thing = match &stat {
+            Some(stat) => self.files.capture_raw(path, stat).await?,
+            None => None,
         };
-        let now = entry_of_stat(stat);
-        if (known.kind, &known.target) != (now.kind, &now.target) {
-            return Ok(false);
+        let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
+        let was_directory = known.as_ref().is_some_and(is_directory);
+        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
+            self.add_lost_below(path.as_bytes(), found)?;
         }
-        // A list of a remote storage does not include modes.
-        let has_mode = stat.mode.is_some() || !self.journaled.reach.is_remote;
-        if known.kind != EntryKind::Symlink && has_mode && known.mode != now.mode {
-            return Ok(false);
+        if known.is_some() || thing.is_some() {
+            let path = path.as_bytes().to_vec();
+            found.push(FoundEntry { path, thing });
         }
-        if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
-            return Ok(true);
-        }
-        match (&known.token, &now.token) {
-            // The file may not be read, neither now nor when it was recorded, so only its size can be compared.
-            (None, None) => Ok(known.size == now.size),
-            // Two texts can name the same version, so the storage decides whether the recorded one still holds.
-            (Some(token), Some(_)) if known.size == now.size => self.has_version(path, token).await,
-            _ => Ok(false),
-        }
-    }
-
-    /// Returns whether the storage confirms that `path` still has the version `token`.
-    pub(crate) async fn has_version(&self, path: &WsPath, token: &str) -> Result<bool> {
-        let options = ReadOptions {
-            // An empty range fetches no content; only the precondition matters.
-            range: Some(0..0),
-            follow: Follow::Never,
-            precondition: Precondition::Version(Version::new(token)),
-            ..ReadOptions::default()
-        };
-        match self.journaled.files.read(path, options).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Conflict || means_absent(error.kind()) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the entry at `path`, with its content.
-    pub(crate) async fn capture_entry(&self, path: &WsPath, stat: Option<Stat>) -> Result<Option<CapturedEntry>> {
-        let Some(stat) = stat else { return Ok(None) };
-        let mut known = entry_of_stat(&stat);
-        if known.kind != EntryKind::File {
-            return Ok(Some(CapturedEntry { known, content: None }));
-        }
-        if known.size > WHOLE_BYTES
-            && let Some(thing) = self.capture_large(path).await?
-        {
-            return Ok(Some(thing));
-        }
-        if known.size > WHOLE_BYTES
-            && let Some(thing) = self.capture_in_pieces(path, &known).await?
-        {
-            return Ok(Some(thing));
-        }
-        for _ in 0..TRIES {
-            let options = ReadOptions {
-                follow: Follow::Never,
-                ..ReadOptions::default()
-            };
-            match self.journaled.files.read(path, options).await {
-                Ok(read) => {
-                    known.size = read.size;
-                    known.mode = read.mode.unwrap_or(known.mode);
-                    known.token = Some(read.version.as_str().to_owned());
-                    let content = Some(self.hold_content(read.bytes.into()).await?);
-                    return Ok(Some(CapturedEntry { known, content }));
-                }
-                Err(error) if means_absent(error.kind()) => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(changing_file_error(path))
-    }
-
-    /// Captures a large file by handle, without holding it in memory; `None` if the storage has no handles. A file that
-    /// changes during the capture is read again.
-    async fn capture_large(&self, path: &WsPath) -> Result<Option<CapturedEntry>> {
-        for _ in 0..TRIES {
-            let Some(before) = self.stat(path).await?.filter(|stat| stat.kind == EntryKind::File) else {
-                return Ok(None);
-            };
-            if !self.has_handles()? {
-                return Ok(None);
-            }
-            let known = entry_of_stat(&before);
-            let content = self.content_by_handle(&path.clone().into(), before.size);
-            let Ok(held) = self.hold_content(content).await else {
-                continue;
-            };
-            if let Some(token) = &known.token
-                && self.has_version(path, token).await?
-            {
-                return Ok(Some(CapturedEntry {
-                    known,
-                    content: Some(held),
-                }));
-            }
-        }
-        Err(changing_file_error(path))
-    }
-
-    fn has_handles(&self) -> Result<bool> {
-        Ok(self.journaled.files.open_directory(&WsPath::root())?.is_some())
-    }
-
-    /// Returns the content of a file of `size` bytes in a storage with handles; it is read on use.
-    pub(crate) fn content_by_handle(&self, path: &EntryPath, size: u64) -> Content {
-        Content::from_source(HandleSource {
-            files: self.journaled.files.clone(),
-            path: path.clone(),
-            size,
-        })
-    }
-
-    /// Returns the content of a file of about `size` bytes. The content of a large file is read by handle on use, or
-    /// goes through a temporary file in the home.
-    pub(crate) async fn load_content(&self, path: &EntryPath, size: u64) -> Result<Content> {
-        let Some(valid) = path.as_path() else {
-            return Ok(self.content_by_handle(path, size));
-        };
-        if size > WHOLE_BYTES && self.has_handles()? {
-            return Ok(self.content_by_handle(path, size));
-        }
-        match self.journaled.gate.files().filter(|_| size > WHOLE_BYTES) {
-            Some(files) => Ok(self.spool_content(valid, &files.folder).await?.0),
-            None => {
-                let options = ReadOptions {
-                    follow: Follow::Never,
-                    ..ReadOptions::default()
-                };
-                let read = self.journaled.files.read(valid, options).await?;
-                Ok(read.bytes.into())
-            }
-        }
-    }
-
-    /// Prepares content for a record: small content is held in the record, larger content in the depot.
-    pub(crate) async fn hold_content(&self, content: Content) -> Result<RecordContent> {
-        if content.len() <= self.room.inline_bytes() {
-            return content.to_bytes().map(RecordContent::Inline);
-        }
-        self.store_content(content).await
-    }
-
-    /// Stores content in the depot.
-    pub(crate) async fn store_content(&self, content: Content) -> Result<RecordContent> {
-        let mut stored = self.room.store_contents(vec![content]).await?;
-        Ok(stored.pop().expect("one content was stored"))
-    }
-
-    /// Observes the present entries at changed paths.
-    pub(crate) async fn observe_paths(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<ObservedEntry>> {
-        let paths = paths.into_iter().filter(|path| !path.is_root());
-        let looks = paths.map(|path| self.observe_path(path));
-        stream::iter(looks)
-            .buffered(self.journaled.request_concurrency())
-            .try_collect()
-            .await
-    }
-
-    async fn observe_path(&self, path: WsPath) -> Result<ObservedEntry> {
-        let stat = self.stat(&path).await?;
-        Ok(ObservedEntry {
-            path: path.as_str().as_bytes().to_vec(),
-            known: stat.as_ref().map(entry_of_stat),
-        })
-    }
-
-    /// Observes the present entries at changed paths, raw names included.
-    pub(crate) async fn observe_entries(&self, paths: Vec<EntryPath>) -> Result<Vec<ObservedEntry>> {
-        let (raw, valid): (Vec<_>, Vec<_>) = paths.into_iter().partition(EntryPath::is_escaped);
-        let valid: Vec<WsPath> = valid.iter().filter_map(|path| path.as_path().cloned()).collect();
-        let mut seen = self.observe_paths(valid).await?;
-        let mut way = self.directory_handles();
-        for path in raw {
-            let stat = way.stat(path.as_bytes())?;
-            seen.push(ObservedEntry {
-                path: path.as_bytes().to_vec(),
-                known: stat.as_ref().map(entry_of_stat),
-            });
-        }
-        Ok(seen)
-    }
-}
-
-/// Returns the stat of `path`. A file that may not be read has no version.
-pub(crate) async fn stat_with_version(files: &dyn Storage, path: &WsPath) -> Result<Stat> {
-    let options = |with_version| StatOptions {
-        follow: Follow::Never,
-        with_version,
-    };
-    match files.stat(path, options(true)).await {
-        Err(error) if error.kind() == ErrorKind::Denied => files.stat(path, options(false)).await,
-        stat => stat,
-    }
-}
-
-pub(crate) fn changing_file_error(path: &WsPath) -> Error {
-    Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at_path(path)
-}
-
-/// A file of a storage with handles, opened anew for each read.
-#[derive(Debug)]
-struct HandleSource {
-    files: Arc<dyn Storage>,
-    path: EntryPath,
-    size: u64,
-}
-
-impl ContentSource for HandleSource {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn open(&self) -> Result<Box<dyn Read + Send>> {
-        let (above, name) = split_raw_path(self.path.as_bytes());
-        let Some(path) = self.path.as_path() else {
-            let mut way = DirectoryHandles::new(&*self.files);
-            return Ok(way.open_directory(above)?.open_file(name)?.content);
-        };
-        let above = path.parent().unwrap_or_else(WsPath::root);
-        let directory = self
-            .files
-            .open_directory(&above)?
-            .ok_or_else(|| changing_file_error(path))?;
-        Ok(directory.open_file(name)?.content)
-    }
-}
-
-/// Converts a stat to the recorded form of an entry.
-pub(crate) fn entry_of_stat(stat: &Stat) -> KnownEntry {
-    let usual = match stat.kind {
-        EntryKind::Directory => 0o755,
-        EntryKind::Symlink => 0o777,
-        _ => 0o644,
-    };
-    KnownEntry {
-        kind: stat.kind,
-        mode: stat.mode.unwrap_or(usual),
-        size: if stat.kind == EntryKind::Directory {
-            0
-        } else {
-            stat.size
-        },
-        target: stat.target.clone(),
-        token: stat.version.as_ref().map(|version| version.as_str().to_owned()),
+        Ok(())
     }
 }
 
@@ -591,16 +379,4 @@ fn summary_of_found(kind: ChangeKind, entries: &[FoundEntry]) -> String {
         ),
         files => format!("Recorded {}", count(files, "existing file", "existing files")),
     }
-}
-
-/// Returns whether an error means that no entry which a journal could hold is at the path.
-pub(crate) fn means_absent(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::NotFound
-            | ErrorKind::NotADirectory
-            | ErrorKind::PathEscape
-            | ErrorKind::IsADirectory
-            | ErrorKind::Unsupported
-    )
 }

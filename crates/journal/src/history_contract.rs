@@ -14,7 +14,8 @@ use garret_depot::outside_files::{OutsideWorkspace, log};
 use garret_depot::{DepotWorkspace, NewWorkspace};
 
 use crate::Journaled;
-use crate::outside_changes::ChangeMoment;
+use crate::history_operations::{plan_operation, plan_put};
+use crate::outside_changes::{ChangeMoment, find_touched_paths};
 use crate::past_view::PastView;
 
 impl Journaled {
@@ -24,7 +25,8 @@ impl Journaled {
             return Ok(None);
         };
         if self.gate.files().is_some_and(log::has_records) {
-            self.begin_write_session().await?.synchronize_journal().await?;
+            let mut session = self.begin_write_session().await?;
+            session.comparer.synchronize_journal().await?;
         }
         Ok(Some(room.history()))
     }
@@ -39,8 +41,19 @@ impl Journaled {
 
     /// Returns the journal after a scan of all files at `path` and below.
     async fn scanned_workspace(&self, path: &WsPath) -> Result<&DepotWorkspace> {
-        self.begin_write_session().await?.scan_and_record(path).await?;
+        let mut session = self.begin_write_session().await?;
+        session.comparer.scan_and_record(path).await?;
+        drop(session);
         Ok(self.ensure_workspace().await?.history())
+    }
+
+    /// Returns the journal with all files at `point`: those of now may not be recorded yet, so a scan comes first.
+    async fn workspace_at(&self, point: &Point) -> Result<&DepotWorkspace> {
+        if point.is_now() {
+            self.scanned_workspace(&WsPath::root()).await
+        } else {
+            self.required_workspace().await
+        }
     }
 }
 
@@ -81,12 +94,7 @@ impl History for Journaled {
     }
 
     async fn open_view(&self, point: &Point) -> Result<Arc<dyn Storage>> {
-        let room = if point.is_now() {
-            // The view includes files that the journal has not recorded yet, so a scan comes first.
-            self.scanned_workspace(&WsPath::root()).await?
-        } else {
-            self.required_workspace().await?
-        };
+        let room = self.workspace_at(point).await?;
         let point = OutsideWorkspace::from(room.clone()).point(point)?;
         Ok(Arc::new(PastView {
             view: point.view(),
@@ -96,11 +104,7 @@ impl History for Journaled {
     }
 
     async fn open_root_directory(&self, point: &Point) -> Result<Box<dyn DirectoryHandle>> {
-        let room = if point.is_now() {
-            self.scanned_workspace(&WsPath::root()).await?
-        } else {
-            self.required_workspace().await?
-        };
+        let room = self.workspace_at(point).await?;
         History::open_root_directory(room, point).await
     }
 
@@ -125,13 +129,15 @@ impl History for Journaled {
 
     async fn plan(&self, operation: &HistoryOperation) -> Result<ChangePlan> {
         self.required_workspace().await?;
-        self.begin_write_session().await?.plan_operation(operation).await
+        let mut session = self.begin_write_session().await?;
+        plan_operation(&mut session.comparer, operation).await
     }
 
     async fn plan_put(&self, puts: &PutBatch) -> Result<Vec<PathChange>> {
         self.ensure_workspace().await?;
         self.required_workspace().await?;
-        self.begin_write_session().await?.plan_put(&mut puts.clone()).await
+        let mut session = self.begin_write_session().await?;
+        plan_put(&mut session.comparer, &mut puts.clone()).await
     }
 
     async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
@@ -140,15 +146,12 @@ impl History for Journaled {
         let names = hard_links_in(&puts);
         let puts = self.ensure_workspace().await?.store_put_contents(puts).await?;
         self.required_workspace().await?;
-        let mut turn = self.begin_write_session().await?;
-        turn.names = names;
-        turn.put(puts, origin).await
+        self.begin_write_session().await?.put(puts, origin, &names).await
     }
 
     async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
-        let mut turn = self.begin_write_session().await?;
-        turn.synchronize_journal().await?;
-        turn.touched_since(paths, ChangeMoment { change, at }).await
+        let mut session = self.begin_write_session().await?;
+        find_touched_paths(&mut session.comparer, paths, ChangeMoment { change, at }).await
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
@@ -181,11 +184,7 @@ impl History for Journaled {
     }
 
     async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
-        let room = if point.is_now() {
-            self.scanned_workspace(&WsPath::root()).await?
-        } else {
-            self.required_workspace().await?
-        };
+        let room = self.workspace_at(point).await?;
         let bare = NewWorkspace::named(&new.name);
         let new = NewWorkspace {
             config: new.config.unwrap_or_else(|| bare.config.clone()),

@@ -6,120 +6,113 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use garret_core::path::quote;
 use garret_core::{
     Change, ChangePlan, EntryKind, EntryPath, Error, ErrorKind, History, HistoryOperation, Mutation, Origin,
-    PathChange, PathClash, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath,
-    find_hard_links,
+    PathChange, PathExpectation, PathImage, PathPut, PutBatch, RestoreTarget, Result, WsPath, find_hard_links,
 };
-use garret_depot::outside_files::{ChangeAuthorship, ChangeIntent, IntentWork, ObservedEntry};
+use garret_depot::outside_files::{ChangeAuthorship, IntentWork, ObservedEntry};
 
-use crate::materialize::PathGoal;
-use crate::write_session::{ObservedFiles, WriteSession};
+use crate::compare::StorageComparer;
+use crate::excluded_paths::{drop_excluded_paths, drop_excluded_puts};
+use crate::materialize::{PathGoal, build_goal_batch};
+use crate::observed::AppliedBatch;
+use crate::outside_changes::check_untouched;
+use crate::owner_bits::apply_with_owner_bits;
+use crate::raw_names::{check_raw_names, materialize_raw_names};
+use crate::write_session::WriteSession;
 
 /// Number of times that an operation is planned again because the comparison of its paths found a difference.
 const ROUNDS: usize = 5;
 
+/// Plans an undo, a redo or a restore, after a comparison of everything that it touches with the storage.
+pub(crate) async fn plan_operation(
+    comparer: &mut StorageComparer<'_>,
+    operation: &HistoryOperation,
+) -> Result<ChangePlan> {
+    comparer.synchronize_journal().await?;
+    let restored = match operation {
+        HistoryOperation::Restore(RestoreTarget::Point { path, .. }) => Some((path.clone().into(), true)),
+        HistoryOperation::Restore(RestoreTarget::Version { path, .. }) => Some((path.clone().into(), false)),
+        HistoryOperation::Undo(_) | HistoryOperation::Redo => None,
+    };
+    // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
+    let mut looked: Option<ChangePlan> = None;
+    for _ in 0..ROUNDS {
+        let mut plan = History::plan(comparer.files.room.history(), operation).await?;
+        drop_excluded_paths(comparer, &mut plan)?;
+        let is_stable = looked
+            .as_ref()
+            .is_some_and(|looked| looked.paths == plan.paths && looked.clashes.is_empty() == plan.clashes.is_empty());
+        if is_stable {
+            if let HistoryOperation::Restore(RestoreTarget::Point { .. }) = operation
+                && let Some(unmet) = describe_uncaptured(comparer.new_paths())
+            {
+                plan.puts.summary = format!("{}; {unmet}", plan.puts.summary);
+            }
+            return Ok(plan);
+        }
+        // A plan has clashes or paths, never both.
+        let mut entries: Vec<_> = plan.clashes.iter().map(|clash| (clash.path.clone(), false)).collect();
+        if entries.is_empty() {
+            entries = compared_entries(&plan.paths);
+            entries.extend(restored.clone());
+            clear_nested_deep_flags(&mut entries);
+        }
+        comparer.compare_entries(&entries).await?;
+        comparer.synchronize_journal().await?;
+        looked = Some(plan);
+    }
+    Err(contended_error())
+}
+
+/// Plans a put without its excluded paths, after a comparison of everything that it touches with the storage.
+pub(crate) async fn plan_put(comparer: &mut StorageComparer<'_>, puts: &mut PutBatch) -> Result<Vec<PathChange>> {
+    comparer.synchronize_journal().await?;
+    drop_excluded_puts(comparer, puts)?;
+    let is_unmet = |put: &&PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
+    let unmet = puts.puts.iter().filter(is_unmet);
+    let unmet: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
+    // On a remote storage each file is written or removed on the condition that it has its recorded version, so no
+    // change by others can be overwritten: the storage refuses instead. Only a directory that is removed with its
+    // entries is compared.
+    let is_conditional = comparer.files.journaled.reach.is_remote && unmet.len() == puts.puts.len();
+    if !is_conditional {
+        // The puts were computed from files which the journal may never have recorded.
+        comparer.compare_entries(&unmet).await?;
+        comparer.synchronize_journal().await?;
+        check_untouched(comparer.files, puts).await?;
+    }
+    let mut looked = None;
+    for _ in 0..ROUNDS {
+        let planned = comparer.files.room.history().plan_put(puts).await?;
+        if looked.as_ref() == Some(&planned) {
+            return Ok(planned);
+        }
+        let mut entries = compared_entries(&planned);
+        if is_conditional {
+            entries.retain(|(_, is_deep)| *is_deep);
+        }
+        comparer.compare_entries(&entries).await?;
+        comparer.synchronize_journal().await?;
+        looked = Some(planned);
+    }
+    Err(contended_error())
+}
+
 impl WriteSession<'_> {
-    /// Plans an undo, a redo or a restore, after a comparison of everything that it touches with the storage.
-    pub(crate) async fn plan_operation(&mut self, operation: &HistoryOperation) -> Result<ChangePlan> {
-        self.synchronize_journal().await?;
-        let restored = match operation {
-            HistoryOperation::Restore(RestoreTarget::Point { path, .. }) => Some((path.clone().into(), true)),
-            HistoryOperation::Restore(RestoreTarget::Version { path, .. }) => Some((path.clone().into(), false)),
-            HistoryOperation::Undo(_) | HistoryOperation::Redo => None,
-        };
-        // Recording a difference can change the plan, so planning and comparing repeat until the plan is stable.
-        let mut looked: Option<ChangePlan> = None;
-        for _ in 0..ROUNDS {
-            let mut plan = History::plan(self.files.room.history(), operation).await?;
-            self.drop_excluded_paths(&mut plan)?;
-            let is_stable = looked.as_ref().is_some_and(|looked| {
-                looked.paths == plan.paths && looked.clashes.is_empty() == plan.clashes.is_empty()
-            });
-            if is_stable {
-                return Ok(self.describe_restore(operation, plan));
-            }
-            if plan.clashes.is_empty() {
-                self.compare_planned_paths(&plan.paths, restored.clone()).await?;
-            } else {
-                self.compare_clashes(&plan.clashes).await?;
-            }
-            looked = Some(plan);
-        }
-        Err(contended_error())
-    }
-
-    /// Adds the paths that the history never captured to the summary of a restore.
-    fn describe_restore(&self, operation: &HistoryOperation, mut plan: ChangePlan) -> ChangePlan {
-        if let HistoryOperation::Restore(RestoreTarget::Point { .. }) = operation
-            && let Some(unmet) = describe_uncaptured(&self.new)
-        {
-            plan.puts.summary = format!("{}; {unmet}", plan.puts.summary);
-        }
-        plan
-    }
-
-    /// Plans a put without its excluded paths, after a comparison of everything that it touches with the storage.
-    pub(crate) async fn plan_put(&mut self, puts: &mut PutBatch) -> Result<Vec<PathChange>> {
-        self.synchronize_journal().await?;
-        self.drop_excluded_puts(puts)?;
-        let is_conditional = self.files.is_conditional(puts);
-        if !is_conditional {
-            self.compare_put_paths(puts).await?;
-        }
-        let mut looked = None;
-        for _ in 0..ROUNDS {
-            let planned = self.files.room.history().plan_put(puts).await?;
-            if looked.as_ref() == Some(&planned) {
-                return Ok(planned);
-            }
-            let mut entries = compared_entries(&planned);
-            if is_conditional {
-                entries.retain(|(_, is_deep)| *is_deep);
-            }
-            self.compare_entries(&entries).await?;
-            self.synchronize_journal().await?;
-            looked = Some(planned);
-        }
-        Err(contended_error())
-    }
-
-    /// Puts the entries at their paths as one change. New content is in the depot.
-    pub(crate) async fn put(mut self, mut puts: PutBatch, origin: Origin) -> Result<Option<Change>> {
-        let planned = self.plan_put(&mut puts).await?;
+    /// Puts the entries at their paths as one change. New content is in the depot. `names` are the files to put that
+    /// have several names (hard links), each with the path that identifies the file.
+    pub(crate) async fn put(
+        mut self,
+        mut puts: PutBatch,
+        origin: Origin,
+        names: &BTreeMap<WsPath, WsPath>,
+    ) -> Result<Option<Change>> {
+        let planned = plan_put(&mut self.comparer, &mut puts).await?;
         if planned.is_empty() && puts.reverses.is_empty() {
             // No path differs, but the depot records that a merge was made.
             return self.files.room.history().put(puts, origin).await;
         }
         // The plan holds, and no other process can change the journal during this write session.
         let puts = PutBatch { head: None, ..puts };
-        self.carry_out(puts, origin, planned).await
-    }
-
-    async fn compare_clashes(&mut self, clashes: &[PathClash]) -> Result<()> {
-        let entries: Vec<_> = clashes.iter().map(|clash| (clash.path.clone(), false)).collect();
-        self.compare_entries(&entries).await?;
-        self.synchronize_journal().await
-    }
-
-    /// Compares everything that the plan touches, and `other`.
-    async fn compare_planned_paths(&mut self, planned: &[PathChange], other: Option<(EntryPath, bool)>) -> Result<()> {
-        let mut entries = compared_entries(planned);
-        entries.extend(other);
-        clear_nested_deep_flags(&mut entries);
-        self.compare_entries(&entries).await?;
-        self.synchronize_journal().await
-    }
-
-    /// Compares the paths of puts that were computed from files which the journal may never have recorded.
-    async fn compare_put_paths(&mut self, puts: &PutBatch) -> Result<()> {
-        let is_unmet = |put: &&PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
-        let unmet = puts.puts.iter().filter(is_unmet);
-        let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
-        self.compare_entries(&entries).await?;
-        self.synchronize_journal().await?;
-        self.files.check_untouched(puts).await
-    }
-
-    async fn carry_out(&mut self, puts: PutBatch, origin: Origin, planned: Vec<PathChange>) -> Result<Option<Change>> {
         let origin = Origin {
             summary: if origin.summary.is_empty() {
                 puts.summary.clone()
@@ -128,38 +121,43 @@ impl WriteSession<'_> {
             },
             ..origin
         };
+        let by = ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), origin);
+        self.carry_out(puts, by, &planned, names).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        puts: PutBatch,
+        by: ChangeAuthorship,
+        planned: &[PathChange],
+        names: &BTreeMap<WsPath, WsPath>,
+    ) -> Result<Option<Change>> {
         let goals: Vec<_> = planned.iter().map(PathGoal::forward).collect();
         // Raw names are not in the batch, so the storage cannot check their versions.
-        self.check_raw(&goals)?;
-        let named = self.find_new_hard_links(&goals);
-        let mut batch = self.build_goal_batch(&goals).await?;
+        check_raw_names(&mut self.comparer, &goals)?;
+        let named = find_new_hard_links(names, &goals);
+        let mut batch = build_goal_batch(&mut self.comparer, &goals).await?;
         batch
             .mutations
             .iter_mut()
             .for_each(|mutation| mark_hard_link(mutation, &named));
-        let id = self.next_id();
         let work = IntentWork::Put(puts.clone());
-        let by = ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), origin);
-        self.open_intent(ChangeIntent {
-            id,
-            by: by.clone(),
-            work: work.clone(),
-        })?;
+        let id = self.comparer.records.open_intent(by.clone(), work.clone())?;
         self.lock.begin_change()?;
         let mut applied = Vec::new();
         if !batch.mutations.is_empty() {
-            applied = match self.apply_with_owner_bits(batch.clone()).await {
+            applied = match apply_with_owner_bits(&mut self.comparer, batch.clone()).await {
                 Ok(applied) => applied,
                 Err(error) => {
-                    self.abort_intent()?;
+                    self.comparer.records.abort_intent()?;
                     self.lock.end_change()?;
                     return Err(error);
                 }
             };
         }
-        if let Err(error) = self.files.materialize_raw(&goals).await {
+        if let Err(error) = materialize_raw_names(self.files, &goals).await {
             // If this fails too, the next write session finds the intent open and recovers it.
-            self.revert_put(&work, &planned).await?;
+            self.revert_put(&work, planned).await?;
             return Err(error);
         }
         let (raw, touched): (Vec<_>, Vec<_>) = goals
@@ -169,53 +167,35 @@ impl WriteSession<'_> {
         let mut touched: BTreeSet<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
         // A new hard link changes the version of the file that it links to.
         touched.extend(named.into_values());
-        let mut left = self.observe_batch(&batch, &applied, touched).await?;
-        let mut misfits = self.find_uncertain_files(&batch, &applied, &mut left.looked).await?;
+        let sent = AppliedBatch {
+            sent: &batch,
+            applied: &applied,
+        };
+        let mut left = sent.observe_paths(&mut self.comparer, touched).await?;
+        let mut mismatches = left.take_uncertain_files(sent, &mut self.comparer).await?;
         let mut seen = left.into_all();
         seen.extend(self.files.observe_entries(raw).await?);
-        misfits.extend(take_mismatched_paths(&goals, &mut seen));
+        mismatches.extend(take_mismatched_paths(&goals, &mut seen));
         let done = self.files.room.put_intent(id, by, puts, seen.clone()).await;
         // Every path has its target state, so readers may see them. If the depot failed, the next write session finds
         // the intent open and everything done, and records the change.
         self.lock.end_change()?;
         let done = done?;
-        self.state.knowledge.set_observed(&seen);
+        self.comparer.records.set_observed(&seen);
         // The transaction has recorded that the intent is done. This record saves the next write session from finding
         // that out.
-        self.abort_intent()?;
-        if !misfits.is_empty() {
-            self.add_mismatches(misfits);
+        self.comparer.records.abort_intent()?;
+        if !mismatches.is_empty() {
+            self.comparer.records.add_mismatches(mismatches);
             // The change is made, whatever other programs did to it. If this fails, the next write session compares the
             // paths.
-            let _ = self.synchronize_journal().await;
+            let _ = self.comparer.synchronize_journal().await;
         }
         Ok(done)
     }
-
-    /// Returns the goals that become another name (hard link) of a file that is there by then, by path.
-    fn find_new_hard_links(&mut self, goals: &[PathGoal]) -> BTreeMap<WsPath, WsPath> {
-        let names = std::mem::take(&mut self.names);
-        let is_written = |goal: &&PathGoal| goal.to.as_ref().is_some_and(|image| !goal.has_same_content(image));
-        let written: BTreeSet<_> = goals
-            .iter()
-            .filter(is_written)
-            .filter_map(|goal| goal.path.as_path())
-            .collect();
-        find_hard_links(&names, |path| written.contains(path))
-    }
 }
 
-impl ObservedFiles<'_> {
-    /// Returns whether a put needs no comparison, because each file is written or removed on the condition that it has
-    /// its recorded version. Then no change by others can be overwritten: the storage refuses instead. A directory that
-    /// is removed with its entries is compared all the same.
-    fn is_conditional(&self, puts: &PutBatch) -> bool {
-        let is_unmet = |put: &PathPut| matches!(put.expected, PathExpectation::UnchangedSince { .. });
-        self.journaled.reach.is_remote && puts.puts.iter().all(is_unmet)
-    }
-}
-
-fn contended_error() -> Error {
+pub(crate) fn contended_error() -> Error {
     Error::new(ErrorKind::Unavailable, "other programs keep changing the same files")
 }
 
@@ -251,6 +231,14 @@ fn clear_nested_deep_flags(entries: &mut [(EntryPath, bool)]) {
     }
 }
 
+/// Returns the goals that become another name (hard link) of a file that is there by then, by path.
+fn find_new_hard_links(names: &BTreeMap<WsPath, WsPath>, goals: &[PathGoal]) -> BTreeMap<WsPath, WsPath> {
+    let is_written = |goal: &&PathGoal| goal.to.as_ref().is_some_and(|image| !goal.has_same_content(image));
+    let written = goals.iter().filter(is_written);
+    let written: BTreeSet<_> = written.filter_map(|goal| goal.path.as_path()).collect();
+    find_hard_links(names, |path| written.contains(path))
+}
+
 /// Marks the content of a write as another name of the file that `named` has for its path.
 fn mark_hard_link(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
     if let Mutation::Write { path, content, .. } = mutation
@@ -263,16 +251,16 @@ fn mark_hard_link(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
 /// Returns the paths that do not have their target state, because other programs changed them too, and drops their
 /// recorded state from `seen`.
 fn take_mismatched_paths(goals: &[PathGoal], seen: &mut [ObservedEntry]) -> Vec<Vec<u8>> {
-    let mut misfits = Vec::new();
+    let mut mismatches = Vec::new();
     let goals: HashMap<&[u8], &PathGoal> = goals.iter().map(|goal| (goal.path.as_bytes(), goal)).collect();
     for one in seen {
         let goal = goals.get(one.path.as_slice());
         if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
             one.known = None;
-            misfits.push(one.path.clone());
+            mismatches.push(one.path.clone());
         }
     }
-    misfits
+    mismatches
 }
 
 /// Names the paths that were never captured, for a summary that says that their earlier state is not known.

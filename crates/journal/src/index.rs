@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use garret_core::{EntryKind, Result};
-use garret_depot::outside_files::{KnownEntry, ObservedEntry, OutsideWorkspace};
+use garret_depot::outside_files::{KnownEntry, OutsideWorkspace};
+
+use crate::observed::{DIRECTORY_MODE, directory_entry};
+use crate::raw_names::split_raw_path;
 
 /// A directory with more entries below it than this is not loaded as a whole.
 const LOADED: usize = 5_000;
@@ -40,19 +43,15 @@ impl JournalIndex {
         }
     }
 
-    pub(crate) fn set_observed(&mut self, seen: &[ObservedEntry]) {
-        seen.iter().for_each(|seen| self.set(&seen.path, seen.known.clone()));
-    }
-
     /// Returns the recorded entry at `path`; the root is always a directory.
     pub(crate) fn entry_at(&mut self, room: &OutsideWorkspace, path: &[u8]) -> Result<Option<KnownEntry>> {
         if path.is_empty() {
-            return Ok(Some(root_entry()));
+            return Ok(Some(directory_entry(DIRECTORY_MODE)));
         }
         if let Some(known) = self.entries.get(path) {
             return Ok(known.clone());
         }
-        let above = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
+        let above = split_raw_path(path).0;
         // Everything below a loaded directory is in the index, so an absent path needs no query.
         if self.loaded.contains(above) {
             return Ok(None);
@@ -106,15 +105,5 @@ impl JournalIndex {
         all.extend(added);
         all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         Ok(all)
-    }
-}
-
-fn root_entry() -> KnownEntry {
-    KnownEntry {
-        kind: EntryKind::Directory,
-        mode: 0o755,
-        size: 0,
-        target: None,
-        token: None,
     }
 }

@@ -13,7 +13,7 @@ use garret_depot::LazyDepot;
 use garret_depot::outside_files::{JournalFiles, JournalLockFile, OutsideWorkspace, ReadStability, Site, log};
 
 use crate::consistent_read::SteadyDirectory;
-use crate::write_session::WriterState;
+use crate::journal_records::WriterState;
 
 /// Number of times that a disturbed reader repeats its read before it makes writers wait.
 const READS: usize = 3;

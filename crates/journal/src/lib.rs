@@ -20,14 +20,18 @@
 //! The log, the lock and the recorded entries are in the depot. This crate reaches them only through
 //! [`garret_depot::outside_files`]; it knows neither the depot's database nor how content is stored.
 //!
-//! Modules: `write_session` holds the lock, the log and the index for one writer, `index` holds the recorded entries in
-//! memory, `compare` compares paths with the storage, `outside_changes` finds changes by other programs since a time,
-//! `apply` makes a change, `conditional_write` makes one without a comparison, `observed` collects the state that a
-//! change left, `excluded_paths` keeps the history away from excluded paths, `recovery` finishes changes that a crash interrupted, `history_operations` holds undo, redo, restore
-//! and put, and `scan` compares all files.
+//! The work is divided by the state that it touches. `observed_files` reads the storage, and `capture` content from it.
+//! `journal_records` holds the log, the open intent and the index of recorded entries (`index`). `compare` compares the
+//! storage with these records and records the differences; `scan` does so for all files. `write_session` adds the lock,
+//! for the three kinds of work that change the storage: `apply` (batches; `resolved_batch` holds their paths,
+//! `conditional_write` makes a change without a comparison), `history_operations` (undo, redo, restore and put) and
+//! `recovery` (changes that a crash interrupted). `materialize`, `raw_names` and `owner_bits` change the files for them,
+//! and `observed` collects the state that a change left. `excluded_paths` keeps the history away from excluded paths, and
+//! `outside_changes` finds changes by other programs since a time.
 
 mod apply;
 mod branch_checkout;
+mod capture;
 mod compare;
 mod conditional_write;
 mod consistent_read;
@@ -35,14 +39,17 @@ mod excluded_paths;
 mod history_contract;
 mod history_operations;
 mod index;
+mod journal_records;
 mod journaled;
 mod materialize;
 mod observed;
+mod observed_files;
 mod outside_changes;
 mod owner_bits;
 mod past_view;
 mod raw_names;
 mod recovery;
+mod resolved_batch;
 mod scan;
 mod spool;
 mod write_session;

@@ -9,146 +9,141 @@ use std::collections::BTreeSet;
 
 use garret_core::{
     Batch, EntryKind, EntryPath, Error, ErrorKind, Follow, Mutation, MutationOutcome, PathChange, Result, Stat,
-    StatOptions, WsPath,
+    StatOptions, Storage, WsPath,
 };
 
-use crate::compare::stat_with_version;
-use crate::write_session::{ObservedFiles, WriteSession};
+use crate::compare::StorageComparer;
+use crate::observed_files::stat_with_version;
 
 pub(crate) const OWNER_BITS: u32 = 0o700;
 
 /// A directory and its original mode.
 type GrantedDirectory = (WsPath, u32);
 
-impl WriteSession<'_> {
-    /// Applies the batch, and grants missing bits of its directories if the system refuses it.
-    pub(crate) async fn apply_with_owner_bits(&mut self, batch: Batch) -> Result<Vec<MutationOutcome>> {
-        let denied = match self.files.journaled.files.apply(batch.clone()).await {
-            Err(error) if error.kind() == ErrorKind::Denied => error,
-            applied => return applied,
-        };
-        let (mut lent, mut met) = (Vec::new(), BTreeSet::new());
-        for mutation in &batch.mutations {
-            self.add_closed_parents(mutation.path(), &mut met, &mut lent).await?;
-        }
-        if lent.is_empty() {
-            return Err(denied);
-        }
-        lent.sort();
-        let (places, mutations): (Vec<_>, Vec<_>) = with_granted_bits(&batch, &lent).into_iter().unzip();
-        let applied = self.files.journaled.files.apply(Batch { mutations, ..batch }).await?;
-        let mut own: Vec<_> = places
-            .into_iter()
-            .zip(applied)
-            .filter(|(place, _)| place.is_some())
-            .collect();
-        own.sort_by_key(|(place, _)| *place);
-        Ok(own.into_iter().map(|(_, applied)| applied).collect())
+/// Applies the batch, and grants missing bits of its directories if the system refuses it.
+pub(crate) async fn apply_with_owner_bits(
+    comparer: &mut StorageComparer<'_>,
+    batch: Batch,
+) -> Result<Vec<MutationOutcome>> {
+    let journaled = comparer.files.journaled;
+    let denied = match journaled.files.apply(batch.clone()).await {
+        Err(error) if error.kind() == ErrorKind::Denied => error,
+        applied => return applied,
+    };
+    let (mut lent, mut met) = (Vec::new(), BTreeSet::new());
+    for mutation in &batch.mutations {
+        add_closed_parents(comparer, mutation.path(), &mut met, &mut lent).await?;
     }
-
-    /// Adds the directories above `path` that lack bits of their owner and are not in `met` yet.
-    async fn add_closed_parents(
-        &mut self,
-        path: &WsPath,
-        met: &mut BTreeSet<WsPath>,
-        lent: &mut Vec<GrantedDirectory>,
-    ) -> Result<()> {
-        let mut above = path.parent();
-        while let Some(directory) = above.filter(|above| !above.is_root() && met.insert(above.clone())) {
-            let mode = self.directory_mode(&directory).await?;
-            above = directory.parent();
-            lent.extend(
-                mode.filter(|mode| mode & OWNER_BITS != OWNER_BITS)
-                    .map(|mode| (directory, mode)),
-            );
-        }
-        Ok(())
+    if lent.is_empty() {
+        return Err(denied);
     }
+    lent.sort();
+    let (places, mutations): (Vec<_>, Vec<_>) = with_granted_bits(&batch, &lent).into_iter().unzip();
+    let applied = journaled.files.apply(Batch { mutations, ..batch }).await?;
+    let mut own: Vec<_> = places
+        .into_iter()
+        .zip(applied)
+        .filter(|(place, _)| place.is_some())
+        .collect();
+    own.sort_by_key(|(place, _)| *place);
+    Ok(own.into_iter().map(|(_, applied)| applied).collect())
+}
 
-    /// Returns the mode of a directory; the recorded mode if a directory above it denies access.
-    async fn directory_mode(&mut self, directory: &WsPath) -> Result<Option<u32>> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            ..StatOptions::default()
-        };
-        match self.files.journaled.files.stat(directory, options).await {
-            Ok(stat) if stat.kind == EntryKind::Directory => Ok(stat.mode),
-            Err(error) if error.kind() == ErrorKind::Denied => {
-                let known = self.recorded_entry(directory.as_str().as_bytes())?;
-                Ok(known.map(|known| known.mode))
-            }
-            _ => Ok(None),
-        }
+/// Adds the directories above `path` that lack bits of their owner and are not in `met` yet.
+async fn add_closed_parents(
+    comparer: &mut StorageComparer<'_>,
+    path: &WsPath,
+    met: &mut BTreeSet<WsPath>,
+    lent: &mut Vec<GrantedDirectory>,
+) -> Result<()> {
+    let mut above = path.parent();
+    while let Some(directory) = above.filter(|above| !above.is_root() && met.insert(above.clone())) {
+        let mode = directory_mode(comparer, &directory).await?;
+        above = directory.parent();
+        lent.extend(
+            mode.filter(|mode| mode & OWNER_BITS != OWNER_BITS)
+                .map(|mode| (directory, mode)),
+        );
     }
+    Ok(())
+}
 
-    /// Restores modes that a crash left granted: those of directories above the changed paths that have all bits of
-    /// their owner and lack some in the journal.
-    pub(crate) async fn restore_owner_bits(&mut self, paths: &[PathChange]) -> Result<()> {
-        let changed: BTreeSet<&EntryPath> = paths.iter().map(|change| &change.path).collect();
-        let (mut met, mut mutations) = (BTreeSet::new(), Vec::new());
-        for path in paths.iter().filter_map(|change| change.path.as_path()) {
-            let mut above = path.parent();
-            while let Some(directory) = above.filter(|above| !above.is_root() && met.insert(above.clone())) {
-                let is_changed = changed.contains(&EntryPath::from(directory.clone()));
-                let known = self
-                    .recorded_entry(directory.as_str().as_bytes())?
-                    .map(|known| known.mode);
-                if let Some(mode) = known.filter(|mode| !is_changed && mode & OWNER_BITS != OWNER_BITS)
-                    && self.directory_mode(&directory).await? == Some(mode | OWNER_BITS)
-                {
-                    let path = directory.clone();
-                    mutations.push(Mutation::SetMode { path, mode });
-                }
-                above = directory.parent();
-            }
+/// Returns the mode of a directory; the recorded mode if a directory above it denies access.
+async fn directory_mode(comparer: &mut StorageComparer<'_>, directory: &WsPath) -> Result<Option<u32>> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        ..StatOptions::default()
+    };
+    match comparer.files.journaled.files.stat(directory, options).await {
+        Ok(stat) if stat.kind == EntryKind::Directory => Ok(stat.mode),
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            let known = comparer.records.entry_at(directory)?;
+            Ok(known.map(|known| known.mode))
         }
-        if mutations.is_empty() {
-            return Ok(());
-        }
-        // Deepest first: once a directory has its mode back, those below it may be out of reach.
-        mutations.sort_by(|one, other| other.path().cmp(one.path()));
-        self.files
-            .journaled
-            .files
-            .apply(plain_batch(mutations))
-            .await
-            .map(|_| ())
+        _ => Ok(None),
     }
 }
 
-impl ObservedFiles<'_> {
-    /// Returns the stat of `path` in a directory that denies access to its owner.
-    pub(crate) async fn stat_with_owner_bits(&self, path: &WsPath, denied: Error) -> Result<Stat> {
-        let mut lent = Vec::new();
-        let opened = self.grant_bits_above(path, &mut lent).await;
-        let stat = match opened {
-            Ok(()) if !lent.is_empty() => stat_with_version(&*self.journaled.files, path).await,
-            _ => Err(denied),
-        };
-        for (directory, mode) in lent.iter().rev() {
-            let restore = plain_batch(vec![set_mode(directory, *mode)]);
-            self.journaled.files.apply(restore).await?;
-        }
-        stat
-    }
-
-    /// Grants the bits of every directory above `path`, the highest first.
-    async fn grant_bits_above(&self, path: &WsPath, lent: &mut Vec<GrantedDirectory>) -> Result<()> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            ..StatOptions::default()
-        };
-        let above = path.ancestry().filter(|above| above != path && !above.is_root());
-        for directory in above.collect::<BTreeSet<_>>() {
-            let mode = self.journaled.files.stat(&directory, options).await?.mode;
-            if let Some(mode) = mode.filter(|mode| mode & OWNER_BITS != OWNER_BITS) {
-                let lend = plain_batch(vec![set_mode(&directory, mode | OWNER_BITS)]);
-                self.journaled.files.apply(lend).await?;
-                lent.push((directory, mode));
+/// Restores modes that a crash left granted: those of directories above the changed paths that have all bits of
+/// their owner and lack some in the journal.
+pub(crate) async fn restore_owner_bits(comparer: &mut StorageComparer<'_>, paths: &[PathChange]) -> Result<()> {
+    let changed: BTreeSet<&EntryPath> = paths.iter().map(|change| &change.path).collect();
+    let (mut met, mut mutations) = (BTreeSet::new(), Vec::new());
+    for path in paths.iter().filter_map(|change| change.path.as_path()) {
+        let mut above = path.parent();
+        while let Some(directory) = above.filter(|above| !above.is_root() && met.insert(above.clone())) {
+            let is_changed = changed.contains(&EntryPath::from(directory.clone()));
+            let known = comparer.records.entry_at(&directory)?;
+            let known = known.map(|known| known.mode);
+            if let Some(mode) = known.filter(|mode| !is_changed && mode & OWNER_BITS != OWNER_BITS)
+                && directory_mode(comparer, &directory).await? == Some(mode | OWNER_BITS)
+            {
+                let path = directory.clone();
+                mutations.push(Mutation::SetMode { path, mode });
             }
+            above = directory.parent();
         }
-        Ok(())
     }
+    if mutations.is_empty() {
+        return Ok(());
+    }
+    // Deepest first: once a directory has its mode back, those below it may be out of reach.
+    mutations.sort_by(|one, other| other.path().cmp(one.path()));
+    let journaled = comparer.files.journaled;
+    journaled.files.apply(plain_batch(mutations)).await.map(|_| ())
+}
+
+/// Returns the stat of `path` in a directory that denies access to its owner.
+pub(crate) async fn stat_with_owner_bits(storage: &dyn Storage, path: &WsPath, denied: Error) -> Result<Stat> {
+    let mut lent = Vec::new();
+    let opened = grant_bits_above(storage, path, &mut lent).await;
+    let stat = match opened {
+        Ok(()) if !lent.is_empty() => stat_with_version(storage, path).await,
+        _ => Err(denied),
+    };
+    for (directory, mode) in lent.iter().rev() {
+        let restore = plain_batch(vec![set_mode(directory, *mode)]);
+        storage.apply(restore).await?;
+    }
+    stat
+}
+
+/// Grants the bits of every directory above `path`, the highest first.
+async fn grant_bits_above(storage: &dyn Storage, path: &WsPath, lent: &mut Vec<GrantedDirectory>) -> Result<()> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        ..StatOptions::default()
+    };
+    let above = path.ancestry().filter(|above| above != path && !above.is_root());
+    for directory in above.collect::<BTreeSet<_>>() {
+        let mode = storage.stat(&directory, options).await?.mode;
+        if let Some(mode) = mode.filter(|mode| mode & OWNER_BITS != OWNER_BITS) {
+            let lend = plain_batch(vec![set_mode(&directory, mode | OWNER_BITS)]);
+            storage.apply(lend).await?;
+            lent.push((directory, mode));
+        }
+    }
+    Ok(())
 }
 
 fn set_mode(path: &WsPath, mode: u32) -> Mutation {
@@ -156,7 +151,7 @@ fn set_mode(path: &WsPath, mode: u32) -> Mutation {
     Mutation::SetMode { path, mode }
 }
 
-fn plain_batch(mutations: Vec<Mutation>) -> Batch {
+pub(crate) fn plain_batch(mutations: Vec<Mutation>) -> Batch {
     Batch {
         mutations,
         follow: Follow::Never,

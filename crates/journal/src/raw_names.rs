@@ -5,16 +5,14 @@
 //! is in the batch or is a raw name itself, and before the journal records the change. If a change of them fails, it is
 //! reverted together with the batch.
 
+use crate::compare::StorageComparer;
+use crate::materialize::PathGoal;
+use crate::observed_files::{ObservedFiles, means_absent};
+use crate::scan::is_plainly_same;
 use garret_core::{
     Content, DirectoryHandle, EntryAlteration, EntryKind, EntryPath, Error, ErrorKind, NewEntry, PathImage, Result,
     Stat, Storage, WsPath,
 };
-use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry};
-
-use crate::compare::{TRIES, changing_file_error, entry_of_stat, means_absent};
-use crate::materialize::PathGoal;
-use crate::scan::is_plainly_same;
-use crate::write_session::{ObservedFiles, WriteSession};
 
 /// The most handles that are kept on the way down; beyond it every second handle is closed.
 const MOST_HANDLES: usize = 128;
@@ -117,159 +115,95 @@ fn no_handles_error() -> Error {
     .hint("give the files names that are UTF-8")
 }
 
-impl WriteSession<'_> {
-    /// Compares a raw name with the index, and adds a difference to `found`.
-    pub(crate) async fn compare_raw(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let known = self.recorded_entry(path.as_bytes())?;
-        let stat = self.files.directory_handles().stat(path.as_bytes())?;
-        let is_same = match (&known, &stat) {
-            (Some(known), Some(stat)) => is_plainly_same(known, stat),
-            (known, stat) => known.is_none() && stat.is_none(),
-        };
-        if is_same {
-            return Ok(());
+/// Checks that the raw names still have their recorded state, and that the storage can change raw names at all.
+pub(crate) fn check_raw_names(comparer: &mut StorageComparer<'_>, goals: &[PathGoal]) -> Result<()> {
+    let mut way = comparer.files.directory_handles();
+    for goal in goals.iter().filter(|goal| goal.path.is_escaped()) {
+        way.open_directory(b"")?;
+        let path = goal.path.as_bytes();
+        let known = comparer
+            .records
+            .recorded_entry(path)?
+            .filter(|known| known.token.is_some());
+        let stat = way.stat(path)?;
+        if known.is_some_and(|known| !stat.is_some_and(|stat| is_plainly_same(&known, &stat))) {
+            return Err(Error::conflict(&displayed_path(&goal.path), None));
         }
-        let thing = match &stat {
-            Some(stat) => self.files.capture_raw(path, stat).await?,
-            None => None,
-        };
-        let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
-        let was_directory = known.as_ref().is_some_and(is_directory);
-        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
-            self.add_lost_below(path.as_bytes(), found)?;
-        }
-        if known.is_some() || thing.is_some() {
-            let path = path.as_bytes().to_vec();
-            found.push(FoundEntry { path, thing });
-        }
-        Ok(())
     }
-
-    /// Checks that the raw names still have their recorded state, and that the storage can change raw names at all.
-    pub(crate) fn check_raw(&mut self, goals: &[PathGoal]) -> Result<()> {
-        let files = self.files.journaled.files.clone();
-        let mut way = DirectoryHandles::new(&*files);
-        for goal in goals.iter().filter(|goal| goal.path.is_escaped()) {
-            way.open_directory(b"")?;
-            let path = goal.path.as_bytes();
-            let known = self.recorded_entry(path)?.filter(|known| known.token.is_some());
-            let stat = way.stat(path)?;
-            if known.is_some_and(|known| !stat.is_some_and(|stat| is_plainly_same(&known, &stat))) {
-                return Err(Error::conflict(&displayed_path(&goal.path), None));
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-impl ObservedFiles<'_> {
-    pub(crate) fn directory_handles(&self) -> DirectoryHandles<'_> {
-        DirectoryHandles::new(&*self.journaled.files)
-    }
+/// Gives the raw names their target state, after the batch is applied.
+pub(crate) async fn materialize_raw_names(files: ObservedFiles<'_>, goals: &[PathGoal]) -> Result<()> {
+    remove_raw_entries(files, goals)?;
+    create_raw_entries(files, goals).await
+}
 
-    /// Returns the stat of an entry; `None` if nothing is there.
-    pub(crate) async fn stat_entry(&self, path: &EntryPath) -> Result<Option<Stat>> {
-        match path.as_path() {
-            Some(path) => self.stat(path).await,
-            None => self.directory_handles().stat(path.as_bytes()),
-        }
-    }
-
-    /// Captures the entry at a raw name by handle. A file that changes during the capture is read again.
-    pub(crate) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<CapturedEntry>> {
-        let mut stat = Some(stat.clone());
-        for _ in 0..TRIES {
-            let Some(known) = stat.as_ref().map(entry_of_stat) else {
-                return Ok(None);
-            };
-            if known.kind != EntryKind::File {
-                return Ok(Some(CapturedEntry { known, content: None }));
-            }
-            match self.hold_content(self.content_by_handle(path, known.size)).await {
-                Ok(held) => {
-                    let content = Some(held);
-                    return Ok(Some(CapturedEntry { known, content }));
-                }
-                Err(error) if means_absent(error.kind()) || error.kind() == ErrorKind::Unavailable => {}
-                Err(error) => return Err(error),
-            }
-            stat = self.directory_handles().stat(path.as_bytes())?;
-        }
-        Err(changing_file_error(&displayed_path(path)))
-    }
-
-    /// Gives the raw names their target state, after the batch is applied.
-    pub(crate) async fn materialize_raw(&self, goals: &[PathGoal]) -> Result<()> {
-        self.remove_raw_entries(goals)?;
-        self.create_raw_entries(goals).await
-    }
-
-    /// Removes the raw names that the goals remove, the deepest first.
-    pub(crate) fn remove_raw_entries(&self, goals: &[PathGoal]) -> Result<()> {
-        let mut way = self.directory_handles();
-        for goal in raw_goals(goals).iter().rev() {
-            if goal.from.is_some() && goal.is_remade() {
-                self.remove_raw_entry(&mut way, goal)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates and changes the raw names that the goals set, the highest first; then sets the modes of directories.
-    pub(crate) async fn create_raw_entries(&self, goals: &[PathGoal]) -> Result<()> {
-        let (goals, mut way) = (raw_goals(goals), self.directory_handles());
-        for goal in &goals {
-            if let Some(image) = &goal.to {
-                self.create_raw_entry(&mut way, goal, image).await?;
-            }
-        }
-        // Deepest first, and only after all files are written: a mode may close its directory.
-        for goal in goals.iter().rev() {
-            if let Some(image) = goal.to.as_ref().filter(|image| image.kind == EntryKind::Directory) {
-                way.alter_entry(goal.path.as_bytes(), EntryAlteration::SetMode(image.mode))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn remove_raw_entry(&self, way: &mut DirectoryHandles<'_>, goal: &PathGoal) -> Result<()> {
+/// Removes the raw names that the goals remove, the deepest first.
+pub(crate) fn remove_raw_entries(files: ObservedFiles<'_>, goals: &[PathGoal]) -> Result<()> {
+    let mut way = files.directory_handles();
+    let raw = raw_goals(goals).into_iter().rev();
+    for goal in raw.filter(|goal| goal.from.is_some() && goal.is_remade()) {
         match way.alter_entry(goal.path.as_bytes(), EntryAlteration::Remove) {
             // It was removed with its directory.
-            Err(error) if means_absent(error.kind()) => Ok(()),
+            Err(error) if means_absent(error.kind()) => {}
             // The directory holds entries that are kept out of history.
-            Err(error) if error.kind() == ErrorKind::NotEmpty && !self.journaled.exclusions.is_empty() => Ok(()),
-            removed => removed,
+            Err(error) if error.kind() == ErrorKind::NotEmpty && !files.journaled.exclusions.is_empty() => {}
+            removed => removed?,
         }
     }
+    Ok(())
+}
 
-    async fn create_raw_entry(&self, way: &mut DirectoryHandles<'_>, goal: &PathGoal, image: &PathImage) -> Result<()> {
-        let (path, is_new) = (goal.path.as_bytes(), goal.is_remade());
-        let mode = image.mode;
-        match image.kind {
-            EntryKind::Directory if is_new => {
-                // The owner's bits let the entries be created in it; the final mode is set afterwards.
-                let directory = NewEntry::Directory { mode: mode | 0o700 };
-                match way.alter_entry(path, EntryAlteration::Make(directory)) {
-                    // A directory stays if it holds entries that are kept out of history.
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                    made => made,
-                }
+/// Creates and changes the raw names that the goals set, the highest first; then sets the modes of directories.
+pub(crate) async fn create_raw_entries(files: ObservedFiles<'_>, goals: &[PathGoal]) -> Result<()> {
+    let (goals, mut way) = (raw_goals(goals), files.directory_handles());
+    for goal in &goals {
+        if let Some(image) = &goal.to {
+            create_raw_entry(files, &mut way, goal, image).await?;
+        }
+    }
+    // Deepest first, and only after all files are written: a mode may close its directory.
+    for goal in goals.iter().rev() {
+        if let Some(image) = goal.to.as_ref().filter(|image| image.kind == EntryKind::Directory) {
+            way.alter_entry(goal.path.as_bytes(), EntryAlteration::SetMode(image.mode))?;
+        }
+    }
+    Ok(())
+}
+
+async fn create_raw_entry(
+    files: ObservedFiles<'_>,
+    way: &mut DirectoryHandles<'_>,
+    goal: &PathGoal,
+    image: &PathImage,
+) -> Result<()> {
+    let (path, is_new) = (goal.path.as_bytes(), goal.is_remade());
+    let mode = image.mode;
+    match image.kind {
+        EntryKind::Directory if is_new => {
+            // The owner's bits let the entries be created in it; the final mode is set afterwards.
+            let directory = NewEntry::Directory { mode: mode | 0o700 };
+            match way.alter_entry(path, EntryAlteration::Make(directory)) {
+                // A directory stays if it holds entries that are kept out of history.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                made => made,
             }
-            EntryKind::Directory | EntryKind::Other => Ok(()),
-            EntryKind::Symlink => {
-                let target = image.target.as_deref().unwrap_or_default();
-                way.alter_entry(path, EntryAlteration::Make(NewEntry::Symlink { target }))
-            }
-            EntryKind::File if goal.has_same_content(image) => way.alter_entry(path, EntryAlteration::SetMode(mode)),
-            EntryKind::File => {
-                let content: &Content = &self.room.load_image_content(image).await?;
-                let alteration = if is_new {
-                    EntryAlteration::Make(NewEntry::File { content, mode })
-                } else {
-                    EntryAlteration::Replace { content, mode }
-                };
-                way.alter_entry(path, alteration)
-            }
+        }
+        EntryKind::Directory | EntryKind::Other => Ok(()),
+        EntryKind::Symlink => {
+            let target = image.target.as_deref().unwrap_or_default();
+            way.alter_entry(path, EntryAlteration::Make(NewEntry::Symlink { target }))
+        }
+        EntryKind::File if goal.has_same_content(image) => way.alter_entry(path, EntryAlteration::SetMode(mode)),
+        EntryKind::File => {
+            let content: &Content = &files.room.load_image_content(image).await?;
+            let alteration = if is_new {
+                EntryAlteration::Make(NewEntry::File { content, mode })
+            } else {
+                EntryAlteration::Replace { content, mode }
+            };
+            way.alter_entry(path, alteration)
         }
     }
 }
@@ -282,6 +216,6 @@ fn raw_goals(goals: &[PathGoal]) -> Vec<&PathGoal> {
 }
 
 /// Returns a path for a message, with a raw name escaped.
-fn displayed_path(path: &EntryPath) -> WsPath {
+pub(crate) fn displayed_path(path: &EntryPath) -> WsPath {
     WsPath::parse(&path.display_path()).unwrap_or_else(|_| WsPath::root())
 }

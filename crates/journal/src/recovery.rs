@@ -4,20 +4,24 @@
 //! forward: paths in the state before get the state after. If content that this needs is lost, the change is rolled
 //! back. A path in neither state was changed by other programs; it is left alone and recorded as their change.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use bytes::Bytes;
 use garret_core::{
-    Content, ContentSource, EntryKind, EntryPath, Follow, History, Mutation, PathChange, PathImage, Result, Stat,
-    WsPath,
+    Content, ContentSource, EntryKind, EntryPath, History, Mutation, PathChange, PathImage, Result, Stat, WsPath,
 };
 use garret_depot::outside_files::{
     ChangeIntent, CompletedRecord, IntentWork, LoggedStep, ObservedEntry, RecordContent, is_disk_failure,
 };
 
-use crate::materialize::PathGoal;
-use crate::write_session::{ObservedFiles, WriteSession};
+use crate::compare::StorageComparer;
+use crate::materialize::{PathGoal, build_goal_batch};
+use crate::observed_files::ObservedFiles;
+use crate::owner_bits::{apply_with_owner_bits, plain_batch, restore_owner_bits};
+use crate::raw_names::{create_raw_entries, remove_raw_entries};
+use crate::resolved_batch::drop_precondition;
+use crate::write_session::WriteSession;
 
 /// The largest number of mutations for which every intermediate state is computed.
 const MAX_STAGES: usize = 200;
@@ -34,171 +38,184 @@ enum PathStanding {
     Neither,
 }
 
+/// A change that was interrupted, with the standing of each of its paths.
+struct InterruptedChange<'c> {
+    files: ObservedFiles<'c>,
+    work: &'c IntentWork,
+    paths: &'c [PathChange],
+    standings: Vec<PathStanding>,
+}
+
 impl WriteSession<'_> {
     /// Recovers `intent`. All other records of the log are in the journal by now.
     pub(crate) async fn recover_intent(&mut self, mut intent: ChangeIntent) -> Result<()> {
+        let room = self.files.room;
         if let IntentWork::Operation(operation) = &intent.work {
-            match History::plan(self.files.room.history(), operation).await {
+            match History::plan(room.history(), operation).await {
                 Ok(plan) if plan.clashes.is_empty() => intent.work = IntentWork::Put(plan.puts),
                 Err(error) if is_disk_failure(&error) => return Err(error),
-                Ok(_) | Err(_) => return self.files.room.discard_intent(intent.id).await,
+                Ok(_) | Err(_) => return room.discard_intent(intent.id).await,
             }
         }
         let planned = match &intent.work {
-            IntentWork::Batch { follow, steps } => self.files.room.plan_steps(steps.clone(), *follow).await,
-            IntentWork::Put(puts) => match self.files.room.history().plan_put(puts).await {
+            IntentWork::Batch { follow, steps } => room.plan_steps(steps.clone(), *follow).await,
+            IntentWork::Put(puts) => match room.history().plan_put(puts).await {
                 Ok(paths) if paths.is_empty() && puts.reverses.is_empty() => {
-                    return self.files.room.discard_intent(intent.id).await;
+                    return room.discard_intent(intent.id).await;
                 }
                 planned => planned,
             },
-            IntentWork::Operation(_) => return self.files.room.discard_intent(intent.id).await,
+            IntentWork::Operation(_) => return room.discard_intent(intent.id).await,
         };
         let paths = match planned {
             Ok(paths) => paths,
             Err(error) if is_disk_failure(&error) => return Err(error),
             // The tree refuses the change, as the storage did or would have done: nothing was changed.
-            Err(_) => return self.files.room.discard_intent(intent.id).await,
+            Err(_) => return room.discard_intent(intent.id).await,
         };
         if let IntentWork::Batch { steps, .. } = &intent.work {
-            self.files.store_logged_content(steps, &paths).await?;
+            store_logged_content(self.files, steps, &paths).await?;
         }
-        let standings = self.files.classify_paths(&intent.work, &paths).await?;
-        if self.files.can_roll_forward(&paths, &standings).await? {
-            self.roll_forward(intent, &paths, &standings).await?;
+        let change = InterruptedChange::classify(self.files, &intent.work, &paths).await?;
+        if change.can_roll_forward().await? {
+            roll_forward(&mut self.comparer, &intent, &change).await?;
         } else {
-            self.roll_back(intent, &paths, &standings).await?;
+            roll_back(&mut self.comparer, &intent, &change).await?;
         }
-        self.restore_owner_bits(&paths).await
+        restore_owner_bits(&mut self.comparer, &paths).await
     }
 
     /// Reverts the part of a put that was done, and records that it was not done.
     pub(crate) async fn revert_put(&mut self, work: &IntentWork, paths: &[PathChange]) -> Result<()> {
-        let standings = self.files.classify_paths(work, paths).await?;
-        self.reach_goals(reverting_goals(paths, &standings)).await?;
-        self.abort_intent()?;
+        let change = InterruptedChange::classify(self.files, work, paths).await?;
+        reach_goals(&mut self.comparer, change.reverting_goals()).await?;
+        self.comparer.records.abort_intent()?;
         self.lock.end_change()
-    }
-
-    async fn roll_forward(
-        &mut self,
-        intent: ChangeIntent,
-        paths: &[PathChange],
-        standings: &[PathStanding],
-    ) -> Result<()> {
-        let goals = paths
-            .iter()
-            .zip(standings)
-            .filter_map(|(change, standing)| match standing {
-                PathStanding::Before => Some(PathGoal::forward(change)),
-                PathStanding::Between(from) => Some(PathGoal {
-                    from: from.clone(),
-                    ..PathGoal::forward(change)
-                }),
-                PathStanding::After | PathStanding::Neither => None,
-            });
-        self.reach_goals(goals.collect()).await?;
-        self.files.set_modes(&intent.work, paths, standings).await?;
-        let touched = paths.iter().map(|change| change.path.clone()).collect();
-        let seen = clear_foreign_states(self.files.observe_entries(touched).await?, paths, standings);
-        match intent.work {
-            IntentWork::Batch { .. } => self.ingest_completed(vec![CompletedRecord::Made(intent, seen)]).await?,
-            IntentWork::Put(puts) => drop(self.files.room.put_intent(intent.id, intent.by, puts, seen).await?),
-            IntentWork::Operation(_) => {}
-        }
-        self.compare_foreign_paths(paths, standings).await
-    }
-
-    async fn roll_back(
-        &mut self,
-        intent: ChangeIntent,
-        paths: &[PathChange],
-        standings: &[PathStanding],
-    ) -> Result<()> {
-        self.reach_goals(reverting_goals(paths, standings)).await?;
-        self.files.room.discard_intent(intent.id).await?;
-        self.state.knowledge.clear();
-        let entries: Vec<_> = paths.iter().map(|change| (change.path.clone(), false)).collect();
-        self.compare_entries(&entries).await
-    }
-
-    /// Changes the storage to reach the goals.
-    async fn reach_goals(&mut self, goals: Vec<PathGoal>) -> Result<()> {
-        if goals.is_empty() {
-            return Ok(());
-        }
-        // The index holds the state before the change, and the storage may be in any state, so no mutation is bound to
-        // a version.
-        self.state.knowledge.clear();
-        // Raw names go first: the batch removes only recorded entries together with a directory.
-        self.files.remove_raw_entries(&goals)?;
-        let mut batch = self.build_goal_batch(&goals).await?;
-        batch.mutations.iter_mut().for_each(drop_precondition);
-        if !batch.mutations.is_empty() {
-            self.apply_with_owner_bits(batch).await?;
-        }
-        self.files.create_raw_entries(&goals).await
-    }
-
-    /// Compares the paths that were left alone, and records the changes that other programs made to them.
-    async fn compare_foreign_paths(&mut self, paths: &[PathChange], standings: &[PathStanding]) -> Result<()> {
-        self.state.knowledge.clear();
-        let strangers = paths
-            .iter()
-            .zip(standings)
-            .filter(|(_, standing)| **standing == PathStanding::Neither);
-        let entries: Vec<_> = strangers.map(|(change, _)| (change.path.clone(), false)).collect();
-        self.compare_entries(&entries).await
     }
 }
 
-impl ObservedFiles<'_> {
-    async fn classify_paths(&self, work: &IntentWork, paths: &[PathChange]) -> Result<Vec<PathStanding>> {
+async fn roll_forward(
+    comparer: &mut StorageComparer<'_>,
+    intent: &ChangeIntent,
+    change: &InterruptedChange<'_>,
+) -> Result<()> {
+    reach_goals(comparer, change.forward_goals()).await?;
+    change.set_modes().await?;
+    let touched = change.paths.iter().map(|change| change.path.clone()).collect();
+    let seen = change.clear_foreign_states(comparer.files.observe_entries(touched).await?);
+    match &intent.work {
+        IntentWork::Batch { .. } => {
+            let made = CompletedRecord::Made(intent.clone(), seen);
+            comparer.records.ingest_completed(vec![made]).await?;
+        }
+        IntentWork::Put(puts) => {
+            let (by, puts) = (intent.by.clone(), puts.clone());
+            comparer.files.room.put_intent(intent.id, by, puts, seen).await?;
+        }
+        IntentWork::Operation(_) => {}
+    }
+    // The paths that were left alone are compared, so that the changes of other programs are recorded.
+    comparer.records.clear_index();
+    let foreign = change.paths_where(|standing| *standing == PathStanding::Neither);
+    comparer.compare_entries(&foreign).await
+}
+
+async fn roll_back(
+    comparer: &mut StorageComparer<'_>,
+    intent: &ChangeIntent,
+    change: &InterruptedChange<'_>,
+) -> Result<()> {
+    reach_goals(comparer, change.reverting_goals()).await?;
+    comparer.files.room.discard_intent(intent.id).await?;
+    comparer.records.clear_index();
+    comparer.compare_entries(&change.paths_where(|_| true)).await
+}
+
+/// Changes the storage to reach the goals.
+async fn reach_goals(comparer: &mut StorageComparer<'_>, goals: Vec<PathGoal>) -> Result<()> {
+    if goals.is_empty() {
+        return Ok(());
+    }
+    // The index holds the state before the change, and the storage may be in any state, so no mutation is bound to a
+    // version.
+    comparer.records.clear_index();
+    // Raw names go first: the batch removes only recorded entries together with a directory.
+    remove_raw_entries(comparer.files, &goals)?;
+    let mut batch = build_goal_batch(comparer, &goals).await?;
+    batch.mutations.iter_mut().for_each(drop_precondition);
+    if !batch.mutations.is_empty() {
+        apply_with_owner_bits(comparer, batch).await?;
+    }
+    create_raw_entries(comparer.files, &goals).await
+}
+
+impl<'c> InterruptedChange<'c> {
+    async fn classify(files: ObservedFiles<'c>, work: &'c IntentWork, paths: &'c [PathChange]) -> Result<Self> {
         let mut standings = Vec::with_capacity(paths.len());
         for change in paths {
-            let standing = match self.classify_path(change).await? {
-                PathStanding::Neither => self.find_intermediate_state(work, change).await?,
-                standing => standing,
-            };
-            standings.push(standing);
+            standings.push(classify_path(files, work, change).await?);
         }
-        Ok(standings)
+        Ok(Self {
+            files,
+            work,
+            paths,
+            standings,
+        })
     }
 
-    /// Stores the content that the record itself holds in the depot, because the images refer to it there: written
-    /// content, and appended content together with the content before it.
-    async fn store_logged_content(&self, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
-        let mut contents: HashMap<&WsPath, Content> = HashMap::new();
-        for step in steps {
-            match (&step.mutation, &step.content) {
-                (Mutation::Write { path, .. }, Some(RecordContent::Inline(bytes))) => {
-                    contents.insert(path, bytes.clone().into());
-                }
-                (Mutation::Append { path, content, .. }, _) => {
-                    let is_it = |change: &&PathChange| change.path.as_path() == Some(path);
-                    let before = paths.iter().find(is_it).and_then(|change| change.before.as_ref());
-                    let start = match (contents.remove(path), before) {
-                        (Some(start), _) => start,
-                        (None, Some(image)) if image.kind == EntryKind::File => {
-                            self.room.load_image_content(image).await?
-                        }
-                        (None, _) => Content::default(),
-                    };
-                    contents.insert(path, join_content(start, content.clone()));
-                }
-                _ => {}
-            }
-        }
-        for content in contents.into_values() {
-            self.store_content(content).await?;
-        }
-        Ok(())
+    fn standings(&self) -> impl Iterator<Item = (&'c PathChange, &PathStanding)> {
+        self.paths.iter().zip(&self.standings)
     }
 
-    async fn can_roll_forward(&self, paths: &[PathChange], standings: &[PathStanding]) -> Result<bool> {
-        for (change, standing) in paths.iter().zip(standings) {
+    /// Returns the goals that make the part that is missing.
+    fn forward_goals(&self) -> Vec<PathGoal> {
+        let goals = self.standings().filter_map(|(change, standing)| match standing {
+            PathStanding::Before => Some(PathGoal::forward(change)),
+            PathStanding::Between(from) => Some(PathGoal {
+                from: from.clone(),
+                ..PathGoal::forward(change)
+            }),
+            PathStanding::After | PathStanding::Neither => None,
+        });
+        goals.collect()
+    }
+
+    /// Returns the goals that revert the part that was done.
+    fn reverting_goals(&self) -> Vec<PathGoal> {
+        let goals = self.standings().filter_map(|(change, standing)| match standing {
+            PathStanding::After => Some(PathGoal::back(change)),
+            PathStanding::Between(from) => Some(PathGoal {
+                from: from.clone(),
+                ..PathGoal::back(change)
+            }),
+            PathStanding::Before | PathStanding::Neither => None,
+        });
+        goals.collect()
+    }
+
+    /// Returns the paths of this standing, as entries to compare.
+    fn paths_where(&self, is_wanted: impl Fn(&PathStanding) -> bool) -> Vec<(EntryPath, bool)> {
+        let wanted = self.standings().filter(|(_, standing)| is_wanted(standing));
+        wanted.map(|(change, _)| (change.path.clone(), false)).collect()
+    }
+
+    /// Clears the state of paths that were left alone: it was made by other programs, and must not be recorded as the
+    /// result of the change.
+    fn clear_foreign_states(&self, mut seen: Vec<ObservedEntry>) -> Vec<ObservedEntry> {
+        let foreign = self
+            .standings()
+            .filter(|(_, standing)| **standing == PathStanding::Neither);
+        let foreign: HashSet<_> = foreign.map(|(change, _)| change.path.as_bytes()).collect();
+        for one in seen.iter_mut().filter(|one| foreign.contains(one.path.as_slice())) {
+            one.known = None;
+        }
+        seen
+    }
+
+    async fn can_roll_forward(&self) -> Result<bool> {
+        for (change, standing) in self.standings() {
             if matches!(standing, PathStanding::Before | PathStanding::Between(_))
-                && !self.room.has_image_content(change.after.as_ref()).await?
+                && !self.files.room.has_image_content(change.after.as_ref()).await?
             {
                 return Ok(false);
             }
@@ -207,19 +224,18 @@ impl ObservedFiles<'_> {
     }
 
     /// Sets the mode of created entries if the crash came between the two steps and the work asked for that mode.
-    async fn set_modes(&self, work: &IntentWork, paths: &[PathChange], standings: &[PathStanding]) -> Result<()> {
-        let made = paths
-            .iter()
-            .zip(standings)
-            .filter(|(_, standing)| **standing == PathStanding::After);
+    async fn set_modes(&self) -> Result<()> {
         let mut mutations = Vec::new();
-        for (change, _) in made {
+        for (change, _) in self
+            .standings()
+            .filter(|(_, standing)| **standing == PathStanding::After)
+        {
             let (Some(path), Some(image)) = (change.path.as_path(), &change.after) else {
                 continue;
             };
-            let stat = self.stat(path).await?;
+            let stat = self.files.stat(path).await?;
             let has_other = stat.is_some_and(|stat| stat.mode.is_some_and(|mode| mode != image.mode));
-            if has_other && asks_for_mode(work, path, image.mode) {
+            if has_other && asks_for_mode(self.work, path, image.mode) {
                 let (path, mode) = (path.clone(), image.mode);
                 mutations.push(Mutation::SetMode { path, mode });
             }
@@ -227,125 +243,144 @@ impl ObservedFiles<'_> {
         if mutations.is_empty() {
             return Ok(());
         }
-        let follow = Follow::Never;
-        let batch = garret_core::Batch {
-            mutations,
-            follow,
-            ..garret_core::Batch::default()
-        };
-        self.journaled.files.apply(batch).await.map(|_| ())
+        self.files
+            .journaled
+            .files
+            .apply(plain_batch(mutations))
+            .await
+            .map(|_| ())
     }
+}
 
-    async fn classify_path(&self, change: &PathChange) -> Result<PathStanding> {
-        let path = &change.path;
-        let stat = self.stat_entry(path).await?;
-        if self
-            .matches_image(path, stat.as_ref(), change.after.as_ref(), change.before.as_ref())
-            .await?
-        {
-            return Ok(PathStanding::After);
-        }
-        if self
-            .matches_image(path, stat.as_ref(), change.before.as_ref(), change.after.as_ref())
-            .await?
-        {
-            return Ok(PathStanding::Before);
-        }
-        if self.is_cut_append(path, stat.as_ref(), change).await? {
-            Ok(PathStanding::Before)
-        } else {
-            Ok(PathStanding::Neither)
-        }
-    }
-
-    /// Returns the intermediate state that a path is in.
-    async fn find_intermediate_state(&self, work: &IntentWork, change: &PathChange) -> Result<PathStanding> {
-        let path = &change.path;
-        let stat = self.stat_entry(path).await?;
-        let IntentWork::Batch { follow, steps } = work else {
-            // An operation of the history removes an entry before it creates it anew, so the path is empty in between.
-            let kinds = (
-                change.before.as_ref().map(|image| image.kind),
-                change.after.as_ref().map(|image| image.kind),
-            );
-            let is_remade = kinds.0 != kinds.1 || kinds.1 == Some(EntryKind::Symlink);
-            return Ok(if stat.is_none() && is_remade {
-                PathStanding::Between(None)
-            } else {
-                PathStanding::Neither
-            });
-        };
-        for count in 1..steps.len().min(MAX_STAGES) {
-            let Ok(stage) = self.room.plan_steps(steps[..count].to_vec(), *follow).await else {
-                continue;
-            };
-            let Some(reached) = stage.iter().find(|reached| reached.path == change.path) else {
-                continue;
-            };
-            if self
-                .matches_image(path, stat.as_ref(), reached.after.as_ref(), None)
-                .await?
-            {
-                return Ok(PathStanding::Between(reached.after.clone()));
+/// Stores the content that the record itself holds in the depot, because the images refer to it there: written
+/// content, and appended content together with the content before it.
+async fn store_logged_content(files: ObservedFiles<'_>, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
+    let mut contents: HashMap<&WsPath, Content> = HashMap::new();
+    for step in steps {
+        match (&step.mutation, &step.content) {
+            (Mutation::Write { path, .. }, Some(RecordContent::Inline(bytes))) => {
+                contents.insert(path, bytes.clone().into());
             }
+            (Mutation::Append { path, content, .. }, _) => {
+                let is_it = |change: &&PathChange| change.path.as_path() == Some(path);
+                let before = paths.iter().find(is_it).and_then(|change| change.before.as_ref());
+                let start = match (contents.remove(path), before) {
+                    (Some(start), _) => start,
+                    (None, Some(image)) if image.kind == EntryKind::File => {
+                        files.room.load_image_content(image).await?
+                    }
+                    (None, _) => Content::default(),
+                };
+                contents.insert(path, join_content(start, content.clone()));
+            }
+            _ => {}
         }
-        Ok(PathStanding::Neither)
     }
+    for content in contents.into_values() {
+        files.store_content(content).await?;
+    }
+    Ok(())
+}
 
-    /// Returns whether the storage has `image` at `path`. The mode is compared only if `other` differs in nothing else,
-    /// because the system influences the modes of new entries.
-    async fn matches_image(
-        &self,
-        path: &EntryPath,
-        stat: Option<&Stat>,
-        image: Option<&PathImage>,
-        other: Option<&PathImage>,
-    ) -> Result<bool> {
-        let (Some(stat), Some(image)) = (stat, image) else {
-            return Ok(stat.is_none() && image.is_none());
-        };
-        if stat.kind != image.kind {
-            return Ok(false);
-        }
-        let is_about_mode = other.is_some_and(|other| {
-            (other.kind, other.content, &other.target) == (image.kind, image.content, &image.target)
+async fn classify_path(files: ObservedFiles<'_>, work: &IntentWork, change: &PathChange) -> Result<PathStanding> {
+    let stat = files.stat_entry(&change.path).await?;
+    let matches = async |image, other| matches_image(files, &change.path, stat.as_ref(), image, other).await;
+    let (before, after) = (change.before.as_ref(), change.after.as_ref());
+    if matches(after, before).await? {
+        Ok(PathStanding::After)
+    } else if matches(before, after).await? || is_cut_append(files, stat.as_ref(), change).await? {
+        Ok(PathStanding::Before)
+    } else {
+        find_intermediate_state(files, work, change, stat.as_ref()).await
+    }
+}
+
+/// Returns the intermediate state that a path is in.
+async fn find_intermediate_state(
+    files: ObservedFiles<'_>,
+    work: &IntentWork,
+    change: &PathChange,
+    stat: Option<&Stat>,
+) -> Result<PathStanding> {
+    let IntentWork::Batch { follow, steps } = work else {
+        // An operation of the history removes an entry before it creates it anew, so the path is empty in between.
+        let kinds = (
+            change.before.as_ref().map(|image| image.kind),
+            change.after.as_ref().map(|image| image.kind),
+        );
+        let is_remade = kinds.0 != kinds.1 || kinds.1 == Some(EntryKind::Symlink);
+        return Ok(if stat.is_none() && is_remade {
+            PathStanding::Between(None)
+        } else {
+            PathStanding::Neither
         });
-        if is_about_mode && stat.mode.is_some_and(|mode| mode != image.mode) {
-            return Ok(false);
-        }
-        match image.kind {
-            EntryKind::Symlink => Ok(stat.target == image.target),
-            EntryKind::File if stat.size != image.size => Ok(false),
-            EntryKind::File => self.has_content(path, image).await,
-            _ => Ok(true),
+    };
+    for count in 1..steps.len().min(MAX_STAGES) {
+        let Ok(stage) = files.room.plan_steps(steps[..count].to_vec(), *follow).await else {
+            continue;
+        };
+        let Some(reached) = stage.iter().find(|reached| reached.path == change.path) else {
+            continue;
+        };
+        if matches_image(files, &change.path, stat, reached.after.as_ref(), None).await? {
+            return Ok(PathStanding::Between(reached.after.clone()));
         }
     }
+    Ok(PathStanding::Neither)
+}
 
-    async fn has_content(&self, path: &EntryPath, image: &PathImage) -> Result<bool> {
-        let Ok(found) = self.load_content(path, image.size).await else {
-            return Ok(false);
-        };
-        let address = self.room.address_of_content(&found);
-        Ok(address.is_ok_and(|address| image.content == Some(address)))
+/// Returns whether the storage has `image` at `path`. The mode is compared only if `other` differs in nothing else,
+/// because the system influences the modes of new entries.
+async fn matches_image(
+    files: ObservedFiles<'_>,
+    path: &EntryPath,
+    stat: Option<&Stat>,
+    image: Option<&PathImage>,
+    other: Option<&PathImage>,
+) -> Result<bool> {
+    let (Some(stat), Some(image)) = (stat, image) else {
+        return Ok(stat.is_none() && image.is_none());
+    };
+    if stat.kind != image.kind {
+        return Ok(false);
     }
+    let is_about_mode = other
+        .is_some_and(|other| (other.kind, other.content, &other.target) == (image.kind, image.content, &image.target));
+    if is_about_mode && stat.mode.is_some_and(|mode| mode != image.mode) {
+        return Ok(false);
+    }
+    match image.kind {
+        EntryKind::Symlink => Ok(stat.target == image.target),
+        EntryKind::File if stat.size != image.size => Ok(false),
+        EntryKind::File => has_content(files, path, image).await,
+        _ => Ok(true),
+    }
+}
 
-    /// Returns whether the file has its old content and a first part of the appended content.
-    async fn is_cut_append(&self, path: &EntryPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
-        let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
-            return Ok(false);
-        };
-        let is_between = before.size < stat.size && stat.size < after.size;
-        if !is_between || before.kind != EntryKind::File || stat.kind != EntryKind::File || path.is_escaped() {
-            return Ok(false);
-        }
-        let (Ok(whole), Ok(found)) = (
-            self.room.load_image_content(after).await,
-            self.load_content(path, stat.size).await,
-        ) else {
-            return Ok(false);
-        };
-        Ok(begins_with(&whole, &found).unwrap_or(false))
+async fn has_content(files: ObservedFiles<'_>, path: &EntryPath, image: &PathImage) -> Result<bool> {
+    let Ok(found) = files.load_content(path, image.size).await else {
+        return Ok(false);
+    };
+    let address = files.room.address_of_content(&found);
+    Ok(address.is_ok_and(|address| image.content == Some(address)))
+}
+
+/// Returns whether the file has its old content and a first part of the appended content.
+async fn is_cut_append(files: ObservedFiles<'_>, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
+    let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
+        return Ok(false);
+    };
+    let is_between = before.size < stat.size && stat.size < after.size;
+    if !is_between || before.kind != EntryKind::File || stat.kind != EntryKind::File || change.path.is_escaped() {
+        return Ok(false);
     }
+    let (Ok(whole), Ok(found)) = (
+        files.room.load_image_content(after).await,
+        files.load_content(&change.path, stat.size).await,
+    ) else {
+        return Ok(false);
+    };
+    Ok(begins_with(&whole, &found).unwrap_or(false))
 }
 
 /// Content followed by more bytes.
@@ -396,47 +431,5 @@ fn asks_for_mode(work: &IntentWork, wanted: &WsPath, asked: u32) -> bool {
     match work {
         IntentWork::Put(_) | IntentWork::Operation(_) => true,
         IntentWork::Batch { steps, .. } => steps.iter().any(names_it),
-    }
-}
-
-/// Clears the state of paths that were left alone: it was made by other programs, and must not be recorded as the
-/// result of the change.
-fn clear_foreign_states(
-    seen: Vec<ObservedEntry>,
-    paths: &[PathChange],
-    standings: &[PathStanding],
-) -> Vec<ObservedEntry> {
-    let is_strange = |path: &[u8]| {
-        let mut both = paths.iter().zip(standings);
-        both.any(|(change, standing)| change.path.as_bytes() == path && *standing == PathStanding::Neither)
-    };
-    let cleared = |seen: ObservedEntry| {
-        if is_strange(&seen.path) {
-            ObservedEntry { known: None, ..seen }
-        } else {
-            seen
-        }
-    };
-    seen.into_iter().map(cleared).collect()
-}
-
-/// Returns the goals that revert the part that was done.
-fn reverting_goals(paths: &[PathChange], standings: &[PathStanding]) -> Vec<PathGoal> {
-    let both = paths.iter().zip(standings);
-    let goals = both.filter_map(|(change, standing)| match standing {
-        PathStanding::After => Some(PathGoal::back(change)),
-        PathStanding::Between(from) => Some(PathGoal {
-            from: from.clone(),
-            ..PathGoal::back(change)
-        }),
-        PathStanding::Before | PathStanding::Neither => None,
-    });
-    goals.collect()
-}
-
-fn drop_precondition(mutation: &mut garret_core::Mutation) {
-    use garret_core::{Mutation, Precondition};
-    if let Mutation::Write { precondition, .. } | Mutation::Remove { precondition, .. } = mutation {
-        *precondition = Precondition::Any;
     }
 }

@@ -13,31 +13,27 @@ use garret_core::{
 };
 use garret_depot::outside_files::{CapturedEntry, FoundEntry, KnownEntry, RecordContent};
 
-use crate::compare::means_absent;
+use crate::compare::StorageComparer;
+use crate::observed_files::{ObservedFiles, means_absent};
 use crate::raw_names::{DirectoryHandles, split_raw_path};
-use crate::write_session::{ObservedFiles, WriteSession};
 
 const THREADS: usize = 4;
 /// Bytes of content that are kept in memory before they are stored in the depot.
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
 type ScannedEntries = Vec<(Vec<u8>, Stat)>;
-/// Scanned entries, sorted by path.
-pub(crate) type SortedScan = ScannedEntries;
 
-impl WriteSession<'_> {
+impl StorageComparer<'_> {
     /// Compares `within` and everything below it with the journal, and records the differences as one change.
     pub(crate) async fn scan_and_record(&mut self, within: &WsPath) -> Result<()> {
         self.synchronize_journal().await?;
         // The scan runs on other threads, so the recorded entries are fetched at the same time.
         let place = EntryPath::from(within.clone());
-        let (walked, known) = futures::join!(self.files.scan_entries(&place), async {
-            self.state
-                .knowledge
-                .entries_below(self.files.room, within.as_str().as_bytes())
+        let (walked, known) = futures::join!(scan_entries(self.files, &place), async {
+            self.records.entries_below(within.as_str().as_bytes())
         });
         let (walked, known) = (walked?, known?);
-        let mut gathering = ScanFindings::default();
+        let mut findings = ScanFindings::new(self.files);
         let exclusions = self.files.journaled.exclusions.clone();
         // Entries that were recorded before they were kept out of history stay recorded as they are.
         let known = known
@@ -47,188 +43,98 @@ impl WriteSession<'_> {
         let mut differing = Vec::new();
         for (path, stat) in walked {
             while let Some((gone, _)) = known.next_if(|(known, _)| *known < path) {
-                gathering.add_difference(&gone, None);
+                findings.add_difference(&gone, None);
             }
             let known = known.next_if(|(known, _)| *known == path).map(|(_, known)| known);
             if !known.as_ref().is_some_and(|known| is_plainly_same(known, &stat)) {
                 differing.push(DifferingEntry { path, stat, known });
             }
         }
-        known.for_each(|(gone, _)| gathering.add_difference(&gone, None));
-        self.files.capture_differences(differing, &mut gathering).await?;
-        self.files.store_gathered(&mut gathering).await?;
-        self.record_versions(std::mem::take(&mut gathering.renewed)).await?;
+        known.for_each(|(gone, _)| findings.add_difference(&gone, None));
+        findings.capture_differences(differing).await?;
+        findings.store_gathered().await?;
+        self.records
+            .record_versions(std::mem::take(&mut findings.renewed))
+            .await?;
         let is_whole = within.is_root();
-        if gathering.found.is_empty() && (!is_whole || self.files.room.has_recorded_all()?) {
+        if findings.found.is_empty() && (!is_whole || self.files.room.has_recorded_all()?) {
             return Ok(());
         }
-        self.record_differences(gathering.found, is_whole).await?;
+        self.record_differences(findings.found, is_whole).await?;
         self.synchronize_journal().await
-    }
-
-    /// Records new versions of files whose content has not changed.
-    async fn record_versions(&mut self, renewed: Vec<(Vec<u8>, String)>) -> Result<()> {
-        if renewed.is_empty() {
-            return Ok(());
-        }
-        for (path, token) in &renewed {
-            if let Some(known) = self.recorded_entry(path)? {
-                let token = Some(token.clone());
-                self.state.knowledge.set(path, Some(KnownEntry { token, ..known }));
-            }
-        }
-        self.files.room.record_versions(renewed).await
     }
 }
 
-impl ObservedFiles<'_> {
-    /// Captures the differing entries, several at once on a remote storage.
-    async fn capture_differences(&self, differing: Vec<DifferingEntry>, gathering: &mut ScanFindings) -> Result<()> {
-        let looks = differing.into_iter().map(|one| self.compare_closely(one));
-        let mut looks = stream::iter(looks).buffered(self.journaled.request_concurrency());
-        while let Some((path, looked)) = looks.try_next().await? {
-            match looked {
-                ComparisonOutcome::Same(Some(version)) => gathering.renewed.push((path, version)),
-                ComparisonOutcome::Same(None) => {}
-                ComparisonOutcome::Differs(thing) => gathering.add_difference(&path, thing),
-            }
-            if gathering.bytes > GATHERED_BYTES {
-                self.store_gathered(gathering).await?;
-            }
-        }
-        Ok(())
+/// Returns everything at `within` and below it, with the stat of each entry.
+pub(crate) async fn scan_entries(files: ObservedFiles<'_>, within: &EntryPath) -> Result<ScannedEntries> {
+    let storage = files.journaled.files.clone();
+    if storage.open_directory(&WsPath::root())?.is_some() {
+        let within = within.clone();
+        let exclusions = files.journaled.exclusions.clone();
+        return scan_on_thread(move || scan_by_handle(&*storage, &within, &exclusions)).await;
     }
+    match within.as_path() {
+        Some(within) => scan_by_list(files, within).await,
+        None => Ok(ScannedEntries::new()),
+    }
+}
 
-    async fn compare_closely(&self, differing: DifferingEntry) -> Result<(Vec<u8>, ComparisonOutcome)> {
-        let DifferingEntry { path, stat, known } = differing;
-        let entry_path = EntryPath::from_bytes(path.clone());
-        let thing = match entry_path.as_path() {
-            Some(valid) => {
-                if let Some(token) = known.as_ref().and_then(|known| version_to_confirm(known, &stat))
-                    && !self.journaled.reach.is_remote
-                    && self.has_version(valid, &token).await?
-                {
-                    let version = stat.version.map(|version| version.as_str().to_owned());
-                    return Ok((path, ComparisonOutcome::Same(version)));
-                }
-                let stat = self.complete_stat(valid, stat.clone()).await?;
-                self.capture_entry(valid, stat).await?
-            }
-            None => self.capture_raw(&entry_path, &stat).await?,
-        };
-        if thing.is_none() && known.is_none() {
-            return Ok((path, ComparisonOutcome::Same(None)));
-        }
-        let is_new_directory = known.is_none() && stat.kind == EntryKind::Directory;
-        if let Some(directory) = entry_path.as_path().filter(|_| is_new_directory)
-            && self.is_only_excluded(directory).await?
-        {
-            return Ok((path, ComparisonOutcome::Same(None)));
-        }
-        Ok((path, ComparisonOutcome::Differs(thing)))
+async fn scan_by_list(files: ObservedFiles<'_>, within: &WsPath) -> Result<ScannedEntries> {
+    let mut walked = ScannedEntries::new();
+    if !within.is_root()
+        && let Some(stat) = files.stat(within).await?
+    {
+        walked.push((within.as_str().as_bytes().to_vec(), stat));
     }
+    let options = ListAllOptions {
+        is_deep: true,
+        follow: Follow::Never,
+        limit: None,
+    };
+    let listed = match list_all(&*files.journaled.files, within, &options).await {
+        Err(error) if means_absent(error.kind()) => return Ok(walked),
+        listed => listed?.entries,
+    };
+    let exclusions = &files.journaled.exclusions;
+    let is_kept = |entry: &Entry| !exclusions.covers_path(&entry.path, entry.kind == EntryKind::Directory);
+    let looks = listed
+        .into_iter()
+        .filter(is_kept)
+        .map(|entry| stat_listed_entry(files, entry));
+    let mut looks = stream::iter(looks).buffered(files.journaled.request_concurrency());
+    while let Some(found) = looks.try_next().await? {
+        walked.extend(found);
+    }
+    Ok(walked)
+}
 
-    /// Completes a stat that comes from a list. Only directories need it: reading a file returns its mode.
-    async fn complete_stat(&self, path: &WsPath, stat: Stat) -> Result<Option<Stat>> {
-        if self.journaled.reach.is_remote && stat.kind == EntryKind::Directory {
-            self.stat(path).await
-        } else {
-            Ok(Some(stat))
-        }
-    }
-
-    /// Stores the content gathered so far in the depot.
-    async fn store_gathered(&self, gathering: &mut ScanFindings) -> Result<()> {
-        let (mut contents, mut places) = (Vec::new(), Vec::new());
-        for entry in &mut gathering.found[gathering.stored..] {
-            let Some(place) = entry.thing.as_mut().and_then(|thing| thing.content.as_mut()) else {
-                continue;
-            };
-            if let RecordContent::Inline(bytes) = place {
-                contents.push(bytes.clone().into());
-                places.push(place);
-            }
-        }
-        for (place, stored) in places.into_iter().zip(self.room.store_contents(contents).await?) {
-            *place = stored;
-        }
-        gathering.stored = gathering.found.len();
-        gathering.bytes = 0;
-        Ok(())
-    }
-
-    /// Returns everything at `within` and below it, with the stat of each entry.
-    pub(crate) async fn scan_entries(&self, within: &EntryPath) -> Result<SortedScan> {
-        let files = self.journaled.files.clone();
-        if files.open_directory(&WsPath::root())?.is_some() {
-            let within = within.clone();
-            let exclusions = self.journaled.exclusions.clone();
-            return scan_on_thread(move || scan_by_handle(&*files, &within, &exclusions)).await;
-        }
-        match within.as_path() {
-            Some(within) => self.scan_by_list(within).await,
-            None => Ok(SortedScan::new()),
-        }
-    }
-
-    async fn scan_by_list(&self, within: &WsPath) -> Result<SortedScan> {
-        let files = &self.journaled.files;
-        let mut walked = SortedScan::new();
-        if !within.is_root()
-            && let Some(stat) = self.stat(within).await?
-        {
-            walked.push((within.as_str().as_bytes().to_vec(), stat));
-        }
-        let options = ListAllOptions {
-            is_deep: true,
-            follow: Follow::Never,
-            limit: None,
-        };
-        let listed = match list_all(&**files, within, &options).await {
-            Err(error) if means_absent(error.kind()) => return Ok(walked),
-            listed => listed?.entries,
-        };
-        let exclusions = &self.journaled.exclusions;
-        let is_kept = |entry: &Entry| !exclusions.covers_path(&entry.path, entry.kind == EntryKind::Directory);
-        let looks = listed
-            .into_iter()
-            .filter(is_kept)
-            .map(|entry| self.stat_listed_entry(entry));
-        let mut looks = stream::iter(looks).buffered(self.journaled.request_concurrency());
-        while let Some(found) = looks.try_next().await? {
-            walked.extend(found);
-        }
-        Ok(walked)
-    }
-
-    /// Returns the stat of a listed entry. On a remote storage it comes from the list if that includes a version to
-    /// compare.
-    async fn stat_listed_entry(&self, entry: Entry) -> Result<Option<(Vec<u8>, Stat)>> {
-        let Some(path) = entry.path.as_path() else {
-            return Ok(None);
-        };
-        let is_told = match entry.kind {
-            EntryKind::File => entry.version.is_some(),
-            EntryKind::Directory => true,
-            EntryKind::Symlink | EntryKind::Other => false,
-        };
-        let stat = if is_told && self.journaled.reach.is_remote {
-            Some(Stat {
-                kind: entry.kind,
-                size: entry.size,
-                mode: None,
-                created: None,
-                modified: entry.modified,
-                changed: None,
-                version: entry.version.clone(),
-                target: None,
-                hard_linked: entry.hard_linked,
-            })
-        } else {
-            self.stat(path).await?
-        };
-        Ok(stat.map(|stat| (path.as_str().as_bytes().to_vec(), stat)))
-    }
+/// Returns the stat of a listed entry. On a remote storage it comes from the list if that includes a version to
+/// compare.
+async fn stat_listed_entry(files: ObservedFiles<'_>, entry: Entry) -> Result<Option<(Vec<u8>, Stat)>> {
+    let Some(path) = entry.path.as_path() else {
+        return Ok(None);
+    };
+    let is_told = match entry.kind {
+        EntryKind::File => entry.version.is_some(),
+        EntryKind::Directory => true,
+        EntryKind::Symlink | EntryKind::Other => false,
+    };
+    let stat = if is_told && files.journaled.reach.is_remote {
+        Some(Stat {
+            kind: entry.kind,
+            size: entry.size,
+            mode: None,
+            created: None,
+            modified: entry.modified,
+            changed: None,
+            version: entry.version.clone(),
+            target: None,
+            hard_linked: entry.hard_linked,
+        })
+    } else {
+        files.stat(path).await?
+    };
+    Ok(stat.map(|stat| (path.as_str().as_bytes().to_vec(), stat)))
 }
 
 /// An entry whose stat differs from the recorded entry.
@@ -246,8 +152,8 @@ enum ComparisonOutcome {
 }
 
 /// The findings of a scan.
-#[derive(Debug, Default)]
-struct ScanFindings {
+struct ScanFindings<'j> {
+    files: ObservedFiles<'j>,
     found: Vec<FoundEntry>,
     /// Number of `found` entries whose content is in the depot.
     stored: usize,
@@ -256,7 +162,55 @@ struct ScanFindings {
     renewed: Vec<(Vec<u8>, String)>,
 }
 
-impl ScanFindings {
+impl<'j> ScanFindings<'j> {
+    fn new(files: ObservedFiles<'j>) -> Self {
+        Self {
+            files,
+            found: Vec::new(),
+            stored: 0,
+            bytes: 0,
+            renewed: Vec::new(),
+        }
+    }
+
+    /// Captures the differing entries, several at once on a remote storage.
+    async fn capture_differences(&mut self, differing: Vec<DifferingEntry>) -> Result<()> {
+        let files = self.files;
+        let looks = differing.into_iter().map(|one| compare_closely(files, one));
+        let mut looks = stream::iter(looks).buffered(files.journaled.request_concurrency());
+        while let Some((path, looked)) = looks.try_next().await? {
+            match looked {
+                ComparisonOutcome::Same(Some(version)) => self.renewed.push((path, version)),
+                ComparisonOutcome::Same(None) => {}
+                ComparisonOutcome::Differs(thing) => self.add_difference(&path, thing),
+            }
+            if self.bytes > GATHERED_BYTES {
+                self.store_gathered().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the content gathered so far in the depot.
+    async fn store_gathered(&mut self) -> Result<()> {
+        let (mut contents, mut places) = (Vec::new(), Vec::new());
+        for entry in &mut self.found[self.stored..] {
+            let Some(place) = entry.thing.as_mut().and_then(|thing| thing.content.as_mut()) else {
+                continue;
+            };
+            if let RecordContent::Inline(bytes) = place {
+                contents.push(bytes.clone().into());
+                places.push(place);
+            }
+        }
+        for (place, stored) in places.into_iter().zip(self.files.room.store_contents(contents).await?) {
+            *place = stored;
+        }
+        self.stored = self.found.len();
+        self.bytes = 0;
+        Ok(())
+    }
+
     fn add_difference(&mut self, path: &[u8], thing: Option<CapturedEntry>) {
         if let Some(RecordContent::Inline(bytes)) = thing.as_ref().and_then(|thing| thing.content.as_ref()) {
             self.bytes += bytes.len();
@@ -264,6 +218,40 @@ impl ScanFindings {
         let path = path.to_vec();
         self.found.push(FoundEntry { path, thing });
     }
+}
+
+async fn compare_closely(files: ObservedFiles<'_>, differing: DifferingEntry) -> Result<(Vec<u8>, ComparisonOutcome)> {
+    let DifferingEntry { path, stat, known } = differing;
+    let entry_path = EntryPath::from_bytes(path.clone());
+    let thing = match entry_path.as_path() {
+        Some(valid) => {
+            if let Some(token) = known.as_ref().and_then(|known| version_to_confirm(known, &stat))
+                && !files.journaled.reach.is_remote
+                && files.has_version(valid, &token).await?
+            {
+                let version = stat.version.map(|version| version.as_str().to_owned());
+                return Ok((path, ComparisonOutcome::Same(version)));
+            }
+            // Only a directory's stat that comes from a list lacks something: reading a file returns its mode.
+            let stat = if files.journaled.reach.is_remote && stat.kind == EntryKind::Directory {
+                files.stat(valid).await?
+            } else {
+                Some(stat.clone())
+            };
+            files.capture_entry(valid, stat).await?
+        }
+        None => files.capture_raw(&entry_path, &stat).await?,
+    };
+    if thing.is_none() && known.is_none() {
+        return Ok((path, ComparisonOutcome::Same(None)));
+    }
+    let is_new_directory = known.is_none() && stat.kind == EntryKind::Directory;
+    if let Some(directory) = entry_path.as_path().filter(|_| is_new_directory)
+        && files.is_only_excluded(directory).await?
+    {
+        return Ok((path, ComparisonOutcome::Same(None)));
+    }
+    Ok((path, ComparisonOutcome::Differs(thing)))
 }
 
 fn is_directory(known: &KnownEntry) -> bool {
@@ -306,7 +294,7 @@ struct ScanQueue {
     failed: Option<Error>,
 }
 
-fn scan_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusions) -> Result<SortedScan> {
+fn scan_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusions) -> Result<ScannedEntries> {
     let mut walked = stat_scan_root(files, within)?;
     if walked.iter().any(|(_, stat)| stat.kind != EntryKind::Directory) {
         return Ok(walked);
@@ -358,7 +346,7 @@ fn open_scan_root(files: &dyn Storage, within: &EntryPath) -> Result<Option<Box<
 }
 
 /// Returns the stat of the start of the scan itself; nothing for the root.
-fn stat_scan_root(files: &dyn Storage, place: &EntryPath) -> Result<SortedScan> {
+fn stat_scan_root(files: &dyn Storage, place: &EntryPath) -> Result<ScannedEntries> {
     let stat = match place.as_path() {
         Some(path) if path.is_root() => None,
         Some(path) => {

@@ -16,8 +16,8 @@ use garret_core::{
 };
 use garret_depot::outside_files::{CapturedEntry, KnownEntry, home_not_usable, make_file};
 
-use crate::compare::{TRIES, WHOLE_BYTES, changing_file_error, means_absent};
-use crate::write_session::ObservedFiles;
+use crate::capture::{TRIES, WHOLE_BYTES, changing_file_error};
+use crate::observed_files::{ObservedFiles, means_absent};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -62,60 +62,71 @@ impl ContentSource for SpoolSource {
     }
 }
 
-impl ObservedFiles<'_> {
-    /// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
-    pub(crate) async fn capture_in_pieces(&self, path: &WsPath, known: &KnownEntry) -> Result<Option<CapturedEntry>> {
-        let Some(files) = self.journaled.gate.files() else {
-            return Ok(None);
-        };
-        for _ in 0..TRIES {
-            match self.spool_content(path, &files.folder).await {
-                Ok((content, first)) => {
-                    let mut known = known.clone();
-                    known.size = first.size;
-                    known.mode = first.mode.unwrap_or(known.mode);
-                    known.token = Some(first.version.as_str().to_owned());
-                    let content = Some(self.hold_content(content).await?);
-                    return Ok(Some(CapturedEntry { known, content }));
-                }
-                Err(failure) if means_absent(failure.kind()) => return Ok(None),
-                // Another program wrote the file between two pieces.
-                Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
-                Err(failure) => return Err(failure),
+/// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
+pub(crate) async fn capture_in_pieces(
+    files: &ObservedFiles<'_>,
+    path: &WsPath,
+    known: &KnownEntry,
+) -> Result<Option<CapturedEntry>> {
+    let Some(home) = files.journaled.gate.files() else {
+        return Ok(None);
+    };
+    for _ in 0..TRIES {
+        match spool_content(files, path, &home.folder).await {
+            Ok((content, first)) => {
+                let mut known = known.clone();
+                known.size = first.size;
+                known.mode = first.mode.unwrap_or(known.mode);
+                known.token = Some(first.version.as_str().to_owned());
+                let content = Some(files.hold_content(content).await?);
+                return Ok(Some(CapturedEntry { known, content }));
             }
+            Err(failure) if means_absent(failure.kind()) => return Ok(None),
+            // Another program wrote the file between two pieces.
+            Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
+            Err(failure) => return Err(failure),
         }
-        Err(changing_file_error(path))
     }
+    Err(changing_file_error(path))
+}
 
-    /// Returns the content of a file in a spool, and the result of the first read.
-    pub(crate) async fn spool_content(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
-        let (spool, mut file) = Spool::create_in(folder)?;
-        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| home_not_usable(&failure));
-        let first = self.read_piece(path, 0, Precondition::Any).await?;
-        put(&first.bytes)?;
-        let mut at = first.bytes.len() as u64;
-        while at < first.size {
-            // All pieces must come from one version, or the content would be a mixture.
-            let same = Precondition::Version(first.version.clone());
-            let piece = self.read_piece(path, at, same).await?;
-            // Without this check a file that became shorter would keep the loop running.
-            if piece.bytes.is_empty() {
-                return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at_path(path));
-            }
-            put(&piece.bytes)?;
-            at += piece.bytes.len() as u64;
+/// Returns the content of a file in a spool, and the result of the first read.
+pub(crate) async fn spool_content(
+    files: &ObservedFiles<'_>,
+    path: &WsPath,
+    folder: &Path,
+) -> Result<(Content, ReadResult)> {
+    let (spool, mut file) = Spool::create_in(folder)?;
+    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| home_not_usable(&failure));
+    let first = read_piece(files, path, 0, Precondition::Any).await?;
+    put(&first.bytes)?;
+    let mut at = first.bytes.len() as u64;
+    while at < first.size {
+        // All pieces must come from one version, or the content would be a mixture.
+        let same = Precondition::Version(first.version.clone());
+        let piece = read_piece(files, path, at, same).await?;
+        // Without this check a file that became shorter would keep the loop running.
+        if piece.bytes.is_empty() {
+            return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at_path(path));
         }
-        let size = first.size;
-        Ok((Content::from_source(SpoolSource { spool, size }), first))
+        put(&piece.bytes)?;
+        at += piece.bytes.len() as u64;
     }
+    let size = first.size;
+    Ok((Content::from_source(SpoolSource { spool, size }), first))
+}
 
-    async fn read_piece(&self, path: &WsPath, at: u64, precondition: Precondition) -> Result<ReadResult> {
-        let options = ReadOptions {
-            range: Some(at..at + WHOLE_BYTES),
-            follow: Follow::Never,
-            precondition,
-            ..ReadOptions::default()
-        };
-        self.journaled.files.read(path, options).await
-    }
+async fn read_piece(
+    files: &ObservedFiles<'_>,
+    path: &WsPath,
+    at: u64,
+    precondition: Precondition,
+) -> Result<ReadResult> {
+    let options = ReadOptions {
+        range: Some(at..at + WHOLE_BYTES),
+        follow: Follow::Never,
+        precondition,
+        ..ReadOptions::default()
+    };
+    files.journaled.files.read(path, options).await
 }
