@@ -1,6 +1,8 @@
 //! Maps the errors of SQLite, of the blob store and of the file system to errors of Garret. No message here shows a
 //! path of the host.
 
+use std::borrow::Borrow;
+
 use garret_core::{Error, ErrorKind};
 
 /// Maps an error of SQLite to a kind that tells the caller how to react.
@@ -185,9 +187,9 @@ pub(crate) fn circular_lineage() -> Error {
 }
 
 /// Returns the error for a home directory that cannot be used.
-pub fn home_not_usable(error: &std::io::Error) -> Error {
+pub fn home_not_usable(error: impl Borrow<std::io::Error>) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
-    match error.kind() {
+    match error.borrow().kind() {
         PermissionDenied | ReadOnlyFilesystem => {
             Error::new(ErrorKind::Denied, "the home cannot be written").hint("choose a home that you can write to")
         }

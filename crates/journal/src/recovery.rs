@@ -58,7 +58,7 @@ impl WriteSession<'_> {
             }
         }
         let planned = match &intent.work {
-            IntentWork::Batch { follow, steps } => room.plan_steps(steps.clone(), *follow).await,
+            IntentWork::Batch { follow, steps } => room.preview_steps(steps.clone(), *follow).await,
             IntentWork::Put(puts) => match room.history().plan_put(puts).await {
                 Ok(paths) if paths.is_empty() && puts.reverses.is_empty() => {
                     return room.discard_intent(intent.id).await;
@@ -316,7 +316,7 @@ async fn find_intermediate_state(
         });
     };
     for count in 1..steps.len().min(MAX_STAGES) {
-        let Ok(stage) = files.room.plan_steps(steps[..count].to_vec(), *follow).await else {
+        let Ok(stage) = files.room.preview_steps(steps[..count].to_vec(), *follow).await else {
             continue;
         };
         let Some(reached) = stage.iter().find(|reached| reached.path == change.path) else {

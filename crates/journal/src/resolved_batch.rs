@@ -152,7 +152,7 @@ impl<'b> ResolvedBatch<'b> {
             // Each round can find new paths, and comparing those can change the tree, so the result is computed until
             // it is stable.
             let steps = to_logged_steps(&self.batch.mutations, contents.to_vec());
-            let paths = match comparer.files.room.plan_steps(steps, self.batch.follow).await {
+            let paths = match comparer.files.room.preview_steps(steps, self.batch.follow).await {
                 Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
                 Err(error) if is_disk_failure(&error) || error.kind() == ErrorKind::Internal => return Err(error),
                 Err(_) => return Ok(None),

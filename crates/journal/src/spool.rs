@@ -33,7 +33,7 @@ impl Spool {
         let path = folder.join(format!("fetch-{}-{number}", std::process::id()));
         // A file of this name was left by an earlier process with the same id.
         let _ = std::fs::remove_file(&path);
-        let file = make_file(&path).map_err(|failure| home_not_usable(&failure))?;
+        let file = make_file(&path).map_err(home_not_usable)?;
         Ok((Self { path }, file))
     }
 }
@@ -57,7 +57,7 @@ impl ContentSource for SpoolSource {
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
-        let file = File::open(&self.spool.path).map_err(|failure| home_not_usable(&failure))?;
+        let file = File::open(&self.spool.path).map_err(home_not_usable)?;
         Ok(Box::new(file))
     }
 }
@@ -97,7 +97,7 @@ pub(crate) async fn spool_content(
     folder: &Path,
 ) -> Result<(Content, ReadResult)> {
     let (spool, mut file) = Spool::create_in(folder)?;
-    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| home_not_usable(&failure));
+    let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(home_not_usable);
     let first = read_piece(files, path, 0, Precondition::Any).await?;
     put(&first.bytes)?;
     let mut at = first.bytes.len() as u64;

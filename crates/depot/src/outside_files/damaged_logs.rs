@@ -21,7 +21,6 @@ use super::log::{HEAD_BYTES, has_damage, whole_record_at};
 use crate::depot::Depot;
 use crate::error;
 use crate::maintenance::CheckProblem;
-use crate::workspace_places::Site;
 
 const KEPT: &str = "damaged";
 /// Number of bytes after a damaged record that are searched for another record.
@@ -103,27 +102,13 @@ impl Depot {
         let Some(home) = &self.shared.home else {
             return Ok(Vec::new());
         };
-        let mut kept = find_kept_logs(home).map_err(|failure| error::home_not_usable(&failure))?;
+        let mut kept = find_kept_logs(home).map_err(error::home_not_usable)?;
         let mut problems = Vec::new();
-        for (number, kind, place) in self
-            .shared
-            .database
-            .read(|session| session.outside_files().placed_journals())?
-        {
-            let place = Some(place);
-            let Some(files) = JournalFiles::for_site(home, &Site { kind, place }) else {
-                continue;
-            };
+        for (files, row) in self.journals_with_files()? {
             let of_it = kept.extract_if(.., |path| belongs_to(path, &files)).count();
-            let is_damaged = of_it > 0 || are_live_logs_damaged(&files).await?;
-            let row = self
-                .shared
-                .database
-                .read(|session| session.workspaces().workspace(number))?;
-            problems.extend(
-                row.filter(|_| is_damaged)
-                    .map(|row| CheckProblem::of_workspace(&row, WHAT)),
-            );
+            if of_it > 0 || are_live_logs_damaged(&files).await? {
+                problems.push(CheckProblem::of_workspace(&row, WHAT));
+            }
         }
         let stray = kept
             .iter()
@@ -145,7 +130,7 @@ impl Depot {
             kept.iter().try_for_each(std::fs::remove_file)?;
             Ok(kept.len())
         });
-        let count = removed.map_err(|failure| error::home_not_usable(&failure))?;
+        let count = removed.map_err(error::home_not_usable)?;
         Ok(vec![CheckProblem::of_depot(format!(
             "removed {count} damaged logs; their undamaged records are in the history"
         ))])

@@ -10,6 +10,7 @@
 
 use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Ids, Mutation, PathChange, Result};
 
+use super::OutsideWorkspace;
 use super::record::{
     ChangeAuthorship, ChangeIntent, FoundChange, FoundEntry, IntentWork, KnownEntry, LogRecord, LoggedStep,
     ObservedEntry, RecordContent,
@@ -19,7 +20,6 @@ use crate::content::PreparedContent;
 use crate::depot::DepotShared;
 use crate::error::{damaged_content, is_disk_failure};
 use crate::metadata::{EntryNode, MetadataSession};
-use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
 /// Number of records in one transaction, so that other writers wait only for these.
@@ -102,31 +102,49 @@ pub fn sort_records(records: Vec<LogRecord>) -> SortedRecords {
     sorted
 }
 
-/// Returns the number of the newest record that is in the journal.
-pub(super) fn last_ingested_record(room: &DepotWorkspace) -> Result<u64> {
-    let row = room
-        .shared()
-        .database
-        .read(|session| session.outside_files().journal(room.number))?;
-    Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
+impl OutsideWorkspace {
+    /// Returns the number of the newest record that is in the journal.
+    pub fn last_ingested_record(&self) -> Result<u64> {
+        let number = self.workspace.number;
+        let database = &self.workspace.shared().database;
+        database.read(|session| last_ingested_in(session, number))
+    }
+
+    /// Moves the records into the journal, in order, and skips those that are there already. Returns the paths at which
+    /// the journal differs from the storage.
+    pub async fn ingest_records(&self, ready: Vec<CompletedRecord>) -> Result<MismatchedPaths> {
+        let mut misfits = MismatchedPaths::new();
+        if ready.is_empty() {
+            return Ok(misfits);
+        }
+        let ingested = self.last_ingested_record()?;
+        let room = &self.workspace;
+        let mut ready = ready.into_iter().filter(|one| one.id() > ingested).peekable();
+        while ready.peek().is_some() {
+            let chunk: Vec<_> = ready.by_ref().take(CHUNK).collect();
+            let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
+            let work = move |session: MetadataSession<'_>| ingest_chunk(session, &shared, number, durability, chunk);
+            misfits.extend(room.shared().writer.write(durability, work).await?);
+        }
+        Ok(misfits)
+    }
+
+    /// Returns the changes that the steps of a batch would make to each path.
+    pub async fn preview_steps(&self, steps: Vec<LoggedStep>, follow: Follow) -> Result<Vec<PathChange>> {
+        let room = &self.workspace;
+        let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
+        let work = move |session: MetadataSession<'_>| {
+            let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
+            run_steps(&mut changing, &steps, follow, ChangeBuilder::prepare_unchecked_content)?;
+            changing.path_changes()
+        };
+        room.shared().writer.preview(work).await
+    }
 }
 
-/// Moves the records into the journal, in order, and skips those that are there already. Returns the paths at which the
-/// journal differs from the storage.
-pub(super) async fn ingest_records(room: &DepotWorkspace, ready: Vec<CompletedRecord>) -> Result<MismatchedPaths> {
-    let mut misfits = MismatchedPaths::new();
-    if ready.is_empty() {
-        return Ok(misfits);
-    }
-    let ingested = last_ingested_record(room)?;
-    let mut ready = ready.into_iter().filter(|one| one.id() > ingested).peekable();
-    while ready.peek().is_some() {
-        let chunk: Vec<_> = ready.by_ref().take(CHUNK).collect();
-        let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
-        let work = move |session: MetadataSession<'_>| ingest_chunk(session, &shared, number, durability, chunk);
-        misfits.extend(room.shared().writer.write(durability, work).await?);
-    }
-    Ok(misfits)
+fn last_ingested_in(session: MetadataSession<'_>, workspace: i64) -> Result<u64> {
+    let row = session.outside_files().journal(workspace)?;
+    Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
 }
 
 fn ingest_chunk(
@@ -137,8 +155,7 @@ fn ingest_chunk(
     chunk: Vec<CompletedRecord>,
 ) -> Result<MismatchedPaths> {
     // Checked again inside the transaction: another process may have ingested the same log since.
-    let row = session.outside_files().journal(workspace)?;
-    let ingested = row.map_or(0, |row| row.ingested.unsigned_abs());
+    let ingested = last_ingested_in(session, workspace)?;
     let mut last = ingested;
     let mut misfits = MismatchedPaths::new();
     for one in chunk.into_iter().filter(|one| one.id() > ingested) {
@@ -254,21 +271,6 @@ fn run_steps<'c>(
         changing.apply_step(MutationStep { mutation, content }, follow)?;
     }
     Ok(())
-}
-
-/// Returns the changes that a batch would make to each path.
-pub(super) async fn preview_steps(
-    room: &DepotWorkspace,
-    steps: Vec<LoggedStep>,
-    follow: Follow,
-) -> Result<Vec<PathChange>> {
-    let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
-    let work = move |session: MetadataSession<'_>| {
-        let mut changing = ChangeBuilder::begin(session, &shared, number, durability)?;
-        run_steps(&mut changing, &steps, follow, ChangeBuilder::prepare_unchecked_content)?;
-        changing.path_changes()
-    };
-    room.shared().writer.preview(work).await
 }
 
 /// Returns whether the error comes from the tree, rather than from the disk.

@@ -98,7 +98,7 @@ impl JournalLockFile {
             count: AtomicU64::new(0),
             met: AtomicU64::new(0),
         };
-        gate.met.store(gate.read_count() & !1, Ordering::Release);
+        gate.met.store(gate.current_count() & !1, Ordering::Release);
         gate
     }
 
@@ -109,7 +109,7 @@ impl JournalLockFile {
 
     /// Checks a read that has just ended and had started at the count `before`.
     pub fn check_read(&self, before: u64) -> ReadStability {
-        let count = self.read_count();
+        let count = self.current_count();
         if count % 2 == 1 {
             return ReadStability::UnderWay;
         }
@@ -129,10 +129,6 @@ impl JournalLockFile {
 
     /// Returns the present count, for [`JournalLockFile::check_read`].
     pub fn current_count(&self) -> u64 {
-        self.read_count()
-    }
-
-    fn read_count(&self) -> u64 {
         if self.files.is_none() {
             return self.count.load(Ordering::Acquire);
         }
@@ -158,7 +154,7 @@ impl JournalLockFile {
         };
         // A separate handle is needed: a lock belongs to the opened file, and a writer of this process may hold the one
         // of `self.lock`.
-        let file = open_lock_file(&files.lock).map_err(|failure| error::home_not_usable(&failure))?;
+        let file = open_lock_file(&files.lock).map_err(error::home_not_usable)?;
         let locked = wait_on_thread(move || file.lock_shared().map(|()| file)).await?;
         Ok(JournalReadLock(Some(locked)))
     }
@@ -167,14 +163,14 @@ impl JournalLockFile {
     /// died: the next read or change of a file recovers that.
     pub fn block_while_changing(&self) {
         for _ in 0..PASSES {
-            if self.read_count().is_multiple_of(2) {
+            if self.current_count().is_multiple_of(2) {
                 return;
             }
             match self.files.as_ref().map(|files| open_lock_file(&files.lock)) {
                 Some(Ok(file)) => {
                     let is_free = file.try_lock_shared().is_ok();
                     // An odd count with a free lock means that the writer died.
-                    if is_free && self.read_count() % 2 == 1 {
+                    if is_free && self.current_count() % 2 == 1 {
                         return;
                     }
                     drop(file);
@@ -192,16 +188,16 @@ impl JournalLockFile {
             return Ok(JournalWriteLock { gate: self, file: None });
         };
         if self.existing_lock_file().is_none() {
-            home_permissions::make_folder(&files.folder).map_err(|failure| error::home_not_usable(&failure))?;
+            home_permissions::make_folder(&files.folder).map_err(error::home_not_usable)?;
             let made = home_permissions::make_file(&files.lock);
-            let _ = self.lock.set(made.map_err(|failure| error::home_not_usable(&failure))?);
+            let _ = self.lock.set(made.map_err(error::home_not_usable)?);
         }
         let file = self.existing_lock_file().expect("it was made above");
         // Tried first, because a free lock needs no thread to wait for it.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let handle = file.try_clone().map_err(|failure| error::home_not_usable(&failure))?;
+                let handle = file.try_clone().map_err(error::home_not_usable)?;
                 wait_on_thread(move || handle.lock()).await?;
             }
             Err(TryLockError::Error(failure)) => return Err(error::home_not_usable(&failure)),
@@ -235,14 +231,14 @@ impl JournalWriteLock<'_> {
     /// Returns whether `owner` was the last writer here and left no change unfinished, and makes it the last writer.
     pub fn claim_ownership(&self, owner: u64) -> Result<bool> {
         let Some(file) = self.file else {
-            return Ok(self.gate.read_count().is_multiple_of(2));
+            return Ok(self.gate.current_count().is_multiple_of(2));
         };
-        let (found, count) = read_owner_and_count(file).map_err(|failure| error::home_not_usable(&failure))?;
+        let (found, count) = read_owner_and_count(file).map_err(error::home_not_usable)?;
         if found != owner {
             // Both numbers are written, so that the file has its full length and one read returns both.
             let both = [owner.to_le_bytes(), count.to_le_bytes()].concat();
             let written = file.write_all_at(&both, OWNER_AT);
-            written.map_err(|failure| error::home_not_usable(&failure))?;
+            written.map_err(error::home_not_usable)?;
         }
         Ok(found == owner && count.is_multiple_of(2))
     }
@@ -259,7 +255,7 @@ impl JournalWriteLock<'_> {
 
     /// Adds one to the count if its parity is `from`.
     fn advance_count(&self, from: u64) -> Result<()> {
-        let count = self.gate.read_count();
+        let count = self.gate.current_count();
         if count % 2 != from {
             return Ok(());
         }
@@ -310,7 +306,7 @@ fn read_owner_and_count(file: &File) -> io::Result<(u64, u64)> {
 
 fn write_number(file: &File, at: u64, number: u64) -> Result<()> {
     let written = file.write_all_at(&number.to_le_bytes(), at);
-    written.map_err(|failure| error::home_not_usable(&failure))
+    written.map_err(error::home_not_usable)
 }
 
 /// Waits on a separate thread, so that the caller's thread can run other futures.
@@ -319,11 +315,9 @@ async fn wait_on_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> 
     let started = std::thread::Builder::new()
         .name("garret-journal-wait".into())
         .spawn(move || sender.send(work()).map_err(|_| ()));
-    started.map_err(|failure| error::home_not_usable(&failure))?;
+    started.map_err(error::home_not_usable)?;
     let gone = |_| Error::new(ErrorKind::Internal, "a thread ended in the middle of its work");
-    done.await
-        .map_err(gone)?
-        .map_err(|failure| error::home_not_usable(&failure))
+    done.await.map_err(gone)?.map_err(error::home_not_usable)
 }
 
 #[cfg(test)]

@@ -41,16 +41,14 @@ impl IntentLog {
     /// Opens the log of a site, and returns the records in it. The caller holds the lock.
     pub fn open(files: &JournalFiles) -> Result<(Self, Vec<LogRecord>)> {
         let opened = home_permissions::make_file(&files.log);
-        let mut file = opened.map_err(|failure| error::home_not_usable(&failure))?;
+        let mut file = opened.map_err(error::home_not_usable)?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)
-            .map_err(|failure| error::home_not_usable(&failure))?;
+        file.read_to_end(&mut bytes).map_err(error::home_not_usable)?;
         let bytes = Bytes::from(bytes);
         let (records, end) = parse_log(&bytes)?;
         if damaged_logs::is_damaged(&bytes, end) {
-            damaged_logs::keep_copy(&files.log).map_err(|failure| error::home_not_usable(&failure))?;
-            file.set_len(end as u64)
-                .map_err(|failure| error::home_not_usable(&failure))?;
+            damaged_logs::keep_copy(&files.log).map_err(error::home_not_usable)?;
+            file.set_len(end as u64).map_err(error::home_not_usable)?;
         }
         let end = end as u64;
         let log = Self {
@@ -89,9 +87,7 @@ impl IntentLog {
 
     /// Cuts the log back to `size` bytes. This needs no space on the disk.
     pub fn cut_back(&mut self, size: u64) -> Result<()> {
-        self.file
-            .set_len(size)
-            .map_err(|failure| error::home_not_usable(&failure))?;
+        self.file.set_len(size).map_err(error::home_not_usable)?;
         self.end = size;
         Ok(())
     }
@@ -99,9 +95,7 @@ impl IntentLog {
     /// Empties the log. The caller has moved all of it into the journal.
     pub fn clear(&mut self) -> Result<()> {
         if self.end > 0 {
-            self.file
-                .set_len(0)
-                .map_err(|failure| error::home_not_usable(&failure))?;
+            self.file.set_len(0).map_err(error::home_not_usable)?;
             self.end = 0;
         }
         Ok(())
@@ -120,7 +114,7 @@ impl IntentLog {
             file.sync_data()
         });
         let replaced = written.and_then(|()| std::fs::rename(&new, &files.log));
-        replaced.map_err(|failure| error::home_not_usable(&failure))?;
+        replaced.map_err(error::home_not_usable)?;
         (*self, _) = Self::open(files)?;
         Ok(())
     }
@@ -130,7 +124,7 @@ impl IntentLog {
         if is_set_aside(files) {
             return Ok(false);
         }
-        std::fs::rename(&files.log, &files.old).map_err(|failure| error::home_not_usable(&failure))?;
+        std::fs::rename(&files.log, &files.old).map_err(error::home_not_usable)?;
         let (log, _) = Self::open(files)?;
         *self = log;
         Ok(true)
@@ -139,11 +133,7 @@ impl IntentLog {
 
 /// Returns the records of the log that was set aside; none if there is no such log.
 pub fn read_set_aside(files: &JournalFiles) -> Result<Vec<LogRecord>> {
-    match read_log_file(&files.old) {
-        Ok(bytes) => Ok(parse_log(&bytes.into())?.0),
-        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(failure) => Err(error::home_not_usable(&failure)),
-    }
+    records_in(&files.old)
 }
 
 /// Removes the log that was set aside. It has entered the journal, and the caller holds the lock.
@@ -164,19 +154,13 @@ pub fn remove_set_aside(files: &JournalFiles) -> Result<()> {
 pub(super) fn sync_logs(files: &JournalFiles) -> Result<()> {
     let synced = File::open(&files.log).and_then(|log| log.sync_all());
     let synced = synced.and_then(|()| File::open(&files.folder)?.sync_all());
-    synced.map_err(|failure| error::home_not_usable(&failure))
+    synced.map_err(error::home_not_usable)
 }
 
 /// Returns whether a log is damaged, and not merely cut off.
 pub(super) fn has_damage(path: &Path) -> Result<bool> {
-    match read_log_file(path) {
-        Ok(bytes) => {
-            let bytes = Bytes::from(bytes);
-            Ok(damaged_logs::is_damaged(&bytes, parse_log(&bytes)?.1))
-        }
-        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(failure) => Err(error::home_not_usable(&failure)),
-    }
+    let bytes = read_log_file(path)?;
+    Ok(damaged_logs::is_damaged(&bytes, parse_log(&bytes)?.1))
 }
 
 /// Returns whether a log was set aside.
@@ -192,15 +176,15 @@ pub fn has_records(files: &JournalFiles) -> bool {
 
 /// Returns the records of a log without the lock; none if the log is gone by now.
 pub(super) fn records_in(path: &Path) -> Result<Vec<LogRecord>> {
-    match read_log_file(path) {
-        Ok(bytes) => parse_log(&bytes.into()).map(|(records, _)| records),
-        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(failure) => Err(error::home_not_usable(&failure)),
-    }
+    Ok(parse_log(&read_log_file(path)?)?.0)
 }
 
-fn read_log_file(path: &Path) -> io::Result<Vec<u8>> {
-    std::fs::read(path)
+/// Returns the bytes of a log; none if there is no such log.
+fn read_log_file(path: &Path) -> Result<Bytes> {
+    match std::fs::read(path) {
+        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Bytes::new()),
+        read => read.map(Bytes::from).map_err(error::home_not_usable),
+    }
 }
 
 fn append_framed(sink: &mut RecordSink, record: &LogRecord) {

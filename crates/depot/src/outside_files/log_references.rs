@@ -22,8 +22,8 @@ pub(crate) fn addresses_in_logs(home: &Path) -> Result<Vec<PieceAddress>> {
         return Ok(Vec::new());
     }
     let mut named = Vec::new();
-    for file in std::fs::read_dir(folder).map_err(|failure| error::home_not_usable(&failure))? {
-        let path = file.map_err(|failure| error::home_not_usable(&failure))?.path();
+    for file in std::fs::read_dir(folder).map_err(error::home_not_usable)? {
+        let path = file.map_err(error::home_not_usable)?.path();
         if path
             .extension()
             .is_some_and(|ending| ending == "log" || ending == "old")

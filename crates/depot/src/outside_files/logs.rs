@@ -2,11 +2,13 @@
 
 use garret_core::{Durability, Result};
 
-use super::ingest::{ingest_records, sort_records};
+use super::OutsideWorkspace;
+use super::ingest::sort_records;
 use super::lock_file::{JournalFiles, JournalLockFile, JournalWriteLock};
 use super::log::{self, IntentLog};
 use super::record::LogRecord;
 use crate::depot::Depot;
+use crate::metadata::WorkspaceRow;
 use crate::workspace::DepotWorkspace;
 use crate::workspace_places::Site;
 
@@ -18,31 +20,29 @@ impl Depot {
     /// open, stays for the next opener of the site. Call it before garbage collection: content that only a log refers
     /// to is not seen otherwise.
     pub async fn ingest_logs(&self) -> Result<()> {
-        let Some(home) = &self.shared.home else {
-            return Ok(());
-        };
-        for (number, kind, place) in self
-            .shared
-            .database
-            .read(|session| session.outside_files().placed_journals())?
-        {
-            let site = Site {
-                kind,
-                place: Some(place),
-            };
-            let Some(files) = JournalFiles::for_site(home, &site).filter(log::has_records) else {
-                continue;
-            };
-            let row = self
-                .shared
-                .database
-                .read(|session| session.workspaces().workspace(number))?;
-            if let Some(row) = row.filter(|row| row.deleted.is_none()) {
+        for (files, row) in self.journals_with_files()? {
+            if row.deleted.is_none() && log::has_records(&files) {
                 let gate = JournalLockFile::new(Some(files.clone()));
                 ingest_site_log(&self.workspace_handle(&row), &files, &gate.lock_exclusively().await?).await?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the files of the logs of all sites, with the workspace of each.
+    pub(super) fn journals_with_files(&self) -> Result<Vec<(JournalFiles, WorkspaceRow)>> {
+        let Some(home) = &self.shared.home else {
+            return Ok(Vec::new());
+        };
+        self.shared.database.read(|session| {
+            let mut found = Vec::new();
+            for (number, kind, place) in session.outside_files().placed_journals()? {
+                let place = Some(place);
+                let files = JournalFiles::for_site(home, &Site { kind, place });
+                found.extend(files.zip(session.workspaces().workspace(number)?));
+            }
+            Ok(found)
+        })
     }
 
     /// Runs `work` on the workspace while nobody else changes its files, after its log has entered its journal. The log
@@ -79,11 +79,13 @@ async fn ingest_site_log(room: &DepotWorkspace, files: &JournalFiles, lock: &Jou
     // The last writer must read the log again, because its idea of the log's length becomes wrong. It then also drops
     // its index, and with it the entries that do not match the journal.
     lock.claim_ownership(NOBODY)?;
-    ingest_records(room, sort_records(log::read_set_aside(files)?).ready).await?;
+    let room = OutsideWorkspace::from(room.clone());
+    room.ingest_records(sort_records(log::read_set_aside(files)?).ready)
+        .await?;
     log::remove_set_aside(files)?;
     let (mut log, records) = IntentLog::open(files)?;
     let left = sort_records(records);
-    ingest_records(room, left.ready).await?;
+    room.ingest_records(left.ready).await?;
     match left.open {
         None => log.clear(),
         // The open intent stays for the next opener of the site. The other records must go, because the next workspace

@@ -1,12 +1,12 @@
 //! A workspace whose files live outside the depot: its recorded entries, its content, and the ways to record a change.
 
 use garret_core::{
-    Change, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, ErrorKind, Follow, PathChange, PathImage, Point,
+    Change, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, ErrorKind, PathChange, PathImage, Point,
     PutBatch, Result, Timestamp,
 };
 
-use super::ingest::{self, CompletedRecord, IngestedPut, MismatchedPaths};
-use super::record::{ChangeAuthorship, KnownEntry, LoggedStep, ObservedEntry, RecordContent};
+use super::ingest::{self, IngestedPut};
+use super::record::{ChangeAuthorship, KnownEntry, ObservedEntry, RecordContent};
 use super::{RecordedPoint, Site};
 use crate::content::PieceAddress;
 use crate::content_reader::StoredContent;
@@ -27,7 +27,7 @@ pub type RecordedEntries = Vec<(Vec<u8>, KnownEntry)>;
 /// A workspace whose files live outside the depot. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct OutsideWorkspace {
-    workspace: DepotWorkspace,
+    pub(super) workspace: DepotWorkspace,
 }
 
 impl From<DepotWorkspace> for OutsideWorkspace {
@@ -67,22 +67,6 @@ impl OutsideWorkspace {
 
 /// Records of the log.
 impl OutsideWorkspace {
-    /// Returns the number of the newest record that is in the journal.
-    pub fn last_ingested_record(&self) -> Result<u64> {
-        ingest::last_ingested_record(&self.workspace)
-    }
-
-    /// Moves the records into the journal, in order, and skips those that are there already. Returns the paths at which
-    /// the journal differs from the storage.
-    pub async fn ingest_records(&self, ready: Vec<CompletedRecord>) -> Result<MismatchedPaths> {
-        ingest::ingest_records(&self.workspace, ready).await
-    }
-
-    /// Returns the changes that the steps of a batch would make to each path.
-    pub async fn plan_steps(&self, steps: Vec<LoggedStep>, follow: Follow) -> Result<Vec<PathChange>> {
-        ingest::preview_steps(&self.workspace, steps, follow).await
-    }
-
     /// Records that the intent `id` needs no more work.
     pub async fn discard_intent(&self, id: u64) -> Result<()> {
         let number = self.workspace.number;
