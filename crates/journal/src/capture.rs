@@ -4,14 +4,14 @@ use std::io::Read;
 use std::sync::Arc;
 
 use garret_core::{
-    Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Mutation, ReadOptions, Result, Stat,
-    Storage, WsPath,
+    Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Mutation, ReadOptions, ReadResult, Result,
+    Stat, Storage, WsPath,
 };
 use garret_depot::outside_files::{CapturedEntry, RecordContent};
 
 use crate::observed_files::{ObservedFiles, entry_of_stat, means_absent};
 use crate::raw_names::{DirectoryHandles, displayed_path, split_raw_path};
-use crate::spool::{capture_in_pieces, spool_content};
+use crate::spool::spool_content;
 
 /// Number of times that a file is read again because it changes while it is read.
 pub(crate) const TRIES: usize = 5;
@@ -31,30 +31,36 @@ impl ObservedFiles<'_> {
         {
             return Ok(Some(thing));
         }
-        if known.size > WHOLE_BYTES
-            && let Some(thing) = capture_in_pieces(self, path, &known).await?
-        {
-            return Ok(Some(thing));
-        }
         for _ in 0..TRIES {
-            let options = ReadOptions {
-                follow: Follow::Never,
-                ..ReadOptions::default()
-            };
-            match self.journaled.files.read(path, options).await {
-                Ok(read) => {
+            match self.read_content(path, known.size).await {
+                Ok((content, read)) => {
                     known.size = read.size;
                     known.mode = read.mode.unwrap_or(known.mode);
                     known.token = Some(read.version.as_str().to_owned());
-                    let content = Some(self.hold_content(read.bytes.into()).await?);
+                    let content = Some(self.hold_content(content).await?);
                     return Ok(Some(CapturedEntry { known, content }));
                 }
                 Err(error) if means_absent(error.kind()) => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                // Another program wrote the file, maybe between two pieces.
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
                 Err(error) => return Err(error),
             }
         }
         Err(changing_file_error(path))
+    }
+
+    /// Reads the content of a file of about `size` bytes, a large one through a temporary file in the home. Returns it
+    /// with the result of the first read.
+    async fn read_content(&self, path: &WsPath, size: u64) -> Result<(Content, ReadResult)> {
+        if let Some(home) = self.journaled.gate.files().filter(|_| size > WHOLE_BYTES) {
+            return spool_content(self, path, &home.folder).await;
+        }
+        let options = ReadOptions {
+            follow: Follow::Never,
+            ..ReadOptions::default()
+        };
+        let read = self.journaled.files.read(path, options).await?;
+        Ok((read.bytes.clone().into(), read))
     }
 
     /// Captures a large file by handle, without holding it in memory; `None` if the storage has no handles. A file that
@@ -106,17 +112,7 @@ impl ObservedFiles<'_> {
         if size > WHOLE_BYTES && self.has_handles()? {
             return Ok(self.content_by_handle(path, size));
         }
-        match self.journaled.gate.files().filter(|_| size > WHOLE_BYTES) {
-            Some(files) => Ok(spool_content(self, valid, &files.folder).await?.0),
-            None => {
-                let options = ReadOptions {
-                    follow: Follow::Never,
-                    ..ReadOptions::default()
-                };
-                let read = self.journaled.files.read(valid, options).await?;
-                Ok(read.bytes.into())
-            }
-        }
+        Ok(self.read_content(valid, size).await?.0)
     }
 
     /// Prepares content for a record: small content is held in the record, larger content in the depot.

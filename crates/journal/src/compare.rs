@@ -281,23 +281,26 @@ impl<'j> StorageComparer<'j> {
         if thing.as_ref().is_some_and(is_new_directory) && self.files.is_only_excluded(path).await? {
             return Ok(());
         }
-        let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
-        let was_directory = known.as_ref().is_some_and(is_directory);
-        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
-            self.add_lost_below(path.as_str().as_bytes(), found)?;
-        }
-        found.push(FoundEntry {
-            path: path.as_str().as_bytes().to_vec(),
-            thing,
-        });
-        Ok(())
+        self.add_difference(path.as_str().as_bytes(), known.as_ref(), thing, found)
     }
 
-    /// Adds the recorded entries below a directory that is no longer one, as gone. If other programs bring them back,
-    /// they are recorded as new, and their old state is not taken for the state in the journal.
-    pub(crate) fn add_lost_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
-        let below = self.records.entries_below(directory)?;
-        found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
+    /// Adds the entry that was found at a path. Below a directory that is no longer one, it adds the recorded entries as
+    /// gone: if other programs bring them back, they are recorded as new, and their old state is not taken for the state
+    /// in the journal.
+    fn add_difference(
+        &self,
+        path: &[u8],
+        known: Option<&KnownEntry>,
+        thing: Option<CapturedEntry>,
+        found: &mut Vec<FoundEntry>,
+    ) -> Result<()> {
+        let path = path.to_vec();
+        let entry = FoundEntry { path, thing };
+        if known.is_some_and(|known| known.kind == EntryKind::Directory) && !entry.is_directory() {
+            let below = self.records.entries_below(&entry.path)?;
+            found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
+        }
+        found.push(entry);
         Ok(())
     }
 
@@ -350,16 +353,10 @@ impl<'j> StorageComparer<'j> {
             Some(stat) => self.files.capture_raw(path, stat).await?,
             None => None,
         };
-        let is_directory = |known: &KnownEntry| known.kind == EntryKind::Directory;
-        let was_directory = known.as_ref().is_some_and(is_directory);
-        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
-            self.add_lost_below(path.as_bytes(), found)?;
+        if known.is_none() && thing.is_none() {
+            return Ok(());
         }
-        if known.is_some() || thing.is_some() {
-            let path = path.as_bytes().to_vec();
-            found.push(FoundEntry { path, thing });
-        }
-        Ok(())
+        self.add_difference(path.as_bytes(), known.as_ref(), thing, found)
     }
 }
 

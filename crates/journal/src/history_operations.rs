@@ -103,7 +103,7 @@ impl WriteSession<'_> {
     pub(crate) async fn put(
         mut self,
         mut puts: PutBatch,
-        origin: Origin,
+        mut origin: Origin,
         names: &BTreeMap<WsPath, WsPath>,
     ) -> Result<Option<Change>> {
         let planned = plan_put(&mut self.comparer, &mut puts).await?;
@@ -113,14 +113,9 @@ impl WriteSession<'_> {
         }
         // The plan holds, and no other process can change the journal during this write session.
         let puts = PutBatch { head: None, ..puts };
-        let origin = Origin {
-            summary: if origin.summary.is_empty() {
-                puts.summary.clone()
-            } else {
-                origin.summary
-            },
-            ..origin
-        };
+        if origin.summary.is_empty() {
+            origin.summary.clone_from(&puts.summary);
+        }
         let by = ChangeAuthorship::new(String::new(), self.files.journaled.clock.now(), origin);
         self.carry_out(puts, by, &planned, names).await
     }

@@ -169,26 +169,22 @@ impl<'c> InterruptedChange<'c> {
 
     /// Returns the goals that make the part that is missing.
     fn forward_goals(&self) -> Vec<PathGoal> {
-        let goals = self.standings().filter_map(|(change, standing)| match standing {
-            PathStanding::Before => Some(PathGoal::forward(change)),
-            PathStanding::Between(from) => Some(PathGoal {
-                from: from.clone(),
-                ..PathGoal::forward(change)
-            }),
-            PathStanding::After | PathStanding::Neither => None,
-        });
-        goals.collect()
+        self.goals_from(&PathStanding::Before, PathGoal::forward)
     }
 
     /// Returns the goals that revert the part that was done.
     fn reverting_goals(&self) -> Vec<PathGoal> {
+        self.goals_from(&PathStanding::After, PathGoal::back)
+    }
+
+    /// Returns the goals of the paths that stand at `start` or between.
+    fn goals_from(&self, start: &PathStanding, goal: fn(&PathChange) -> PathGoal) -> Vec<PathGoal> {
         let goals = self.standings().filter_map(|(change, standing)| match standing {
-            PathStanding::After => Some(PathGoal::back(change)),
             PathStanding::Between(from) => Some(PathGoal {
                 from: from.clone(),
-                ..PathGoal::back(change)
+                ..goal(change)
             }),
-            PathStanding::Before | PathStanding::Neither => None,
+            standing => (standing == start).then(|| goal(change)),
         });
         goals.collect()
     }
@@ -213,10 +209,8 @@ impl<'c> InterruptedChange<'c> {
     }
 
     async fn can_roll_forward(&self) -> Result<bool> {
-        for (change, standing) in self.standings() {
-            if matches!(standing, PathStanding::Before | PathStanding::Between(_))
-                && !self.files.room.has_image_content(change.after.as_ref()).await?
-            {
+        for goal in self.forward_goals() {
+            if !self.files.room.has_image_content(goal.to.as_ref()).await? {
                 return Ok(false);
             }
         }

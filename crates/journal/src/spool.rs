@@ -1,4 +1,4 @@
-//! Captures large files of a storage without handles piece by piece, through a temporary file in the home, so that
+//! Reads large files of a storage without handles piece by piece, through a temporary file in the home, so that
 //! memory holds one piece at a time.
 
 #![allow(
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use garret_core::{
     Content, ContentSource, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, WsPath,
 };
-use garret_depot::outside_files::{CapturedEntry, KnownEntry, home_not_usable, make_file};
+use garret_depot::outside_files::{home_not_usable, make_file};
 
-use crate::capture::{TRIES, WHOLE_BYTES, changing_file_error};
-use crate::observed_files::{ObservedFiles, means_absent};
+use crate::capture::WHOLE_BYTES;
+use crate::observed_files::ObservedFiles;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -60,34 +60,6 @@ impl ContentSource for SpoolSource {
         let file = File::open(&self.spool.path).map_err(home_not_usable)?;
         Ok(Box::new(file))
     }
-}
-
-/// Captures a large file piece by piece; `None` if it is gone, or if there is no home for the temporary file.
-pub(crate) async fn capture_in_pieces(
-    files: &ObservedFiles<'_>,
-    path: &WsPath,
-    known: &KnownEntry,
-) -> Result<Option<CapturedEntry>> {
-    let Some(home) = files.journaled.gate.files() else {
-        return Ok(None);
-    };
-    for _ in 0..TRIES {
-        match spool_content(files, path, &home.folder).await {
-            Ok((content, first)) => {
-                let mut known = known.clone();
-                known.size = first.size;
-                known.mode = first.mode.unwrap_or(known.mode);
-                known.token = Some(first.version.as_str().to_owned());
-                let content = Some(files.hold_content(content).await?);
-                return Ok(Some(CapturedEntry { known, content }));
-            }
-            Err(failure) if means_absent(failure.kind()) => return Ok(None),
-            // Another program wrote the file between two pieces.
-            Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Err(changing_file_error(path))
 }
 
 /// Returns the content of a file in a spool, and the result of the first read.
