@@ -26,6 +26,8 @@ pub(crate) struct FakeMachine {
     is_dead: AtomicBool,
     /// The number of commands that the next pause ends.
     unstill: AtomicU64,
+    /// The effect that a process has once more before every look at its effects, made from a number.
+    repeated: Mutex<Option<fn(usize) -> Effect>>,
 }
 
 /// Implements every trait of a sandbox.
@@ -47,6 +49,7 @@ impl FakeMachine {
             placed: Mutex::default(),
             is_dead: AtomicBool::new(false),
             unstill: AtomicU64::new(0),
+            repeated: Mutex::default(),
         })
     }
 
@@ -69,6 +72,11 @@ impl FakeMachine {
     /// Adds a file to the effects of the processes.
     pub(crate) fn write(&self, path: &str, content: &str) {
         self.done.lock().unwrap().push(file(path, content));
+    }
+
+    /// Starts a process that has one more effect before every look at the effects.
+    pub(crate) fn repeat(&self, effect: fn(usize) -> Effect) {
+        *self.repeated.lock().unwrap() = Some(effect);
     }
 
     /// Makes the next pause end this number of commands.
@@ -191,7 +199,11 @@ impl Layer for FakeSandbox {
     }
 
     async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects> {
-        let done = self.0.done.lock().unwrap();
+        let mut done = self.0.done.lock().unwrap();
+        if let Some(effect) = *self.0.repeated.lock().unwrap() {
+            let number = done.len();
+            done.push(effect(number));
+        }
         let read = since.and_then(|mark| mark.0.get(b"read")).copied().unwrap_or(0);
         Ok(Effects {
             effects: done.iter().skip(read as usize).cloned().collect(),
