@@ -58,9 +58,7 @@ impl BatchPreview<'_> {
             Mutation::Write { path, content, .. } => {
                 let path = self.resolve_content(path).await;
                 let after = bare_image(EntryKind::File, content.len());
-                // A limit on sizes does not refuse to make a file smaller.
-                let is_large = self.files.view.check_size(&path, after.size).is_err();
-                let before = self.read_before(&path, is_large).await?;
+                let before = self.read_before(&path, false).await?;
                 self.add_change(path.into(), before, Some(after));
             }
             Mutation::Append { path, content, .. } => {

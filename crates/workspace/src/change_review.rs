@@ -31,7 +31,7 @@ impl FileAccess {
             }
         }
         self.check_in_history(paths)?;
-        self.view.review_sizes(paths)?;
+        self.view.review_sizes(paths, admitted.is_none())?;
         turns.check_changes(storage, paths, self.context.clock.elapsed()).await
     }
 
@@ -107,29 +107,26 @@ impl WorkspaceView {
         }
     }
 
-    /// Checks the sizes of the files that are added or grow.
-    pub(crate) fn review_sizes(&self, paths: &[PathChange]) -> Result<()> {
+    /// Checks the sizes of the files that are added or changed. A plan may make a file smaller that is larger than a
+    /// limit, which was set later; `is_planned` says that this is one.
+    pub(crate) fn review_sizes(&self, paths: &[PathChange], is_planned: bool) -> Result<()> {
         let size = |image: &Option<PathImage>| image.as_ref().map_or(0, |image| image.size);
-        // A file may be larger than a limit that was set later; making it smaller, or moving it, must stay possible.
         let is_moved = |after| {
             paths
                 .iter()
                 .any(|one| one.after.is_none() && size(&one.before) == after)
         };
-        let grown = paths.iter().filter(|one| size(&one.after) > size(&one.before));
-        for (one, path) in grown.filter_map(|one| Some((one, one.path.as_path()?))) {
-            let checked = self.check_size(path, size(&one.after));
-            if checked.is_err() && !is_moved(size(&one.after)) {
-                return checked;
+        for one in paths.iter().filter(|one| one.after.is_some()) {
+            let after = size(&one.after);
+            if let Some(path) = one.path.as_path()
+                && !(is_planned && after <= size(&one.before))
+            {
+                let mut layers = self.layers.iter();
+                let checked = layers.try_for_each(|layer| layer.rules.check_file_size(path, after));
+                checked.or_else(|error| if is_moved(after) { Ok(()) } else { Err(error) })?;
             }
         }
         Ok(())
-    }
-
-    /// Checks the size of a file.
-    pub(crate) fn check_size(&self, path: &WsPath, size: u64) -> Result<()> {
-        let mut layers = self.layers.iter();
-        layers.try_for_each(|layer| layer.rules.check_file_size(path, size))
     }
 
     /// Checks that a directory may be added or removed with its entries, as a write of a file adds it.

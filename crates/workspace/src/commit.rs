@@ -81,7 +81,7 @@ pub(crate) enum CommitOutcome {
     /// The mutations are applied.
     Applied(Vec<MutationOutcome>),
     /// The entries are in the history, or on the new branch, by this change; `None` if nothing differed.
-    Changed(Option<Change>),
+    Changed(Option<Box<Change>>),
 }
 
 impl CommitReport {
@@ -89,7 +89,7 @@ impl CommitReport {
     pub(crate) fn into_change(self) -> Result<(Vec<PathChange>, Option<Change>)> {
         match self.outcome {
             CommitOutcome::Refused(error) => Err(error),
-            CommitOutcome::Changed(change) => Ok((self.paths, change)),
+            CommitOutcome::Changed(change) => Ok((self.paths, change.map(|change| *change))),
             _ => Ok((self.paths, None)),
         }
     }
@@ -232,19 +232,20 @@ impl FileAccess {
 
     async fn carry_out(&self, work: CommitWork, is_empty: bool) -> Result<CommitOutcome> {
         match work {
+            CommitWork::Mutations(batch) if batch.mutations.is_empty() => Ok(CommitOutcome::Applied(Vec::new())),
             CommitWork::Mutations(batch) => self.storage().apply(batch).await.map(CommitOutcome::Applied),
             CommitWork::Puts(puts, _) if is_empty && puts.reverses.is_empty() && puts.merged.is_none() => {
                 Ok(CommitOutcome::Changed(None))
             }
             CommitWork::Puts(puts, origin) => {
                 let change = self.journal()?.put(puts, origin).await?;
-                Ok(CommitOutcome::Changed(change))
+                Ok(CommitOutcome::Changed(change.map(Box::new)))
             }
             CommitWork::Branch(puts, origin, start) => {
                 let journal = self.journal()?;
                 let made = journal.branch(start.new, &Point::Number(start.base)).await?;
                 let change = journal.branch_history(&made.id).await?.put(puts, origin).await?;
-                Ok(CommitOutcome::Changed(change))
+                Ok(CommitOutcome::Changed(change.map(Box::new)))
             }
         }
     }

@@ -7,3 +7,6 @@ pub(super) mod effects_plan;
 pub(super) mod excluded_notes;
 pub(super) mod layer_note;
 pub(super) mod leftovers;
+
+#[cfg(test)]
+mod tests;

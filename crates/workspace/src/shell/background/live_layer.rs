@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::file_access::FileAccess;
 use crate::shell::background::layer_index::LayerIndex;
 use crate::shell::background::side_layer::mark_layer;
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport};
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitReport};
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
@@ -318,10 +318,7 @@ impl ShellRuntime {
         crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
         layer.remove().await?;
         Ok(SettleReport {
-            keeping: EffectCommitReport {
-                kept: EffectCommitOutcome::Refused(refusal),
-                ..EffectCommitReport::default()
-            },
+            keeping: EffectCommitReport::from_refusal(&[], refusal),
             excluded: Vec::new(),
             dropped: Vec::new(),
         })

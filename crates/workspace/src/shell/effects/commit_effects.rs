@@ -82,7 +82,7 @@ pub(in crate::shell) enum EffectCommitOutcome {
 }
 
 impl EffectCommitReport {
-    fn without_changes() -> Self {
+    pub(in crate::shell) fn without_changes() -> Self {
         Self::from_outcome(Vec::new(), EffectCommitOutcome::Nothing)
     }
 
@@ -92,7 +92,7 @@ impl EffectCommitReport {
     }
 
     /// Returns the report on effects of which none is kept, because of `refusal`.
-    pub(super) fn from_refusal(effects: &[Effect], refusal: Error) -> Self {
+    pub(in crate::shell) fn from_refusal(effects: &[Effect], refusal: Error) -> Self {
         Self::from_outcome(
             effects.iter().map(change_without_before).collect(),
             EffectCommitOutcome::Refused(refusal),
@@ -272,7 +272,7 @@ impl EffectsCommit<'_> {
             CommitOutcome::Applied(_) if paths.is_empty() => EffectCommitOutcome::Nothing,
             CommitOutcome::Applied(_) => EffectCommitOutcome::Applied,
             CommitOutcome::Changed(None) => return Ok(EffectCommitReport::without_changes()),
-            CommitOutcome::Changed(Some(change)) => EffectCommitOutcome::Change(Box::new(change)),
+            CommitOutcome::Changed(Some(change)) => EffectCommitOutcome::Change(change),
         };
         Ok(EffectCommitReport::from_outcome(paths, kept))
     }
@@ -283,7 +283,7 @@ impl WorkspaceView {
     pub(in crate::shell) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
         let changes: Vec<_> = effects.iter().map(change_without_before).collect();
         self.review_paths(&changes)?;
-        self.review_sizes(&changes)
+        self.review_sizes(&changes, true)
     }
 
     /// Returns the result of a commit of effects, with the paths that this view may see.

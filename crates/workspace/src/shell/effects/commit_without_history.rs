@@ -22,7 +22,7 @@ struct EffectStep {
 }
 
 /// Plans effects as one batch, on the condition that the files have the states that they are compared with.
-struct EffectBatchPlanner<'a> {
+pub(super) struct EffectBatchPlanner<'a> {
     effects: &'a [Effect],
     origin: &'a Origin,
     /// Effects whose name is not UTF-8.
@@ -33,17 +33,23 @@ impl EffectsCommit<'_> {
     /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
     /// dropped.
     pub(super) async fn commit_without_history(&self, effects: &[Effect], dry_run: bool) -> Result<EffectCommitReport> {
-        let mut planner = EffectBatchPlanner {
-            effects,
-            origin: &self.request.origin,
-            left_out: Vec::new(),
-        };
+        let mut planner = EffectBatchPlanner::new(effects, &self.request.origin);
         let report = match self.commit_planned(&mut planner, dry_run).await {
             Err(error) if is_refusal(error.kind()) => EffectCommitReport::from_refusal(effects, error),
             done => done?,
         };
         let left_out = planner.left_out;
         Ok(EffectCommitReport { left_out, ..report })
+    }
+}
+
+impl<'a> EffectBatchPlanner<'a> {
+    pub(super) fn new(effects: &'a [Effect], origin: &'a Origin) -> Self {
+        Self {
+            effects,
+            origin,
+            left_out: Vec::new(),
+        }
     }
 }
 

@@ -70,9 +70,8 @@ impl<'a> EffectsPlanner<'a> {
         };
         let then = history.open_view(&Point::Number(self.basis.head)).await.ok();
         self.keep_differing(files.storage(), then.as_deref(), &touched).await;
-        if self.effects.iter().any(|effect| touched.contains(&effect.path)) {
-            return Err(Error::new(ErrorKind::Conflict, "others changed the same files"));
-        }
+        let is_touched = self.effects.iter().any(|effect| touched.contains(&effect.path));
+        let mut is_other_plan = self.effects.len() < paths.len();
         let mut puts = plan_puts(&self.effects, self.basis);
         for put in &mut puts.puts {
             // Others did not touch it, or rewrote it unchanged.
@@ -80,7 +79,12 @@ impl<'a> EffectsPlanner<'a> {
                 && have_same_entry(then, files.storage(), path).await.unwrap_or(false)
             {
                 put.expected = now.expected_state();
+                is_other_plan = true;
             }
+        }
+        // A history that has met the changes of others since would take the same plan again.
+        if is_touched || !is_other_plan {
+            return Err(Error::new(ErrorKind::Conflict, "others changed the same files"));
         }
         Ok(puts)
     }

@@ -109,7 +109,7 @@ impl ShellRuntime {
         foreseen: &ForeseenChange,
         is_restored: bool,
     ) -> Result<()> {
-        live.note_new_changes(&EffectCommitReport::default(), self.is_direct)
+        live.note_new_changes(&EffectCommitReport::without_changes(), self.is_direct)
             .await?;
         live.place_owed().await?;
         let mut places = Vec::new();
