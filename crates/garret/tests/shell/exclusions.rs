@@ -157,7 +157,10 @@ fn promise_37_undo_and_restore_leave_what_is_excluded_after_it_was_recorded_and_
         assert_eq!(room.read("a").await, "1");
         assert_eq!(std::fs::read_to_string(log).unwrap(), "by hand");
         let changes = room.workspace().log(Default::default()).await.unwrap().changes;
-        assert!(changes.iter().all(|change| change.kind != garret::ChangeKind::Outside), "{changes:?}");
+        assert!(
+            changes.iter().all(|change| change.kind != garret::ChangeKind::Outside),
+            "{changes:?}"
+        );
     });
 }
 

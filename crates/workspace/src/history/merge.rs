@@ -22,12 +22,16 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use garret_core::{ChangePlan, EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
+use async_trait::async_trait;
+use garret_core::{EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::operation_commit::OperationOutcome;
+use crate::commit::{ChangePlanner, CommitOptions, CommitPlan, CommitWork};
+use crate::file_access::FileAccess;
 use crate::history::HistoryAccess;
-use crate::{HistoryOperationResult, MergeResult, NeighbourWorkspaces, Workspace};
+use crate::{Conflict, MergeResult, NeighbourWorkspaces, Workspace};
 
 /// How conflicts, which are entries that both sides changed differently, are resolved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,62 +65,79 @@ impl Workspace {
     pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeResult> {
         let work = async {
             self.files.view.check_whole()?;
-            let history = self.files.history()?;
-            let input = history.merge_input(other, self.shared.neighbours.as_deref()).await?;
-            history.merge_workspace(input, options).await
+            let planner = MergePlanner {
+                other,
+                options,
+                neighbours: self.shared.neighbours.as_deref(),
+                conflicts: Vec::new(),
+                planned: Vec::new(),
+            };
+            self.files.history()?.commit_merge(planner).await
         };
         self.run_operation("merge", &[], |_| 0, work).await
     }
 }
 
-impl HistoryAccess<'_> {
-    async fn merge_workspace(&self, merging: MergeInput, options: MergeOptions) -> Result<MergeResult> {
-        let may_read = |path: &EntryPath| self.files.view.is_recorded_path_visible(path);
-        let plan = plan::plan_merge(&merging, options.on_conflict, &may_read).await?;
+/// Plans a merge.
+struct MergePlanner<'a> {
+    other: &'a str,
+    options: MergeOptions,
+    neighbours: Option<&'a dyn NeighbourWorkspaces>,
+    /// The conflicts of the last plan.
+    conflicts: Vec<Conflict>,
+    /// The paths of its puts.
+    planned: Vec<EntryPath>,
+}
+
+#[async_trait]
+impl ChangePlanner for MergePlanner<'_> {
+    async fn plan_change(&mut self, files: &FileAccess, _conflict: Option<Error>) -> Result<CommitPlan> {
+        let merging = files.history()?.merge_input(self.other, self.neighbours).await?;
+        let may_read = |path: &EntryPath| files.view.is_recorded_path_visible(path);
+        let plan = plan::plan_merge(&merging, self.options.on_conflict, &may_read).await?;
         if plan.is_hiding {
             let message = "the merge has conflicts in files that this view may not read";
             return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
         }
-        let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
-        let mut merged = MergeResult {
-            outcome: HistoryOperationResult::from_plan(&[], options.dry_run),
-            conflict_count: plan.conflicts.len() as u64,
-            conflicts: plan.conflicts,
-        };
-        if is_blocked {
-            return Ok(merged);
-        }
-        let _turns = self.files.view.take_quota_turns().await;
-        let paths = self.journal.plan_put(&plan.puts).await?;
-        let planned = ChangePlan {
-            left_alone: self.excluded_paths(&plan.puts, &paths),
-            paths,
-            ..ChangePlan::default()
-        };
-        // A trial must refuse every merge that would be refused when it is written.
-        self.files.measure_plan_limits().await?.check_changes(&planned.paths)?;
-        if options.dry_run {
-            merged.outcome = HistoryOperationResult::from_plan(&self.files.view.visible_path_changes(planned.paths), true);
-            return Ok(merged);
-        }
+        let is_blocked = !plan.conflicts.is_empty() && self.options.on_conflict == OnConflict::Report;
+        self.conflicts = plan.conflicts;
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
-        let origin = self.files.change_origin("merge", summary);
-        if let Some(change) = self.journal.put(plan.puts, origin).await? {
-            merged.outcome = self.show_made_change(change, &planned.left_alone).await?;
-        }
-        Ok(merged)
+        let puts = if is_blocked { PutBatch::default() } else { plan.puts };
+        self.planned = puts.puts.iter().map(|put| put.path.clone()).collect();
+        Ok(CommitPlan {
+            work: CommitWork::Puts(puts, files.change_origin("merge", summary)),
+            paths: is_blocked.then(Vec::new),
+        })
+    }
+}
+
+impl HistoryAccess<'_> {
+    async fn commit_merge(&self, mut planner: MergePlanner<'_>) -> Result<MergeResult> {
+        let dry_run = planner.options.dry_run;
+        let options = CommitOptions {
+            dry_run,
+            ..CommitOptions::default()
+        };
+        let (paths, change) = self.files.commit_change(&mut planner, options).await?.into_change()?;
+        let outcome = OperationOutcome {
+            left_alone: self.excluded_paths(&planner.planned, &paths),
+            paths,
+            change,
+            dry_run,
+        };
+        Ok(MergeResult {
+            outcome: self.show_outcome(outcome).await?,
+            conflict_count: planner.conflicts.len() as u64,
+            conflicts: planner.conflicts,
+        })
     }
 
-    /// Returns the excluded paths that the history leaves out of its plan `paths` for the puts of a merge.
-    fn excluded_paths(&self, puts: &PutBatch, paths: &[PathChange]) -> Vec<EntryPath> {
+    /// Returns the excluded paths among those of the puts of a merge: the history leaves them out of its plan `paths`.
+    fn excluded_paths(&self, puts: &[EntryPath], paths: &[PathChange]) -> Vec<EntryPath> {
         let planned: BTreeSet<_> = paths.iter().map(|one| &one.path).collect();
-        let left = puts.puts.iter().filter(|put| !planned.contains(&put.path));
-        let excluded = left.filter_map(|put| {
-            let top = self
-                .files
-                .source
-                .exclusions
-                .excluded_ancestor(put.path.as_bytes(), true)?;
+        let left = puts.iter().filter(|path| !planned.contains(path));
+        let excluded = left.filter_map(|path| {
+            let top = self.files.source.exclusions.excluded_ancestor(path.as_bytes(), true)?;
             Some(EntryPath::from_bytes(top.to_vec()))
         });
         let tops: BTreeSet<_> = excluded.collect();

@@ -107,8 +107,9 @@ impl Workspace {
     pub async fn restore(&self, request: RestoreRequest) -> Result<HistoryOperationResult> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
-            let restore = self.restore_target(request.point, &path).await?;
-            self.files.history()?.apply_restore(restore, "restore").await
+            let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
+            let history = self.files.history()?;
+            history.run_history_operation(&restore, "restore", false).await
         };
         self.run_operation("restore", &[&path], |_| 0, work).await
     }
@@ -118,7 +119,8 @@ impl Workspace {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
             let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
-            self.files.history()?.plan_operation(restore, "restore").await
+            let history = self.files.history()?;
+            history.run_history_operation(&restore, "restore", true).await
         };
         self.run_operation("restore", &[&path], |_| 0, work).await
     }

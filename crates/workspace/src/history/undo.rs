@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use garret_core::path::quote;
 use garret_core::{
-    Change, ChangeKind, ChangesOptions, ClashReason, EntryPath, Error, ErrorKind, HistoryOperation, PathClash, Result,
+    Change, ChangeKind, ChangesOptions, ClashReason, Error, ErrorKind, HistoryOperation, PathClash, Result,
     UndoSelection, WsPath,
 };
 
 use crate::history::HistoryAccess;
 use crate::view::WorkspaceView;
-use crate::{HistoryOperationResult, PathsLeftAlone, Workspace};
+use crate::{HistoryOperationResult, Workspace};
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,44 +35,42 @@ impl Workspace {
     /// Reverses changes, as one change: it restores bytes and modes, and removes entries that did not exist. If a path
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
-        let work = async {
-            let undone = self.files.history()?.reverse_changes(request.clone()).await;
-            let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
-            Ok(self.with_paths_left_alone(undone))
-        };
-        self.run_operation("undo", &[], |_| 0, work).await
+        self.reverse_changes("undo", Some(request), false).await
     }
 
     /// Returns the effect that an undo would have; it fails as the undo would.
     pub async fn plan_undo(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
-        let work = async {
-            let planned = self.files.history()?.plan_changes(request.clone()).await;
-            planned.map_err(|error| name_request(error, Some(&request)))
-        };
-        self.run_operation("undo", &[], |_| 0, work).await
+        self.reverse_changes("undo", Some(request), true).await
     }
 
     /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<HistoryOperationResult> {
-        let work = async {
-            let redone = self.files.history()?.reverse_undo().await;
-            let redone = redone.map_err(|error| name_request(error, None))?;
-            Ok(self.with_paths_left_alone(redone))
-        };
-        self.run_operation("redo", &[], |_| 0, work).await
+        self.reverse_changes("redo", None, false).await
     }
 
     /// Returns the effect that a redo would have; it fails as the redo would.
     pub async fn plan_redo(&self) -> Result<HistoryOperationResult> {
-        let work = async {
-            let planned = self.files.history()?.plan_reverse_undo().await;
-            planned.map_err(|error| name_request(error, None))
-        };
-        self.run_operation("redo", &[], |_| 0, work).await
+        self.reverse_changes("redo", None, true).await
     }
-}
 
-impl Workspace {
+    async fn reverse_changes(
+        &self,
+        name: &'static str,
+        request: Option<UndoRequest>,
+        dry_run: bool,
+    ) -> Result<HistoryOperationResult> {
+        let work = async {
+            let reversed = self
+                .files
+                .history()?
+                .commit_reversal(name, request.as_ref(), dry_run)
+                .await;
+            let shown = reversed.map_err(|error| name_request(error, request.as_ref()))?;
+            Ok(self.with_paths_left_alone(shown))
+        };
+        self.run_operation(name, &[], |_| 0, work).await
+    }
+
     /// Adds the excluded paths that the reversed changes had touched.
     fn with_paths_left_alone(&self, reversal: HistoryOperationResult) -> HistoryOperationResult {
         let shell = self.shared.shell.as_ref();
@@ -86,35 +84,41 @@ impl Workspace {
 }
 
 impl HistoryAccess<'_> {
-    async fn reverse_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
-        self.commit_reversal(self.undo_operation(request).await?, "undo").await
-    }
-
-    async fn plan_changes(&self, request: UndoRequest) -> Result<HistoryOperationResult> {
-        self.plan_operation(self.undo_operation(request).await?, "undo").await
-    }
-
-    async fn reverse_undo(&self) -> Result<HistoryOperationResult> {
-        self.commit_reversal(self.redo_operation().await?, "redo").await
-    }
-
-    async fn plan_reverse_undo(&self) -> Result<HistoryOperationResult> {
-        self.plan_operation(self.redo_operation().await?, "redo").await
+    /// Commits the reversal of the requested changes unless it is only tried; without a request, that of the newest
+    /// undo.
+    async fn commit_reversal(
+        &self,
+        name: &'static str,
+        request: Option<&UndoRequest>,
+        dry_run: bool,
+    ) -> Result<HistoryOperationResult> {
+        let operation = match request {
+            Some(request) => self.undo_operation(request).await?,
+            None => self.redo_operation().await?,
+        };
+        let outcome = self.commit_operation(&operation, name, dry_run).await?;
+        if outcome.change.is_none() && !dry_run {
+            return Err(nothing_to_reverse_error());
+        }
+        self.show_outcome(outcome).await
     }
 
     /// Returns the operation that reverses the requested changes.
-    async fn undo_operation(&self, request: UndoRequest) -> Result<HistoryOperation> {
+    async fn undo_operation(&self, request: &UndoRequest) -> Result<HistoryOperation> {
         // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
         // itself.
         let selection = match request {
             UndoRequest::Last(0) => {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
-            UndoRequest::Change(id) => UndoSelection::Change(id),
-            request if self.files.view.is_restricted() => self.select_visible_changes(&request).await?,
-            UndoRequest::Last(count) => UndoSelection::Last(count),
-            UndoRequest::Session(session) => UndoSelection::Session(session),
-            UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
+            UndoRequest::Change(id) => UndoSelection::Change(id.clone()),
+            request if self.files.view.is_restricted() => self.select_visible_changes(request).await?,
+            UndoRequest::Last(count) => UndoSelection::Last(*count),
+            UndoRequest::Session(session) => UndoSelection::Session(session.clone()),
+            UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall {
+                call: call.clone(),
+                session: session.clone(),
+            },
         };
         Ok(HistoryOperation::Undo(selection))
     }
@@ -191,35 +195,6 @@ impl HistoryAccess<'_> {
             inherited: false,
         };
         self.journal.changes(options).await
-    }
-
-    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<HistoryOperationResult> {
-        let (plan, change) = self.commit_operation(&operation, name, false).await?;
-        let change = change.ok_or_else(nothing_to_reverse_error)?;
-        self.show_made_change(change, &plan.left_alone).await
-    }
-
-    /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.
-    pub(crate) async fn plan_operation(
-        &self,
-        operation: HistoryOperation,
-        name: &'static str,
-    ) -> Result<HistoryOperationResult> {
-        let (plan, _) = self.commit_operation(&operation, name, true).await?;
-        let seen = self.files.view.visible_path_changes(plan.paths);
-        Ok(HistoryOperationResult::from_plan(&seen, true))
-    }
-
-    /// Returns the result of an operation that made `change` and left excluded paths alone, as this view shows it.
-    pub(crate) async fn show_made_change(
-        &self,
-        change: Change,
-        left_alone: &[EntryPath],
-    ) -> Result<HistoryOperationResult> {
-        let seen = self.visible_change(change.clone()).await?;
-        let shown = HistoryOperationResult::from(seen.unwrap_or(change));
-        let left_alone = PathsLeftAlone::of_plan(&self.files.view, left_alone);
-        Ok(HistoryOperationResult { left_alone, ..shown })
     }
 }
 

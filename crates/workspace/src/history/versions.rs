@@ -34,8 +34,8 @@ impl Workspace {
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<HistoryOperationResult> {
         let work = async {
             let history = self.files.history()?;
-            let restore = history.version_target(path, version).await?;
-            history.apply_restore(restore, "restore_version").await
+            let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
+            history.run_history_operation(&restore, "restore_version", false).await
         };
         self.run_operation("restore_version", &[path], |_| 0, work).await
     }
@@ -45,7 +45,7 @@ impl Workspace {
         let work = async {
             let history = self.files.history()?;
             let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
-            history.plan_operation(restore, "restore_version").await
+            history.run_history_operation(&restore, "restore_version", true).await
         };
         self.run_operation("restore_version", &[path], |_| 0, work).await
     }
@@ -110,19 +110,6 @@ impl HistoryAccess<'_> {
         Err(Error::new(ErrorKind::NotFound, "the file has no such version here")
             .at_path(path)
             .hint("list the versions of the file"))
-    }
-
-    /// Makes the change of a restore, and returns it as this view shows it; no change if nothing differs.
-    pub(crate) async fn apply_restore(
-        &self,
-        restore: RestoreTarget,
-        operation: &'static str,
-    ) -> Result<HistoryOperationResult> {
-        let restore = HistoryOperation::Restore(restore);
-        match self.commit_operation(&restore, operation, false).await? {
-            (_, None) => Ok(HistoryOperationResult::from_plan(&[], false)),
-            (plan, Some(change)) => self.show_made_change(change, &plan.left_alone).await,
-        }
     }
 
     async fn show_version(&self, version: PathVersion) -> Result<FileVersion> {

@@ -3,8 +3,11 @@
 pub(super) mod commit_effects;
 pub(super) mod commit_without_history;
 pub(crate) mod conflict_branch;
+pub(crate) mod effects_plan;
 pub(super) mod excluded_notes;
 pub(super) mod layer_note;
 pub(super) mod leftovers;
-pub(super) mod path_images;
 mod saved_effects;
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,9 @@ use garret_core::{
 use crate::shell::ShellParts;
 use crate::shell::effects::layer_note::LayerNotePlace;
 
+/// Makes an effect from a number.
+pub(crate) type NumberedEffect = fn(usize) -> Effect;
+
 /// A machine with one bench and one layer.
 #[derive(Debug)]
 pub(crate) struct FakeMachine {
@@ -31,6 +34,8 @@ pub(crate) struct FakeMachine {
     head: AtomicU64,
     /// Whether the layer belongs to nobody, as after the end of its Garret.
     is_abandoned: AtomicBool,
+    /// The effect that a process has once more before every look at its effects, made from a number.
+    repeated: Mutex<Option<NumberedEffect>>,
 }
 
 /// Implements every trait of a sandbox.
@@ -54,6 +59,7 @@ impl FakeMachine {
             unstill: AtomicU64::new(0),
             head: AtomicU64::new(0),
             is_abandoned: AtomicBool::new(false),
+            repeated: Mutex::default(),
         })
     }
 
@@ -85,6 +91,11 @@ impl FakeMachine {
             ..file(path, "")
         };
         self.done.lock().unwrap().push(removal);
+    }
+
+    /// Starts a process that has one more effect before every look at the effects.
+    pub(crate) fn repeat(&self, effect: NumberedEffect) {
+        *self.repeated.lock().unwrap() = Some(effect);
     }
 
     /// Makes the next pause end this number of commands.
@@ -225,7 +236,11 @@ impl Layer for FakeSandbox {
     }
 
     async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects> {
-        let done = self.0.done.lock().unwrap();
+        let mut done = self.0.done.lock().unwrap();
+        if let Some(effect) = *self.0.repeated.lock().unwrap() {
+            let number = done.len();
+            done.push(effect(number));
+        }
         let read = since.and_then(|mark| mark.0.get(b"read")).copied().unwrap_or(0);
         Ok(Effects {
             effects: done.iter().skip(read as usize).cloned().collect(),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use garret_core::{Effect, History, PlacedEntry, Point, Result, Storage};
 
-use crate::shell::effects::commit_effects::{EffectBasis, is_in_any_storage, plan_puts};
+use crate::shell::effects::commit_effects::EffectBasis;
+use crate::shell::effects::effects_plan::{is_in_any_storage, plan_puts};
 use crate::shell::effects::layer_note::LayerNote;
 use crate::shell::runtime::ShellRuntime;
 
