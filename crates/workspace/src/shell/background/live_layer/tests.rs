@@ -209,7 +209,7 @@ async fn undo_succeeds_beside_a_process_that_always_writes_other_paths() {
         workspace.undo(UndoRequest::Session(name.to_owned())).await.unwrap();
         assert!(!workspace.exists("mine").await.unwrap().exists);
         let undone = workspace.undo(UndoRequest::Last(1)).await.unwrap();
-        assert!(undone.paths()[0].starts_with("- busy-"), "{undone:?}");
+        assert!(undone.paths()[0].to_string().starts_with("- busy-"), "{undone:?}");
     }
 }
 
