@@ -115,7 +115,12 @@ impl Workspace {
 impl FileAccess {
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
         let target = self.admit(path, PathSubject::Content, &[Access::Read]).await?;
-        let (window, unit, wanted) = self.read_window(&target, request).await?;
+        let reader = WindowReader {
+            files: self,
+            target: &target,
+            request,
+        };
+        let (window, unit, wanted) = reader.read_window().await?;
         let is_all = window.start == 0 && window.eof && !window.line_cut;
         let range = ReadRange {
             unit,
@@ -134,50 +139,6 @@ impl FileAccess {
             eof: window.eof,
             line_cut: window.line_cut,
         })
-    }
-
-    /// Reads the requested bytes; returns them with the unit that the window counts in, and the encoding of the answer.
-    async fn read_window(
-        &self,
-        target: &AdmittedPath,
-        request: &ReadRequest,
-    ) -> Result<(ReadWindow, ReadUnit, Option<Encoding>)> {
-        if let Some(lines) = request.tail {
-            let lines = lines.min(request.limit.unwrap_or(u64::MAX));
-            let (window, unit) = self.tail_window(target, request, lines).await?;
-            return Ok((window, unit, request.encoding));
-        }
-        let is_whole = request.offset == 0 && request.limit.is_none() && request.max_bytes.is_none();
-        let window = match request.unit {
-            unit if is_whole && !request.bytes_if_binary => {
-                return Ok((self.whole_window(target).await?, unit, request.encoding));
-            }
-            ReadUnit::Bytes => self.byte_window(target, request).await?,
-            ReadUnit::Lines => match self.line_window(target, request).await? {
-                LineWindowOutcome::Window(window) => window,
-                LineWindowOutcome::Binary { image_size } => {
-                    let window = self.binary_window(target, request, image_size).await?;
-                    return Ok((window, ReadUnit::Bytes, Some(Encoding::Base64)));
-                }
-            },
-        };
-        Ok((window, request.unit, request.encoding))
-    }
-
-    /// Reads a file that is not text: an image as a whole if it is small enough, else a range of bytes.
-    async fn binary_window(
-        &self,
-        target: &AdmittedPath,
-        request: &ReadRequest,
-        image_size: Option<u64>,
-    ) -> Result<ReadWindow> {
-        let largest = request
-            .max_image_bytes
-            .map(|largest| largest.min(self.read_limit().unwrap_or(u64::MAX)));
-        match (image_size, largest) {
-            (Some(size), Some(largest)) if request.offset == 0 && size <= largest => self.whole_window(target).await,
-            _ => self.byte_window(target, request).await,
-        }
     }
 
     /// Returns the most bytes that the policies of this view let one read return; `None` if they set no limit.
@@ -208,9 +169,54 @@ impl FileAccess {
         };
         self.read_admitted(target, options).await
     }
+}
 
-    async fn whole_window(&self, target: &AdmittedPath) -> Result<ReadWindow> {
-        let whole = self.read_whole(target).await?;
+/// Reads a part of one file, as a request wants it.
+struct WindowReader<'a> {
+    files: &'a FileAccess,
+    target: &'a AdmittedPath,
+    request: &'a ReadRequest,
+}
+
+impl WindowReader<'_> {
+    /// Reads the requested bytes; returns them with the unit that the window counts in, and the encoding of the answer.
+    async fn read_window(&self) -> Result<(ReadWindow, ReadUnit, Option<Encoding>)> {
+        if let Some(lines) = self.request.tail {
+            let lines = lines.min(self.request.limit.unwrap_or(u64::MAX));
+            let (window, unit) = self.tail_window(lines).await?;
+            return Ok((window, unit, self.request.encoding));
+        }
+        let is_whole = self.request.offset == 0 && self.request.limit.is_none() && self.request.max_bytes.is_none();
+        let window = match self.request.unit {
+            unit if is_whole && !self.request.bytes_if_binary => {
+                return Ok((self.whole_window().await?, unit, self.request.encoding));
+            }
+            ReadUnit::Bytes => self.byte_window().await?,
+            ReadUnit::Lines => match self.line_window().await? {
+                LineWindowOutcome::Window(window) => window,
+                LineWindowOutcome::Binary { image_size } => {
+                    let window = self.binary_window(image_size).await?;
+                    return Ok((window, ReadUnit::Bytes, Some(Encoding::Base64)));
+                }
+            },
+        };
+        Ok((window, self.request.unit, self.request.encoding))
+    }
+
+    /// Reads a file that is not text: an image as a whole if it is small enough, else a range of bytes.
+    async fn binary_window(&self, image_size: Option<u64>) -> Result<ReadWindow> {
+        let largest = self
+            .request
+            .max_image_bytes
+            .map(|largest| largest.min(self.files.read_limit().unwrap_or(u64::MAX)));
+        match (image_size, largest) {
+            (Some(size), Some(largest)) if self.request.offset == 0 && size <= largest => self.whole_window().await,
+            _ => self.byte_window().await,
+        }
+    }
+
+    async fn whole_window(&self) -> Result<ReadWindow> {
+        let whole = self.files.read_whole(self.target).await?;
         Ok(ReadWindow {
             start: 0,
             end: 0,
@@ -222,23 +228,23 @@ impl FileAccess {
         })
     }
 
-    fn page_bytes(&self, request: &ReadRequest) -> u64 {
-        let limits = self.read_limit().into_iter().chain(request.max_bytes);
+    fn page_bytes(&self) -> u64 {
+        let limits = self.files.read_limit().into_iter().chain(self.request.max_bytes);
         limits.min().unwrap_or(u64::MAX)
     }
 
-    async fn byte_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<ReadWindow> {
-        let length = request.limit.unwrap_or(u64::MAX).min(self.page_bytes(request));
-        let range = request.offset..request.offset.saturating_add(length);
+    async fn byte_window(&self) -> Result<ReadWindow> {
+        let length = self.request.limit.unwrap_or(u64::MAX).min(self.page_bytes());
+        let range = self.request.offset..self.request.offset.saturating_add(length);
         let options = ReadOptions {
             range: Some(range),
-            follow: target.follow,
+            follow: self.target.follow,
             ..ReadOptions::default()
         };
-        let read = self.read_admitted(target, options).await?;
-        let end = request.offset + read.bytes.len() as u64;
+        let read = self.files.read_admitted(self.target, options).await?;
+        let end = self.request.offset + read.bytes.len() as u64;
         Ok(ReadWindow {
-            start: request.offset,
+            start: self.request.offset,
             end,
             eof: end >= read.size,
             line_cut: false,
@@ -249,54 +255,44 @@ impl FileAccess {
     }
 
     /// Reads a window of lines, piece by piece; begins again, a few times, if the file changes in between.
-    async fn line_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<LineWindowOutcome> {
+    async fn line_window(&self) -> Result<LineWindowOutcome> {
         for _ in 0..5 {
-            if let Some(found) = self.try_line_window(target, request).await? {
+            if let Some(found) = self.try_line_window().await? {
                 return Ok(found);
             }
         }
-        Err(file_changes_error(target))
+        Err(file_changes_error(self.target))
     }
 
     /// Reads the last lines of a text. The window counts lines, or bytes if the number of lines before it is not known.
-    async fn tail_window(
-        &self,
-        target: &AdmittedPath,
-        request: &ReadRequest,
-        lines: u64,
-    ) -> Result<(ReadWindow, ReadUnit)> {
-        if request.offset > 0 || request.unit == ReadUnit::Bytes || lines == 0 {
+    async fn tail_window(&self, lines: u64) -> Result<(ReadWindow, ReadUnit)> {
+        if self.request.offset > 0 || self.request.unit == ReadUnit::Bytes || lines == 0 {
             return Err(Error::invalid(
                 "`tail` counts lines from the end, so it cannot be combined with `offset` or `encoding`",
             )
             .hint("pass `tail` with a number above 0 and leave out `offset` and `encoding`"));
         }
         for _ in 0..5 {
-            if let Some(found) = self.try_tail_window(target, request, lines).await? {
+            if let Some(found) = self.try_tail_window(lines).await? {
                 return Ok(found);
             }
         }
-        Err(file_changes_error(target))
+        Err(file_changes_error(self.target))
     }
 
-    async fn try_tail_window(
-        &self,
-        target: &AdmittedPath,
-        request: &ReadRequest,
-        lines: u64,
-    ) -> Result<Option<(ReadWindow, ReadUnit)>> {
-        let first = self.read_range(target, 0..PIECE).await?;
-        if request.bytes_if_binary && !is_text(&first.bytes) {
+    async fn try_tail_window(&self, lines: u64) -> Result<Option<(ReadWindow, ReadUnit)>> {
+        let first = self.read_range(0..PIECE).await?;
+        if self.request.bytes_if_binary && !is_text(&first.bytes) {
             let message = format!(
                 "{} is not a text file, so `tail` cannot be used",
-                target.shown.to_quoted()
+                self.target.shown.to_quoted()
             );
             return Err(Error::invalid(message)
-                .at_path(&target.shown)
+                .at_path(&self.target.shown)
                 .hint("read its bytes with `encoding: \"base64\"` and `offset`"));
         }
         let size = first.size;
-        let mut tail = TailWindow::new(lines, self.page_bytes(request));
+        let mut tail = TailWindow::new(lines, self.page_bytes());
         // A small file is in the first piece as a whole; for a large one, the piece only gave the size, and reading
         // begins at the end.
         let mut at = if size <= PIECE { 0 } else { size };
@@ -305,7 +301,7 @@ impl FileAccess {
         }
         while at > 0 && !tail.is_full() {
             let start = at.saturating_sub(PIECE);
-            let piece = self.read_range(target, start..at).await?;
+            let piece = self.read_range(start..at).await?;
             // Pieces of two versions would be put together to a text that the file never had.
             if piece.version != first.version {
                 return Ok(None);
@@ -316,27 +312,27 @@ impl FileAccess {
         Ok(Some(tail.into_window(size, first.version, at == 0)))
     }
 
-    async fn read_range(&self, target: &AdmittedPath, range: Range<u64>) -> Result<ReadResult> {
+    async fn read_range(&self, range: Range<u64>) -> Result<ReadResult> {
         let options = ReadOptions {
             range: Some(range),
-            follow: target.follow,
+            follow: self.target.follow,
             ..ReadOptions::default()
         };
-        self.read_admitted(target, options).await
+        self.files.read_admitted(self.target, options).await
     }
 
-    async fn try_line_window(&self, target: &AdmittedPath, request: &ReadRequest) -> Result<Option<LineWindowOutcome>> {
-        let mut lines = LineWindow::new(request, self.page_bytes(request));
+    async fn try_line_window(&self) -> Result<Option<LineWindowOutcome>> {
+        let mut lines = LineWindow::new(self.request, self.page_bytes());
         let mut first: Option<Version> = None;
         let mut at = 0;
         loop {
-            let piece = self.read_range(target, at..at + PIECE).await?;
+            let piece = self.read_range(at..at + PIECE).await?;
             if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {
                 return Ok(None);
             }
             // Decided by the first piece alone, before any line is taken: a page far into the file must not be read as
             // text.
-            if at == 0 && request.bytes_if_binary && !is_text(&piece.bytes) {
+            if at == 0 && self.request.bytes_if_binary && !is_text(&piece.bytes) {
                 let image_size = image_type(&piece.bytes).map(|_| piece.size);
                 return Ok(Some(LineWindowOutcome::Binary { image_size }));
             }
