@@ -524,8 +524,6 @@ pub struct PutBatch {
     pub kind: ChangeKind,
     /// The numbers of the changes that this change reverses, newest first. One that is undone already is a `conflict`.
     pub reverses: Vec<u64>,
-    /// The number of the newest change for which the batch was planned: any later change is a `conflict`.
-    pub head: Option<u64>,
     /// The summary of the change, if its origin has none.
     pub summary: String,
 }

@@ -87,8 +87,6 @@ impl WriteSession<'_> {
             // No path differs, but the depot records that a merge was made.
             return self.files.room.history().put(puts, origin).await;
         }
-        // The plan holds, and no other process can change the journal during this write session.
-        let puts = PutBatch { head: None, ..puts };
         self.carry_out(puts, origin, planned).await
     }
 

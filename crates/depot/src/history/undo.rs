@@ -35,22 +35,14 @@ impl DepotWorkspace {
 /// Plans the reversal of the selected changes. An empty selection is `not_found`.
 pub(super) fn plan_undo(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<ChangePlan> {
     let targets = select_changes(session, workspace, selection)?;
-    let mut plan = plan_targets(session, workspace, &targets)?;
-    // A change that is made after the plan may belong to the selection, as the newest change does.
-    if !matches!(selection, UndoSelection::Change(_) | UndoSelection::Changes(_)) {
-        plan.puts.head = Some(newest_level(session, workspace)?.at.unsigned_abs());
-    }
-    Ok(plan)
+    plan_targets(session, workspace, &targets)
 }
 
 /// Plans the reversal of the newest undo, unless new changes were made since. If there is no such undo, that is
 /// `not_found`.
 pub(super) fn plan_redo(session: MetadataSession<'_>, workspace: i64) -> Result<ChangePlan> {
     let targets: Vec<_> = session.changes().redoable_undo(workspace)?.into_iter().collect();
-    let mut plan = plan_targets(session, workspace, &targets)?;
-    // A new change may end the redo without touching any path of the plan.
-    plan.puts.head = Some(newest_level(session, workspace)?.at.unsigned_abs());
-    Ok(plan)
+    plan_targets(session, workspace, &targets)
 }
 
 /// Plans the reversal of `targets`, newest first.
@@ -143,10 +135,12 @@ fn find_undoable(session: MetadataSession<'_>, workspace: i64, id: &str) -> Resu
     }
 }
 
-/// Checks that no change of `reverses` is undone already, and that `head` is still the newest change, if it is given.
+/// Checks that no change of `reverses` is undone already.
+///
+/// Later changes of other paths do not matter: they commute with the reversal, so the result is that of a reversal at
+/// the time of its plan, which reversed the changes that were the newest then.
 pub(super) fn check_reversal(session: MetadataSession<'_>, workspace: i64, puts: &PutBatch) -> Result<()> {
-    let newest = newest_level(session, workspace)?.at.unsigned_abs();
-    let mut is_stale = puts.head.is_some_and(|head| head != newest);
+    let mut is_stale = false;
     for seq in &puts.reverses {
         let row = session.changes().change(workspace, seq.cast_signed())?;
         is_stale |= row.is_none_or(|row| row.undone_by.is_some());
@@ -154,7 +148,7 @@ pub(super) fn check_reversal(session: MetadataSession<'_>, workspace: i64, puts:
     if !is_stale {
         return Ok(());
     }
-    let message = "other changes were made or undone since this was planned";
+    let message = "a change to reverse was undone by others since this was planned";
     Err(Error::new(ErrorKind::Conflict, message).hint("nothing was changed; try again"))
 }
 

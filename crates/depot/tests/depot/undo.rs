@@ -312,15 +312,63 @@ fn a_file_that_an_undo_brings_back_has_its_time_of_creation() {
 }
 
 #[test]
-fn a_planned_undo_of_the_newest_change_is_refused_after_another_change() {
+fn a_planned_reversal_holds_beside_changes_of_other_paths() {
+    block_on(async {
+        let call = UndoSelection::ToolCall {
+            call: "call".into(),
+            session: None,
+        };
+        for selection in [UndoSelection::Last(1), UndoSelection::Session("session".into()), call] {
+            let desk = Desk::in_memory().await;
+            let written = desk.write_as("f", "one", "session", "call").await;
+            let undo = HistoryOperation::Undo(selection);
+            let plan = History::plan(&desk.room, &undo).await.expect("it can be planned");
+            desk.write_as("g", "two", "session", "call").await;
+            let undone = desk.room.put(plan.puts, Origin::default()).await;
+            let undone = undone.expect("others changed other paths").expect("it is a change");
+            assert_eq!(undone.reverses, vec![written.number]);
+            assert!(!desk.probe.exists("f").await && desk.probe.exists("g").await);
+        }
+    });
+}
+
+#[test]
+fn a_planned_redo_holds_beside_changes_of_other_paths() {
     block_on(async {
         let desk = Desk::in_memory().await;
         desk.write("f", "one").await;
-        let undo = HistoryOperation::Undo(UndoSelection::Last(1));
-        let plan = History::plan(&desk.room, &undo).await.expect("it can be planned");
+        desk.undone(UndoSelection::Last(1)).await;
+        let plan = History::plan(&desk.room, &HistoryOperation::Redo).await;
         desk.write("g", "two").await;
-        let error = desk.room.put(plan.puts, Origin::default()).await.unwrap_err();
+        let redone = desk
+            .room
+            .put(plan.expect("it can be planned").puts, Origin::default())
+            .await;
+        assert_eq!(
+            redone
+                .expect("others changed other paths")
+                .map(|change| change.reverses),
+            Some(vec![2])
+        );
+        assert_eq!(desk.probe.text("f").await, "one");
+    });
+}
+
+#[test]
+fn of_two_planned_undos_of_one_change_the_second_is_refused() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        desk.write("g", "two").await;
+        let undo = HistoryOperation::Undo(UndoSelection::Last(1));
+        let first = History::plan(&desk.room, &undo).await.expect("it can be planned");
+        let second = History::plan(&desk.room, &undo).await.expect("it can be planned");
+        desk.room
+            .put(first.puts, Origin::default())
+            .await
+            .expect("nothing changed since");
+        let error = desk.room.put(second.puts, Origin::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, vec![2]);
+        assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, vec![1]);
     });
 }

@@ -116,6 +116,48 @@ async fn promise_22_undo_never_takes_along_what_came_after() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_22_undo_succeeds_beside_many_writers_of_other_paths() {
+    const WRITERS: usize = 8;
+    for room in open_rooms().await {
+        let is_done = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (workspace, is_done) = (room.workspace().clone(), is_done.clone());
+                tokio::spawn(async move {
+                    let mut number = 0;
+                    while !is_done.load(Ordering::Relaxed) {
+                        let path = format!("{writer}-{number}");
+                        workspace.write(&path, "x", Default::default()).await.unwrap();
+                        number += 1;
+                    }
+                })
+            })
+            .collect();
+        let session = |name: &str| {
+            let session = Some(name.to_owned());
+            room.workspace().acting_as(garret::Actor {
+                session,
+                ..Default::default()
+            })
+        };
+        for number in 0..10 {
+            let (name, path) = (format!("session-{number}"), format!("mine-{number}"));
+            session(&name).write(&path, "mine", Default::default()).await.unwrap();
+            let undone = room.workspace().undo(UndoRequest::Session(name)).await;
+            undone.unwrap_or_else(|error| panic!("{}: {error}", room.kind));
+            assert!(!room.exists(&path).await, "{}", room.kind);
+            let undone = room.workspace().undo(UndoRequest::Last(1)).await;
+            let undone = undone.unwrap_or_else(|error| panic!("{}: {error}", room.kind));
+            assert_eq!(undone.paths.len(), 1, "{}: {undone:?}", room.kind);
+        }
+        is_done.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn promise_23_a_snapshot_stays_what_it_is() {
     for room in open_rooms().await {
