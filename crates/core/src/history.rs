@@ -71,24 +71,18 @@ pub trait History: Send + Sync + fmt::Debug {
     /// is committed by this function.
     async fn put(&self, puts: PutBatch, origin: Origin) -> Result<Option<Change>>;
 
-    /// Plans `operation` and commits the plan, without a review; plans again if the files changed in between. Returns
-    /// the change, `None` if nothing differs, or the clashes.
+    /// Plans `operation` and commits the plan, without a review. Returns the change, `None` if nothing differs, or the
+    /// clashes. A path that others changed in between is a `conflict`.
     async fn commit_operation(
         &self,
         operation: &HistoryOperation,
         origin: Origin,
     ) -> Result<Result<Option<Change>, Vec<PathClash>>> {
-        let mut attempt = 1;
-        loop {
-            let plan = self.plan(operation).await?;
-            if !plan.clashes.is_empty() {
-                return Ok(Err(plan.clashes));
-            }
-            match self.put(plan.puts, origin.clone()).await {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ChangePlan::MAX_ATTEMPTS => attempt += 1,
-                done => return Ok(Ok(done?)),
-            }
+        let plan = self.plan(operation).await?;
+        if !plan.clashes.is_empty() {
+            return Ok(Err(plan.clashes));
         }
+        self.put(plan.puts, origin).await.map(Ok)
     }
 
     /// Reverses the selected changes as one change, without a review. Nothing to reverse is `not_found`.
@@ -460,11 +454,6 @@ pub struct ChangePlan {
     pub paths: Vec<PathChange>,
     /// The paths that make the operation impossible; then there is nothing to put.
     pub clashes: Vec<PathClash>,
-}
-
-impl ChangePlan {
-    /// The most times that an operation is planned because its paths changed between the plan and the commit.
-    pub const MAX_ATTEMPTS: usize = 5;
 }
 
 /// The outcome of an undo or redo.

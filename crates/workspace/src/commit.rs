@@ -1,29 +1,112 @@
-//! The one function through which every mutation of a workspace goes.
+//! The one function through which every mutation of a workspace goes: batches of file operations, undo, redo, restore,
+//! merges, and the effects of commands.
+//!
+//! A change is planned as data, reviewed once, and committed on the condition that the states before it still hold. If
+//! they do not, it is planned again. The background processes are paused from before the plan until after the commit,
+//! so that their own effects do not come between.
 
-use garret_core::{
-    Batch, EntryKind, Error, ErrorKind, Follow, Mutation, MutationOutcome, Origin, Result, StatOptions, WsPath,
-};
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::admission::PathSubject;
+use async_trait::async_trait;
+use garret_core::{
+    Batch, Change, Error, ErrorKind, Follow, Mutation, MutationOutcome, NewBranch, Origin, PathChange, Point, PutBatch,
+    Result, Storage,
+};
+
 use crate::file_access::FileAccess;
+use crate::quota::QuotaTurns;
+use crate::shell::background::live_layer::{ForeseenChange, ProcessPause};
+use crate::shell::effects::effects_plan::add_missing_directories;
 
-/// An entry that a mutation puts at a path.
-struct ArrivingEntry {
-    path: Vec<u8>,
-    is_directory: bool,
+/// The most times that a change is planned because the files changed between the plan and the commit.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Plans a change by the present files.
+#[async_trait]
+pub(crate) trait ChangePlanner: Send {
+    /// Plans the change. `conflict` is the error of the last plan, whose states no longer held when it was committed;
+    /// `None` the first time. An error ends the commit.
+    async fn plan_change(&mut self, files: &FileAccess, conflict: Option<Error>) -> Result<CommitPlan>;
 }
 
-/// Checks the mutations of one batch by the state of the files.
-struct MutationCheck<'a> {
-    files: &'a FileAccess,
-    /// How the batch treats links in its paths.
-    follow: Follow,
+/// A planned change: everything that it would do, as data.
+pub(crate) struct CommitPlan {
+    pub(crate) work: CommitWork,
+    /// The state of each path before and after. `None` if the planner does not know them: those of entries for the
+    /// history are then read from it, and mutations of admitted paths are looked at only as far as a limit needs it.
+    pub(crate) paths: Option<Vec<PathChange>>,
+}
+
+/// The work of a planned change.
+pub(crate) enum CommitWork {
+    /// Mutations of the files, on the conditions that they carry.
+    Mutations(Batch),
+    /// Entries for the history, on the conditions that they carry.
+    Puts(PutBatch, Origin),
+    /// Entries for the history of a branch that does not exist yet.
+    Branch(PutBatch, Origin, BranchStart),
+}
+
+/// The beginning of a new branch.
+pub(crate) struct BranchStart {
+    pub(crate) new: NewBranch,
+    /// The number of the change after which it begins.
+    pub(crate) base: u64,
+    /// The files at that change.
+    pub(crate) files: Arc<dyn Storage>,
+}
+
+/// How a change is committed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CommitOptions {
+    /// Whether the change is reviewed and not made.
+    pub(crate) dry_run: bool,
+    /// Whether the caller holds the turns of the quotas already: to wait for those would never end.
+    pub(crate) has_quota_turns: bool,
+}
+
+/// The report on a change that was to be committed.
+pub(crate) struct CommitReport {
+    /// The state of each path before and after; empty for mutations of admitted paths without limits.
+    pub(crate) paths: Vec<PathChange>,
+    pub(crate) outcome: CommitOutcome,
+}
+
+/// The outcome of a change that was to be committed.
+pub(crate) enum CommitOutcome {
+    /// The review refused it.
+    Refused(Error),
+    /// The review allowed it, and it was only tried.
+    Reviewed,
+    /// The mutations are applied.
+    Applied(Vec<MutationOutcome>),
+    /// The entries are in the history, or on the new branch, by this change; `None` if nothing differed.
+    Changed(Option<Box<Change>>),
+}
+
+impl CommitReport {
+    /// Returns the paths and the change of a plan for the history; the error if the review refused it.
+    pub(crate) fn into_change(self) -> Result<(Vec<PathChange>, Option<Change>)> {
+        match self.outcome {
+            CommitOutcome::Refused(error) => Err(error),
+            CommitOutcome::Changed(change) => Ok((self.paths, change.map(|change| *change))),
+            _ => Ok((self.paths, None)),
+        }
+    }
+}
+
+/// A change that is planned already. It is not planned again: its conditions are those of the caller.
+#[async_trait]
+impl ChangePlanner for Option<CommitPlan> {
+    async fn plan_change(&mut self, _: &FileAccess, conflict: Option<Error>) -> Result<CommitPlan> {
+        let planned = self.take();
+        planned.ok_or_else(|| conflict.expect("a plan is asked for again only after a conflict"))
+    }
 }
 
 impl FileAccess {
-    /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked,
-    /// and the storage is asked once.
+    /// Applies the mutations as one atomic change. Their paths are admitted already.
     pub(crate) async fn commit_mutations(
         &self,
         operation: impl Into<Cow<'static, str>>,
@@ -44,55 +127,130 @@ impl FileAccess {
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<MutationOutcome>> {
-        let batch = self.build_batch(origin, mutations, follow).await?;
-        let now = self.context.clock.elapsed();
-        let mut turns = Vec::new();
-        // From the outermost layer inwards, as every other operation does: two that wait for each other's quota would
-        // never end.
-        for layer in &self.view.layers {
-            if let Some(quota) = &layer.quota {
-                turns.push(quota.take_turn(self.storage(), &layer.base, &batch, now).await?);
-            }
-        }
-        let applied = self.storage().apply(batch).await?;
-        turns.into_iter().for_each(crate::quota::QuotaTurn::mark_applied);
-        Ok(applied)
-    }
-
-    /// Applies the mutations as one atomic change, for a caller that already holds the turns of all quotas.
-    pub(crate) async fn commit_with_turns(
-        &self,
-        operation: impl Into<Cow<'static, str>>,
-        mutations: Vec<Mutation>,
-        follow: Follow,
-    ) -> Result<Vec<MutationOutcome>> {
-        let operation = operation.into();
-        let summary = summary_of(&operation, &mutations);
-        let origin = self.change_origin(operation, summary);
-        let batch = self.build_batch(origin, mutations, follow).await?;
-        for layer in &self.view.layers {
-            if let Some(quota) = &layer.quota {
-                // Not `take_turn`: the caller holds the lock of this quota, so waiting for it would never end.
-                quota.check_batch(self.storage(), &layer.base, &batch).await?;
-            }
-        }
-        self.storage().apply(batch).await
-    }
-
-    /// Builds the batch of these mutations. Refuses a file that has a denied name, one that would be too large, and one
-    /// at a path that `exclude` keeps out of history.
-    async fn build_batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
-        self.hard_links().check_changed_files(&mutations).await?;
-        let check = MutationCheck { files: self, follow };
-        for mutation in &mutations {
-            check.check_in_history(mutation).await?;
-            check.check_size(mutation).await?;
-        }
-        Ok(Batch {
+        let batch = Batch {
             mutations,
             follow,
             origin,
-        })
+        };
+        let work = CommitWork::Mutations(batch);
+        let mut planned = Some(CommitPlan { work, paths: None });
+        match self
+            .commit_change(&mut planned, CommitOptions::default())
+            .await?
+            .outcome
+        {
+            CommitOutcome::Refused(error) => Err(error),
+            CommitOutcome::Applied(outcomes) => Ok(outcomes),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Plans a change, reviews it, and commits it unless it is only tried; plans it again if the files changed between
+    /// the plan and the commit. Every mutation goes through this function.
+    pub(crate) async fn commit_change(
+        &self,
+        planner: &mut dyn ChangePlanner,
+        options: CommitOptions,
+    ) -> Result<CommitReport> {
+        // Held until the change is made, so that no other operation takes the room that the review finds.
+        let mut turns = if options.has_quota_turns {
+            self.view.held_quota_turns()
+        } else {
+            self.view.take_quota_turns().await
+        };
+        let mut pause = self.pause_processes().await?;
+        if pause.has_committed() {
+            turns.forget_counts();
+        }
+        let done = self
+            .plan_and_commit(planner, options.dry_run, &mut turns, &mut pause)
+            .await;
+        let is_made = matches!(&done, Ok(report) if report.outcome.is_made());
+        pause.end(is_made).await;
+        if is_made {
+            turns.mark_applied();
+        }
+        done
+    }
+
+    async fn plan_and_commit(
+        &self,
+        planner: &mut dyn ChangePlanner,
+        dry_run: bool,
+        turns: &mut QuotaTurns<'_>,
+        pause: &mut ProcessPause<'_>,
+    ) -> Result<CommitReport> {
+        let (mut conflict, mut attempt) = (None, 1);
+        loop {
+            let plan = planner.plan_change(self, conflict.take()).await?;
+            match self.commit_plan(plan, dry_run, turns, pause).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
+                    (conflict, attempt) = (Some(error), attempt + 1);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn commit_plan(
+        &self,
+        plan: CommitPlan,
+        dry_run: bool,
+        turns: &mut QuotaTurns<'_>,
+        pause: &mut ProcessPause<'_>,
+    ) -> Result<CommitReport> {
+        let CommitPlan { work, paths } = plan;
+        let (paths, admitted) = match (paths, &work) {
+            (Some(paths), _) => (paths, None),
+            (None, CommitWork::Mutations(batch)) => (self.preview_batch(batch).await?, Some(batch)),
+            (None, CommitWork::Puts(puts, _) | CommitWork::Branch(puts, ..)) => {
+                (self.journal()?.plan_put(puts).await?, None)
+            }
+        };
+        let reviewed = match &work {
+            // The count of the files says nothing about those of the branch.
+            CommitWork::Branch(.., start) => {
+                let mut turns = self.view.held_quota_turns();
+                self.review_change(&paths, admitted, &*start.files, &mut turns).await
+            }
+            _ => self.review_change(&paths, admitted, self.storage(), turns).await,
+        };
+        let outcome = match reviewed {
+            Err(refusal) => CommitOutcome::Refused(refusal),
+            Ok(()) if dry_run => CommitOutcome::Reviewed,
+            Ok(()) => {
+                let foreseen = || match &work {
+                    CommitWork::Mutations(batch) => ForeseenChange::from_mutations(&batch.mutations),
+                    CommitWork::Puts(..) => ForeseenChange::from_path_changes(&paths),
+                    CommitWork::Branch(..) => ForeseenChange::default(),
+                };
+                pause.prepare_change(foreseen).await?;
+                self.carry_out(work, paths.is_empty()).await?
+            }
+        };
+        Ok(CommitReport { paths, outcome })
+    }
+
+    async fn carry_out(&self, work: CommitWork, is_empty: bool) -> Result<CommitOutcome> {
+        match work {
+            CommitWork::Mutations(batch) if batch.mutations.is_empty() => Ok(CommitOutcome::Applied(Vec::new())),
+            CommitWork::Mutations(batch) => self.storage().apply(batch).await.map(CommitOutcome::Applied),
+            CommitWork::Puts(puts, _) if is_empty && puts.reverses.is_empty() && puts.merged.is_none() => {
+                Ok(CommitOutcome::Changed(None))
+            }
+            CommitWork::Puts(puts, origin) => {
+                let change = self.journal()?.put(puts, origin).await?;
+                Ok(CommitOutcome::Changed(change.map(Box::new)))
+            }
+            CommitWork::Branch(mut puts, origin, start) => {
+                let journal = self.journal()?;
+                let made = journal.branch(start.new, &Point::Number(start.base)).await?;
+                let branch = journal.branch_history(&made.id).await?;
+                add_missing_directories(&*branch.open_view(&Point::Now).await?, &mut puts).await?;
+                let change = branch.put(puts, origin).await?;
+                Ok(CommitOutcome::Changed(change.map(Box::new)))
+            }
+        }
     }
 
     /// Returns the origin of a change of this workspace: the operation, its summary and the actor.
@@ -106,116 +264,10 @@ impl FileAccess {
     }
 }
 
-impl MutationCheck<'_> {
-    /// Refuses to put an entry at a path that `exclude` keeps out of history. An entry that is already there can be
-    /// removed.
-    async fn check_in_history(&self, mutation: &Mutation) -> Result<()> {
-        // Commands have their own files at excluded paths: a file written there from outside is not the one that
-        // commands see.
-        let exclusions = &self.files.source.exclusions;
-        if exclusions.is_empty() {
-            return Ok(());
-        }
-        let arrivals = self.find_arrivals(mutation).await?;
-        let is_left_out = |one: &ArrivingEntry| exclusions.covers_bytes(&one.path, one.is_directory);
-        if !arrivals.iter().any(is_left_out) {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Denied,
-            "`exclude` keeps this path out of history: only commands can write there",
-        )
-        .at_path(&self.files.view.relative_path(mutation.path()))
-        .hint("write it with a command, write to another path, or remove the pattern from `exclude`"))
-    }
-
-    /// Returns the entries that a mutation puts at paths, those of a moved directory included, by their paths with
-    /// links resolved.
-    async fn find_arrivals(&self, mutation: &Mutation) -> Result<Vec<ArrivingEntry>> {
-        let (to, names, is_directory) = match mutation {
-            Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(Vec::new()),
-            Mutation::Write { path, .. } | Mutation::Append { path, .. } => (path, PathSubject::Content, false),
-            Mutation::Symlink { path, .. } | Mutation::Copy { to: path, .. } => (path, PathSubject::Entry, false),
-            Mutation::MakeDir { path, .. } => (path, PathSubject::Entry, true),
-            Mutation::Rename { from, to, .. } => {
-                let from = self.resolve_or_keep(from, PathSubject::Entry).await;
-                return self
-                    .find_moved_entries(&from, &self.resolve_or_keep(to, PathSubject::Entry).await)
-                    .await;
-            }
-        };
-        let path = self.resolve_or_keep(to, names).await.as_str().into();
-        Ok(vec![ArrivingEntry { path, is_directory }])
-    }
-
-    /// Returns the entries that a move of `from` to `to` puts at paths.
-    async fn find_moved_entries(&self, from: &WsPath, to: &WsPath) -> Result<Vec<ArrivingEntry>> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            with_version: false,
-        };
-        let stat = self.files.storage().stat(from, options).await;
-        // A missing source is no error here: the storage reports it when the batch is applied.
-        let is_directory = stat.is_ok_and(|stat| stat.kind == EntryKind::Directory);
-        let mut arrivals = vec![ArrivingEntry {
-            path: to.as_str().into(),
-            is_directory,
-        }];
-        if is_directory {
-            let below = self.files.entries_below(from, Follow::Never).await?;
-            arrivals.extend(below.iter().map(|entry| ArrivingEntry {
-                path: [to.as_str().as_bytes(), &entry.path.as_bytes()[from.as_str().len()..]].concat(),
-                is_directory: entry.kind == EntryKind::Directory,
-            }));
-        }
-        Ok(arrivals)
-    }
-
-    /// Returns `path` with its links followed, or unchanged if it cannot be resolved.
-    async fn resolve_or_keep(&self, path: &WsPath, names: PathSubject) -> WsPath {
-        match self.follow {
-            // An earlier mutation of the batch may make the directories of this path; the storage, which sees them all,
-            // decides.
-            Follow::Inside => self.files.real_path(path, names).await.unwrap_or_else(|_| path.clone()),
-            Follow::Never => path.clone(),
-        }
-    }
-
-    /// Checks the size that a file would have after the mutation.
-    async fn check_size(&self, mutation: &Mutation) -> Result<()> {
-        if self
-            .files
-            .view
-            .layers
-            .iter()
-            .all(|layer| layer.rules.policy().max_file_size_mb.is_none())
-        {
-            return Ok(());
-        }
-        let size = match mutation {
-            Mutation::Write { content, .. } => content.len(),
-            Mutation::Append { path, content, .. } => self.size_of(path).await + content.len() as u64,
-            Mutation::Copy { from, .. } => self.size_of(from).await,
-            _ => return Ok(()),
-        };
-        let path = self.files.view.relative_path(mutation.path());
-        self.files
-            .view
-            .layers
-            .iter()
-            .try_for_each(|layer| layer.rules.check_file_size(&path, size))
-    }
-
-    async fn size_of(&self, path: &WsPath) -> u64 {
-        // If the file is missing, the storage reports that with a better error than this check could.
-        let Ok(real) = self.files.storage().resolve(path).await else {
-            return 0;
-        };
-        self.files
-            .storage()
-            .stat(&real, StatOptions::default())
-            .await
-            .map_or(0, |stat| stat.size)
+impl CommitOutcome {
+    /// Whether the files of the workspace were changed.
+    fn is_made(&self) -> bool {
+        matches!(self, Self::Applied(_) | Self::Changed(Some(_)))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use futures::future::{BoxFuture, ready};
 use garret_core::{
     AccessLimits, Actor, Clock, Error, ErrorKind, EventSink, Exclusions, History, Ids, LocalContent, Result, Storage,
     WsPath,
@@ -12,7 +13,7 @@ use crate::Approver;
 use crate::hard_links::{HardLinkCheck, HardLinkMemo};
 use crate::history::HistoryAccess;
 use crate::host_path::HostRoots;
-use crate::shell::background::live_wrappers::LiveLayerWrapper;
+use crate::shell::background::live_layer::ProcessPause;
 use crate::shell::runtime::ShellRuntime;
 use crate::view::WorkspaceView;
 
@@ -47,6 +48,9 @@ pub(crate) struct FileSource {
     pub(crate) host_roots: HostRoots,
     /// The paths at which only commands have files; no operation can write there.
     pub(crate) exclusions: Exclusions,
+    /// The commands whose background processes are paused while the files are changed; `None` if there are none, or if
+    /// their own effects are committed.
+    pub(crate) shell: Option<Arc<ShellRuntime>>,
 }
 
 /// The parts that every operation of a workspace needs besides the files.
@@ -110,20 +114,20 @@ impl FileAccess {
     /// Returns this access for a workspace with commands: a change of the files is made while the processes in the
     /// background are paused, and no operation writes at excluded paths.
     pub(crate) fn paused_by(&self, shell: &Arc<ShellRuntime>) -> Self {
-        let wrap_history = |history: &Arc<dyn History>| -> Arc<dyn History> {
-            Arc::new(LiveLayerWrapper {
-                shell: shell.clone(),
-                inner: history.clone(),
-            })
-        };
         self.on_source(Arc::new(FileSource {
-            storage: Arc::new(LiveLayerWrapper {
-                shell: shell.clone(),
-                inner: self.source.storage.clone(),
-            }),
-            history: self.source.history.as_ref().map(wrap_history),
+            shell: Some(shell.clone()),
             exclusions: shell.exclusions.clone(),
             ..(*self.source).clone()
         }))
+    }
+
+    /// Pauses the background processes for a change of the files and commits their effects, for a caller that holds the
+    /// turns of the quotas.
+    pub(crate) fn pause_processes(&self) -> BoxFuture<'_, Result<ProcessPause<'_>>> {
+        // Boxed, since the effects of the processes are committed by the function that calls this one.
+        match &self.source.shell {
+            Some(shell) => Box::pin(shell.pause_for_change()),
+            None => Box::pin(ready(Ok(ProcessPause::default()))),
+        }
     }
 }

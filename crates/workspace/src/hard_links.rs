@@ -19,12 +19,13 @@ use std::thread;
 
 use futures::channel::oneshot;
 use garret_core::{
-    DirectoryHandle, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, HardLinkedFile, Mutation,
-    ReadOptions, ReadResult, Result, StatOptions, Storage, Visibility, WsPath,
+    DirectoryHandle, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, HardLinkedFile, ReadOptions,
+    ReadResult, Result, StatOptions, Storage, Visibility, WsPath,
 };
 
 use crate::Workspace;
 use crate::admission::AdmittedPath;
+use crate::change_review::hidden_change_error;
 use crate::file_access::FileAccess;
 use crate::view::WorkspaceView;
 
@@ -129,16 +130,20 @@ impl HardLinkCheck {
         self.check_file(path, stat.ok().and_then(|stat| stat.hard_linked)).await
     }
 
-    /// Refuses to change files that have a denied name.
-    pub(crate) async fn check_changed_files(&self, mutations: &[Mutation]) -> Result<()> {
+    /// Refuses to change the files at the paths that `list_paths` returns if one of them has a denied name.
+    pub(crate) async fn check_changed_files(mut self, list_paths: impl FnOnce() -> Vec<EntryPath>) -> Result<()> {
+        if !self.judges_hard_links() {
+            return Ok(());
+        }
         // The history keeps each name as a file: an undo would bring the content back under the allowed name alone.
-        for mutation in mutations.iter().filter(|_| self.judges_hard_links()) {
-            match mutation {
-                Mutation::MakeDir { .. } | Mutation::Symlink { .. } => continue,
-                Mutation::Rename { from, .. } | Mutation::Copy { from, .. } => self.check_file_at(from).await?,
-                _ => {}
+        self.memo.get_or_insert_default();
+        for path in list_paths() {
+            match path.as_path() {
+                Some(path) => self.check_file_at(path).await?,
+                // A storage cannot look up a name that is not UTF-8.
+                None if self.denied_names().await?.contains(&path) => return Err(hidden_change_error()),
+                None => {}
             }
-            self.check_file_at(mutation.path()).await?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@
 //! of [`garret_core::History`].
 
 mod branches;
-mod change_review;
 mod changes;
 mod diff;
 mod merge;
+mod operation_commit;
 mod past_views;
 mod renames;
 mod render;
@@ -17,6 +17,7 @@ mod snapshots;
 mod testing;
 mod undo;
 mod versions;
+mod visible_changes;
 
 use std::sync::Arc;
 

@@ -2,12 +2,14 @@
 //!
 //! A [`Workspace`] stands between its callers (a tool, a front door, an embedding program) and a storage. Each
 //! operation goes the same way: it is opened in the operations log, an approver is asked if the policy requires it, its
-//! paths are parsed and checked against the policy, and a mutation passes one function (`commit.rs`), which checks
-//! sizes and quota and passes one batch to the storage. Everything that is not in the storage contract (windows, edits,
+//! paths are parsed and checked against the policy, and every mutation passes one function (`commit.rs`), which has it
+//! planned and reviewed and passes it to the storage or the history. Everything that is not in the storage contract (windows, edits,
 //! patches, trees, globs, searches) is written here, once for all storages.
 
 mod admission;
 mod approval;
+mod batch_preview;
+mod change_review;
 mod code;
 mod commit;
 mod file_access;
@@ -17,6 +19,7 @@ mod history;
 mod host_path;
 mod neighbours;
 mod operation;
+mod path_images;
 mod quota;
 mod scope;
 mod search;

@@ -295,6 +295,7 @@ impl WorkspaceBuilder {
             local_content: self.local_content,
             host_roots: self.host_roots,
             exclusions: Exclusions::default(),
+            shell: None,
         };
         let context = OperationContext {
             name: self.name,

@@ -20,12 +20,15 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Error, ErrorKind, MergeInput, Result};
+use async_trait::async_trait;
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, MergeInput, PutBatch, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use super::changes::mark_paths;
+use crate::commit::{ChangePlanner, CommitOptions, CommitPlan, CommitWork};
+use crate::file_access::FileAccess;
 use crate::history::HistoryAccess;
 use crate::{NeighbourWorkspaces, Workspace};
 
@@ -158,43 +161,63 @@ impl Workspace {
     pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<MergeReport> {
         let work = async {
             self.files.view.check_whole()?;
-            let history = self.files.history()?;
-            let input = history.merge_input(other, self.shared.neighbours.as_deref()).await?;
-            history.merge_workspace(input, options).await
+            let planner = MergePlanner {
+                other,
+                options,
+                neighbours: self.shared.neighbours.as_deref(),
+                report: MergeReport {
+                    change: None,
+                    paths: Vec::new(),
+                    conflicts: Vec::new(),
+                    dry_run: options.dry_run,
+                },
+            };
+            self.files.history()?.commit_merge(planner).await
         };
         self.run_operation("merge", &[], |_| 0, work).await
     }
 }
 
-impl HistoryAccess<'_> {
-    async fn merge_workspace(&self, merging: MergeInput, options: MergeOptions) -> Result<MergeReport> {
-        let may_read = |path: &EntryPath| self.files.view.is_recorded_path_visible(path);
-        let plan = plan::plan_merge(&merging, options.on_conflict, &may_read).await?;
+/// Plans a merge.
+struct MergePlanner<'a> {
+    other: &'a str,
+    options: MergeOptions,
+    neighbours: Option<&'a dyn NeighbourWorkspaces>,
+    /// The report, with the conflicts of the last plan.
+    report: MergeReport,
+}
+
+#[async_trait]
+impl ChangePlanner for MergePlanner<'_> {
+    async fn plan_change(&mut self, files: &FileAccess, _conflict: Option<Error>) -> Result<CommitPlan> {
+        let merging = files.history()?.merge_input(self.other, self.neighbours).await?;
+        let may_read = |path: &EntryPath| files.view.is_recorded_path_visible(path);
+        let plan = plan::plan_merge(&merging, self.options.on_conflict, &may_read).await?;
         if plan.is_hiding {
             let message = "the merge has conflicts in files that this view may not read";
             return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
         }
-        let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
-        let mut merged = MergeReport {
-            change: None,
-            paths: Vec::new(),
-            conflicts: plan.conflicts,
-            dry_run: options.dry_run,
-        };
-        if is_blocked {
-            return Ok(merged);
-        }
-        let _turns = self.files.view.take_quota_turns().await;
-        let paths = self.journal.plan_put(&plan.puts).await?;
-        // A trial must refuse every merge that would be refused when it is written.
-        self.files.measure_plan_limits().await?.check_changes(&paths)?;
-        merged.paths = mark_paths(&self.files.view.visible_path_changes(paths.clone())).collect();
-        if options.dry_run {
-            return Ok(merged);
-        }
+        let is_blocked = !plan.conflicts.is_empty() && self.options.on_conflict == OnConflict::Report;
+        self.report.conflicts = plan.conflicts;
         let summary = format!("merge {}", garret_core::path::quote(&merging.theirs.name));
-        let origin = self.files.change_origin("merge", summary);
-        if let Some(change) = self.journal.put(plan.puts, origin).await? {
+        let puts = if is_blocked { PutBatch::default() } else { plan.puts };
+        Ok(CommitPlan {
+            work: CommitWork::Puts(puts, files.change_origin("merge", summary)),
+            paths: is_blocked.then(Vec::new),
+        })
+    }
+}
+
+impl HistoryAccess<'_> {
+    async fn commit_merge(&self, mut planner: MergePlanner<'_>) -> Result<MergeReport> {
+        let options = CommitOptions {
+            dry_run: planner.options.dry_run,
+            ..CommitOptions::default()
+        };
+        let (paths, change) = self.files.commit_change(&mut planner, options).await?.into_change()?;
+        let mut merged = planner.report;
+        merged.paths = mark_paths(&self.files.view.visible_path_changes(paths.clone())).collect();
+        if let Some(change) = change {
             merged.change = Some(self.show_made_change(change, paths).await?);
         }
         Ok(merged)

@@ -32,6 +32,7 @@ impl Workspace {
             local_content: None,
             host_roots: present.host_roots.clone(),
             exclusions: Exclusions::default(),
+            shell: None,
         };
         let files = FileAccess {
             source: Arc::new(past),

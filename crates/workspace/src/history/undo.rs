@@ -36,82 +36,86 @@ impl Workspace {
     /// Reverses changes, as one change: it restores bytes and modes, and removes entries that did not exist. If a path
     /// was changed since, it is a `conflict` that names each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
-        let work = async {
-            let undone = self.files.history()?.reverse_changes(request.clone()).await;
-            let undone = undone.map_err(|error| name_request(error, Some(&request)))?;
-            Ok(self.with_paths_left_alone(undone))
-        };
-        self.run_operation("undo", &[], |_| 0, work).await
+        self.reverse_changes("undo", Some(request)).await
     }
 
     /// Returns the effect that an undo would have; it fails as the undo would.
     pub async fn plan_undo(&self, request: UndoRequest) -> Result<PlannedChange> {
-        let work = async {
-            let planned = self.files.history()?.plan_changes(request.clone()).await;
-            planned.map_err(|error| name_request(error, Some(&request)))
-        };
-        self.run_operation("undo", &[], |_| 0, work).await
+        self.plan_reversal("undo", Some(request)).await
     }
 
     /// Reverses the newest undo, unless a new change was made since.
     pub async fn redo(&self) -> Result<ChangeShown> {
-        let work = async {
-            let redone = self.files.history()?.reverse_undo().await;
-            let redone = redone.map_err(|error| name_request(error, None))?;
-            Ok(self.with_paths_left_alone(redone))
-        };
-        self.run_operation("redo", &[], |_| 0, work).await
+        self.reverse_changes("redo", None).await
     }
 
     /// Returns the effect that a redo would have; it fails as the redo would.
     pub async fn plan_redo(&self) -> Result<PlannedChange> {
-        let work = async {
-            let planned = self.files.history()?.plan_reverse_undo().await;
-            planned.map_err(|error| name_request(error, None))
-        };
-        self.run_operation("redo", &[], |_| 0, work).await
+        self.plan_reversal("redo", None).await
     }
-}
 
-impl Workspace {
-    /// Adds the excluded paths that the reversed changes had touched.
-    fn with_paths_left_alone(&self, reversal: ChangeShown) -> ChangeShown {
-        let shell = self.shared.shell.as_ref();
-        let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &reversal.reverses));
-        ChangeShown { left_alone, ..reversal }
+    async fn reverse_changes(&self, name: &'static str, request: Option<UndoRequest>) -> Result<ChangeShown> {
+        let work = async {
+            let history = self.files.history()?;
+            let (paths, change) = history.commit_reversal(name, request.as_ref(), false).await?;
+            let change = change.ok_or_else(|| name_request(nothing_to_reverse_error(), request.as_ref()))?;
+            let shown = history.show_made_change(change, paths).await?;
+            // The reversed changes may have touched excluded paths, too.
+            let shell = self.shared.shell.as_ref();
+            let left_alone = shell.and_then(|owned| owned.0.paths_left_alone(&self.files.view, &shown.reverses));
+            Ok(ChangeShown { left_alone, ..shown })
+        };
+        self.run_operation(name, &[], |_| 0, work).await
+    }
+
+    async fn plan_reversal(&self, name: &'static str, request: Option<UndoRequest>) -> Result<PlannedChange> {
+        let work = async {
+            let (paths, _) = self
+                .files
+                .history()?
+                .commit_reversal(name, request.as_ref(), true)
+                .await?;
+            Ok(PlannedChange::new(&self.files.view.visible_path_changes(paths)))
+        };
+        self.run_operation(name, &[], |_| 0, work).await
     }
 }
 
 impl HistoryAccess<'_> {
-    async fn reverse_changes(&self, request: UndoRequest) -> Result<ChangeShown> {
-        self.commit_reversal(self.undo_operation(request).await?, "undo").await
-    }
-
-    async fn plan_changes(&self, request: UndoRequest) -> Result<PlannedChange> {
-        self.plan_operation(self.undo_operation(request).await?, "undo").await
-    }
-
-    async fn reverse_undo(&self) -> Result<ChangeShown> {
-        self.commit_reversal(self.redo_operation().await?, "redo").await
-    }
-
-    async fn plan_reverse_undo(&self) -> Result<PlannedChange> {
-        self.plan_operation(self.redo_operation().await?, "redo").await
+    /// Commits the reversal of the requested changes unless it is only tried; without a request, that of the newest
+    /// undo.
+    async fn commit_reversal(
+        &self,
+        name: &'static str,
+        request: Option<&UndoRequest>,
+        dry_run: bool,
+    ) -> Result<(Vec<PathChange>, Option<Change>)> {
+        let committed = async {
+            let operation = match request {
+                Some(request) => self.undo_operation(request).await?,
+                None => self.redo_operation().await?,
+            };
+            self.commit_operation(&operation, name, dry_run).await
+        };
+        committed.await.map_err(|error| name_request(error, request))
     }
 
     /// Returns the operation that reverses the requested changes.
-    async fn undo_operation(&self, request: UndoRequest) -> Result<HistoryOperation> {
+    async fn undo_operation(&self, request: &UndoRequest) -> Result<HistoryOperation> {
         // In a fenced view, the history would also choose changes that the view cannot see; so the view chooses by
         // itself.
         let selection = match request {
             UndoRequest::Last(0) => {
                 return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
-            UndoRequest::Change(id) => UndoSelection::Change(id),
-            request if self.files.view.is_restricted() => self.select_visible_changes(&request).await?,
-            UndoRequest::Last(count) => UndoSelection::Last(count),
-            UndoRequest::Session(session) => UndoSelection::Session(session),
-            UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall { call, session },
+            UndoRequest::Change(id) => UndoSelection::Change(id.clone()),
+            request if self.files.view.is_restricted() => self.select_visible_changes(request).await?,
+            UndoRequest::Last(count) => UndoSelection::Last(*count),
+            UndoRequest::Session(session) => UndoSelection::Session(session.clone()),
+            UndoRequest::ToolCall { call, session } => UndoSelection::ToolCall {
+                call: call.clone(),
+                session: session.clone(),
+            },
         };
         Ok(HistoryOperation::Undo(selection))
     }
@@ -188,12 +192,6 @@ impl HistoryAccess<'_> {
             inherited: false,
         };
         self.journal.changes(options).await
-    }
-
-    async fn commit_reversal(&self, operation: HistoryOperation, name: &'static str) -> Result<ChangeShown> {
-        let (paths, change) = self.commit_operation(&operation, name, false).await?;
-        let change = change.ok_or_else(nothing_to_reverse_error)?;
-        self.show_made_change(change, paths).await
     }
 
     /// Returns the effect that `operation` would have, as this view shows it, after the review that the operation has.

@@ -2,7 +2,6 @@
 
 pub(super) mod file_effects;
 pub(super) mod layer_index;
-pub(super) mod live_layer;
-pub(crate) mod live_wrappers;
+pub(crate) mod live_layer;
 pub(super) mod processes;
 pub(super) mod side_layer;

@@ -3,7 +3,10 @@
 pub(super) mod commit_effects;
 pub(super) mod commit_without_history;
 pub(crate) mod conflict_branch;
+pub(crate) mod effects_plan;
 pub(super) mod excluded_notes;
 pub(super) mod layer_note;
 pub(super) mod leftovers;
-pub(super) mod path_images;
+
+#[cfg(test)]
+mod tests;

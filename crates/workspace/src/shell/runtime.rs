@@ -65,8 +65,7 @@ pub(crate) struct ShellRuntime {
     background_permits: Arc<Semaphore>,
     /// The code contexts.
     pub(crate) contexts: CodeContexts,
-    /// The files on the plain storage and history, without the wrappers that pause the live layer. Effects are committed
-    /// to them.
+    /// The files without the pause of the live layer. Effects are committed to them.
     pub(super) plain_files: FileAccess,
 }
 

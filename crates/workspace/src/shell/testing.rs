@@ -14,6 +14,9 @@ use garret_core::{
 
 use crate::shell::ShellParts;
 
+/// Makes an effect from a number.
+pub(crate) type NumberedEffect = fn(usize) -> Effect;
+
 /// A machine with one bench and one layer.
 #[derive(Debug)]
 pub(crate) struct FakeMachine {
@@ -26,6 +29,8 @@ pub(crate) struct FakeMachine {
     is_dead: AtomicBool,
     /// The number of commands that the next pause ends.
     unstill: AtomicU64,
+    /// The effect that a process has once more before every look at its effects, made from a number.
+    repeated: Mutex<Option<NumberedEffect>>,
 }
 
 /// Implements every trait of a sandbox.
@@ -47,6 +52,7 @@ impl FakeMachine {
             placed: Mutex::default(),
             is_dead: AtomicBool::new(false),
             unstill: AtomicU64::new(0),
+            repeated: Mutex::default(),
         })
     }
 
@@ -69,6 +75,11 @@ impl FakeMachine {
     /// Adds a file to the effects of the processes.
     pub(crate) fn write(&self, path: &str, content: &str) {
         self.done.lock().unwrap().push(file(path, content));
+    }
+
+    /// Starts a process that has one more effect before every look at the effects.
+    pub(crate) fn repeat(&self, effect: NumberedEffect) {
+        *self.repeated.lock().unwrap() = Some(effect);
     }
 
     /// Makes the next pause end this number of commands.
@@ -191,7 +202,11 @@ impl Layer for FakeSandbox {
     }
 
     async fn read_effects(&self, since: Option<&EffectsMark>) -> Result<Effects> {
-        let done = self.0.done.lock().unwrap();
+        let mut done = self.0.done.lock().unwrap();
+        if let Some(effect) = *self.0.repeated.lock().unwrap() {
+            let number = done.len();
+            done.push(effect(number));
+        }
         let read = since.and_then(|mark| mark.0.get(b"read")).copied().unwrap_or(0);
         Ok(Effects {
             effects: done.iter().skip(read as usize).cloned().collect(),

@@ -13,8 +13,8 @@ use garret_core::{
 use tokio::runtime::Handle;
 
 use crate::file_access::FileSource;
-use crate::shell::effects::commit_without_history::{is_absence, read_image, skip_unreadable};
-use crate::shell::effects::path_images::image_of_stat;
+use crate::path_images::{image_of_stat, is_absence, read_image};
+use crate::shell::effects::commit_without_history::skip_unreadable;
 
 /// Larger files are read in pieces of this size.
 pub(in crate::shell) const PIECE_BYTES: u64 = 1024 * 1024;

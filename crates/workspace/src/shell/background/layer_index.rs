@@ -15,8 +15,9 @@ use garret_core::{
 };
 
 use crate::file_access::{FileAccess, FileSource};
+use crate::path_images::is_absence;
 use crate::shell::background::file_effects::path_with_ancestors;
-use crate::shell::effects::commit_without_history::{is_absence, skip_unreadable};
+use crate::shell::effects::commit_without_history::skip_unreadable;
 
 /// A file that was changed within this time may be changed once more and still have the same `stat`.
 const YOUNG: Duration = Duration::from_millis(50);

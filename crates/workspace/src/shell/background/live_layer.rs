@@ -5,6 +5,7 @@
 //! are placed on the layer afterwards, so that the processes see them. Both happen while the processes are paused, so
 //! that neither side sees half of a change.
 
+mod process_pause;
 mod settlement;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +20,15 @@ use garret_core::{
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::file_access::FileAccess;
-use crate::shell::background::file_effects;
 use crate::shell::background::layer_index::LayerIndex;
-use crate::shell::background::live_wrappers::ForeseenChange;
 use crate::shell::background::side_layer::mark_layer;
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitReport};
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitReport};
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::run::PreparedCommand;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_over_limit, spawn_in_background};
 use crate::view::WorkspaceView;
 
+pub(crate) use process_pause::{ForeseenChange, ProcessPause};
 pub(in crate::shell) use settlement::{SettleAudience, SettleReport, SettleRequest};
 
 /// The place of the live layer, which may be empty.
@@ -266,69 +266,6 @@ impl ShellRuntime {
         self.settle_live_layer(SettleRequest::default()).await.map(drop)
     }
 
-    /// Whether the paths of a change must be known before it is made.
-    pub(in crate::shell) fn must_foresee(&self) -> bool {
-        // If the files lie directly under the layer, the kernel does not notice that an entry below it is removed. So
-        // the entry must be removed on the layer first.
-        self.is_direct && self.live.is_live()
-    }
-
-    /// Runs `work`, which changes the files, while the processes are paused, and places its changes on the layer.
-    pub(in crate::shell) async fn change_files<T>(
-        &self,
-        foreseen: &ForeseenChange,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        if !self.live.is_live() {
-            return work.await;
-        }
-        let mut slot = self.live.live.lock().await;
-        let Some(live) = slot.as_mut() else { return work.await };
-        let before = async {
-            let paused = self.live.pause_layer(live).await?;
-            match self.prepare_for_change(live, foreseen).await {
-                Ok(()) => Ok(paused),
-                Err(error) => paused.resume().await.and(Err(error)),
-            }
-        };
-        let paused = match before.await {
-            Ok(paused) => paused,
-            Err(error) => {
-                self.handle_layer_failure(&mut slot, error, SettleAudience::Nobody)
-                    .await?;
-                return work.await;
-            }
-        };
-        let done = work.await;
-        let followed = self.show_file_changes(live, foreseen, done.is_err()).await;
-        let resumed = paused.resume().await;
-        if let Err(error) = followed.and(resumed) {
-            let view = live.files.view.clone();
-            if let Err(error) = self
-                .handle_layer_failure(&mut slot, error, SettleAudience::Nobody)
-                .await
-            {
-                // The change itself is made, so it must not fail for the caller.
-                let words = format!(
-                    "the background processes do not see the last change yet: {}",
-                    error.message()
-                );
-                self.live.add_notice(&view, words);
-            }
-        }
-        done
-    }
-
-    /// Commits the effects of the processes before the change `foreseen` is made, and prepares the layer for it.
-    async fn prepare_for_change(&self, live: &mut LiveLayer, foreseen: &ForeseenChange) -> Result<()> {
-        self.settle_paused(live, SettleRequest::default()).await?;
-        if self.is_direct {
-            live.prepare_for_change(foreseen).await
-        } else {
-            Ok(())
-        }
-    }
-
     /// Handles an error of the live layer, so that a layer that cannot go on does not block later operations. A layer
     /// whose effects are over the limits is ended, and its effects since the last commit are discarded. A layer whose
     /// sandbox died is given up; its effects are a leftover. Any other error is returned, and the processes go on.
@@ -381,30 +318,10 @@ impl ShellRuntime {
         crate::shell::effects::layer_note::remove_note(&live.state, layer.id());
         layer.remove().await?;
         Ok(SettleReport {
-            keeping: EffectCommitReport {
-                kept: EffectCommitOutcome::Refused(refusal),
-                ..EffectCommitReport::default()
-            },
+            keeping: EffectCommitReport::from_refusal(&[], refusal),
             excluded: Vec::new(),
             dropped: Vec::new(),
         })
-    }
-
-    /// Places the changes that others made to the files on the layer.
-    async fn show_file_changes(&self, live: &mut LiveLayer, foreseen: &ForeseenChange, has_failed: bool) -> Result<()> {
-        live.note_new_changes(&EffectCommitReport::default(), self.is_direct)
-            .await?;
-        live.place_owed().await?;
-        let mut places = Vec::new();
-        let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
-        // The layer was prepared for a change that was not made: the removed entries come back. Without a history,
-        // nothing but the foreseen paths tells which entries changed.
-        if has_failed && self.is_direct {
-            places.extend(live.files.source.read_trees_as_effects(&foreseen.gone).await?);
-        } else if live.files.source.history.is_none() {
-            places.extend(live.files.source.read_trees_as_effects(&touched).await?);
-        }
-        live.place_effects(places).await
     }
 
     /// Gives up a seat: the effects on the layer are committed, and with the last seat the layer is removed.
@@ -521,25 +438,6 @@ impl LiveLayer {
         let places = self.files.source.read_entries_as_effects(self.owed.iter()).await?;
         // Cleared before the attempt: an entry that the layer does not take would make every later operation fail, too.
         self.owed.clear();
-        self.place_effects(places).await
-    }
-
-    /// Prepares the layer for a change of the files under it: removes the entries that are about to be removed, and
-    /// places the directories above those that are about to be made.
-    async fn prepare_for_change(&mut self, foreseen: &ForeseenChange) -> Result<()> {
-        let above: BTreeSet<EntryPath> = foreseen
-            .come
-            .iter()
-            .flat_map(file_effects::path_with_ancestors)
-            .collect();
-        let mut places = self.files.source.read_entries_as_effects(above.iter()).await?;
-        places.retain(|effect| matches!(effect.placed, PlacedEntry::Directory { .. }));
-        places.extend(foreseen.gone.iter().map(|path| Effect {
-            path: path.clone(),
-            placed: PlacedEntry::Nothing,
-            modified: None,
-            is_lost_below: false,
-        }));
         self.place_effects(places).await
     }
 

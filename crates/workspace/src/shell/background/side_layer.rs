@@ -85,7 +85,7 @@ impl CommandAccess {
             mode: prepared.effects,
             has_quota_turns: false,
         };
-        // A preview changes no file, so it goes past the wrappers and does not pause the processes.
+        // A preview changes no file, so it does not pause the processes.
         let files = match prepared.effects {
             EffectsMode::Discard => self.files_under_layer(),
             EffectsMode::Commit | EffectsMode::Ask => self.files.clone(),

@@ -1,18 +1,16 @@
-//! Commits the effects of a command as a change: policy and quota review them, and the history takes them if nobody
-//! touched the same paths meanwhile. Otherwise they go on a branch.
-
-use std::collections::BTreeSet;
+//! Commits the effects of a command as a change, if nobody touched the same paths meanwhile. Otherwise they go on a
+//! branch.
 
 use garret_core::{
     BenchState, Change, DroppedEntry, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow,
-    History, NewBranch, Origin, PathChange, PathExpectation, PathPut, PlacedEntry, Point, PutBatch, Result,
-    StatOptions, Storage, Timestamp,
+    Origin, PathChange, PathExpectation, PlacedEntry, Point, Result, StatOptions, Storage, Timestamp,
 };
 
+use crate::commit::{ChangePlanner, CommitOptions, CommitOutcome, CommitReport};
 use crate::file_access::FileAccess;
-use crate::quota::QuotaHold;
-use crate::shell::effects::commit_without_history::{has_effect, have_same_entry};
+use crate::path_images::bare_image;
 use crate::shell::effects::conflict_branch::conflict_branch_name;
+use crate::shell::effects::effects_plan::{EffectsPlanner, is_in_any_storage, plan_puts};
 use crate::shell::foreground::result::{ChangeMade, CommandChanges, DroppedShown, EffectsRefusal, ExcludedEffects};
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
 use crate::view::WorkspaceView;
@@ -29,7 +27,7 @@ pub(in crate::shell) struct EffectBasis {
 
 impl EffectBasis {
     /// Returns the condition on a path for effects that are based on this state.
-    fn expected_state(&self) -> PathExpectation {
+    pub(super) fn expected_state(&self) -> PathExpectation {
         PathExpectation::UnchangedSince {
             change: self.head,
             at: self.at,
@@ -84,7 +82,7 @@ pub(in crate::shell) enum EffectCommitOutcome {
 }
 
 impl EffectCommitReport {
-    fn without_changes() -> Self {
+    pub(in crate::shell) fn without_changes() -> Self {
         Self::from_outcome(Vec::new(), EffectCommitOutcome::Nothing)
     }
 
@@ -94,7 +92,7 @@ impl EffectCommitReport {
     }
 
     /// Returns the report on effects of which none is kept, because of `refusal`.
-    fn from_refusal(effects: &[Effect], refusal: Error) -> Self {
+    pub(in crate::shell) fn from_refusal(effects: &[Effect], refusal: Error) -> Self {
         Self::from_outcome(
             effects.iter().map(change_without_before).collect(),
             EffectCommitOutcome::Refused(refusal),
@@ -220,204 +218,63 @@ impl EffectsCommit<'_> {
         if effects.is_empty() {
             return Ok(EffectCommitReport::without_changes());
         }
-        let Some(history) = self.files.source.history.clone() else {
-            return self.keep_without_history(effects).await;
-        };
-        if self.request.mode == EffectsMode::Commit {
-            return self.put_effects(&*history, effects).await;
-        }
-        let looked = self.preview_effects(&*history, effects).await?;
-        if self.request.mode == EffectsMode::Discard
-            || matches!(
-                looked.kept,
-                EffectCommitOutcome::Nothing | EffectCommitOutcome::Refused(_)
-            )
-        {
-            return Ok(looked);
-        }
-        match self.approve_effects(&looked.paths).await {
-            Ok(()) => self.put_effects(&*history, effects).await,
-            Err(refusal) => Ok(EffectCommitReport {
-                kept: EffectCommitOutcome::Refused(refusal),
-                ..looked
-            }),
+        let dry_run = self.request.mode != EffectsMode::Commit;
+        let done = self.plan_and_commit(effects, dry_run).await?;
+        match (self.request.mode, &done.kept) {
+            (EffectsMode::Ask, EffectCommitOutcome::Discarded) => match self.approve_effects(&done.paths).await {
+                Ok(()) => self.plan_and_commit(effects, false).await,
+                Err(refusal) => Ok(EffectCommitReport {
+                    kept: EffectCommitOutcome::Refused(refusal),
+                    ..done
+                }),
+            },
+            _ => Ok(done),
         }
     }
 
-    /// Reports the paths that the effects would change, without a change of anything.
-    async fn preview_effects(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
-        let _turns = self.take_effect_turns().await;
-        let planned = history.plan_put(&plan_puts(effects, self.basis)).await;
-        match planned {
-            Ok(paths) if paths.is_empty() => Ok(EffectCommitReport::without_changes()),
-            Ok(paths) => {
-                let kept = match self.files.measure_plan_limits().await?.check_changes(&paths) {
-                    Ok(()) => EffectCommitOutcome::Discarded,
-                    Err(refusal) => EffectCommitOutcome::Refused(refusal),
-                };
-                Ok(EffectCommitReport::from_outcome(paths, kept))
-            }
-            Err(error) if is_over_limit(&error) => Ok(EffectCommitReport::from_refusal(effects, error)),
-            // Others changed the same paths first. The paths of the effects are still of use to the caller.
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                let paths = effects.iter().map(change_without_before).collect();
-                Ok(EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Discarded))
-            }
-            Err(error) => Err(error),
+    /// Commits the effects, or reports what a commit would do.
+    async fn plan_and_commit(&self, effects: &[Effect], dry_run: bool) -> Result<EffectCommitReport> {
+        if self.files.source.history.is_none() {
+            return self.commit_without_history(effects, dry_run).await;
         }
-    }
-
-    /// Puts effects into the history, in three attempts. First all of them. If others worked on the same paths, then
-    /// only the effects that differ both from the state at the basis and from the present one; a path that others left
-    /// with the bytes that it had at the basis counts as unchanged. If these still conflict, they go on a branch.
-    async fn put_effects(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
-        let lost = effects.iter().filter(|effect| effect.is_lost_below);
-        let lost: BTreeSet<_> = lost.map(|effect| effect.path.clone()).collect();
-        if lost.is_empty()
-            && let Some(kept) = self.try_puts(history, effects, plan_puts(effects, self.basis)).await?
-        {
-            return Ok(kept);
-        }
-        // All paths are asked about, not only those in conflict: another process may have recorded meanwhile that
-        // others changed a path.
-        let paths: Vec<_> = effects.iter().map(|effect| effect.path.clone()).collect();
-        let mut touched = history.touched_since(&paths, self.basis.head, self.basis.at).await?;
-        touched.extend(lost);
-        let differing = self.find_differing_effects(history, effects, &touched).await;
-        if differing.is_empty() {
-            return Ok(EffectCommitReport::without_changes());
-        }
-        if differing.iter().any(|effect| touched.contains(&effect.path)) {
-            return self.put_on_conflict_branch(history, &differing).await;
-        }
-        // The head is read before the files are compared, so that every change since the comparison is a conflict.
-        let now = EffectBasis {
-            head: history.head().await?,
-            at: self.basis.at,
-        };
-        let rewritten = self.find_rewritten_paths(history, &differing).await;
-        if differing.len() < effects.len() || !rewritten.is_empty() {
-            let mut puts = plan_puts(&differing, self.basis);
-            for put in puts.puts.iter_mut().filter(|put| rewritten.contains(&put.path)) {
-                put.expected = now.expected_state();
-            }
-            if let Some(kept) = self.try_puts(history, &differing, puts).await? {
-                return Ok(kept);
-            }
-        }
-        self.put_on_conflict_branch(history, &differing).await
-    }
-
-    /// Returns the paths of effects whose entry is the same now as at the basis: others did not touch it, or rewrote it
-    /// unchanged.
-    async fn find_rewritten_paths(&self, history: &dyn History, effects: &[Effect]) -> BTreeSet<EntryPath> {
-        let Ok(then) = history.open_view(&Point::Number(self.basis.head)).await else {
-            return BTreeSet::new();
-        };
-        let mut rewritten = BTreeSet::new();
-        for effect in effects {
-            let Some(path) = effect.path.as_path() else { continue };
-            if have_same_entry(&*then, self.files.storage(), path)
-                .await
-                .unwrap_or(false)
-            {
-                rewritten.insert(effect.path.clone());
-            }
-        }
-        rewritten
-    }
-
-    /// Returns the effects that differ both from the entry at the basis and from the present one. An effect that cannot
-    /// be compared counts as different.
-    async fn find_differing_effects(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        touched: &BTreeSet<EntryPath>,
-    ) -> Vec<Effect> {
-        let then = history.open_view(&Point::Number(self.basis.head)).await.ok();
-        let mut differing = Vec::new();
-        for effect in effects {
-            // Other programs may have written a touched path past the history, so that the history does not hold its
-            // state at the self.basis.
-            let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
-            let sides: Vec<&dyn Storage> = known.into_iter().chain([self.files.storage()]).collect();
-            if !is_in_any_storage(&sides, effect).await {
-                differing.push(effect.clone());
-            }
-        }
-        differing
-    }
-
-    /// Puts `puts`, which were made from `effects`, into the history; `None` if others changed the same paths since the
-    /// self.basis.
-    async fn try_puts(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        puts: PutBatch,
-    ) -> Result<Option<EffectCommitReport>> {
-        let _turns = self.take_effect_turns().await;
-        let committed = async {
-            let paths = history.plan_put(&puts).await?;
-            if paths.is_empty() {
-                return Ok(EffectCommitReport::without_changes());
-            }
-            if let Err(refusal) = self.files.measure_plan_limits().await?.check_changes(&paths) {
-                return Ok(EffectCommitReport::from_outcome(
-                    paths,
-                    EffectCommitOutcome::Refused(refusal),
-                ));
-            }
-            let change = history.put(puts, self.request.origin.clone()).await?;
-            Ok(change.map_or_else(EffectCommitReport::without_changes, |change| {
-                EffectCommitReport::from_outcome(paths, EffectCommitOutcome::Change(Box::new(change)))
-            }))
-        };
-        match committed.await {
-            Ok(kept) => Ok(Some(kept)),
-            Err(error) if Error::kind(&error) == ErrorKind::Conflict => Ok(None),
-            Err(error) if is_over_limit(&error) => Ok(Some(EffectCommitReport::from_refusal(effects, error))),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Waits for the turns of the quotas, unless the caller holds them: to wait for those would never end.
-    async fn take_effect_turns(&self) -> Vec<QuotaHold<'_>> {
-        if self.request.has_quota_turns {
-            Vec::new()
-        } else {
-            self.files.view.take_quota_turns().await
-        }
-    }
-
-    /// Commits effects on a new branch that begins at the basis of the command.
-    async fn put_on_conflict_branch(&self, history: &dyn History, effects: &[Effect]) -> Result<EffectCommitReport> {
-        let mut puts = plan_puts(effects, self.basis);
-        if let Err(refusal) = self.files.view.review_effects(effects) {
-            return Ok(EffectCommitReport::from_refusal(effects, refusal));
+        let mut planner = EffectsPlanner::new(effects, self.basis, &self.request.origin);
+        match self.commit_planned(&mut planner, dry_run).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            Err(error) if is_over_limit(&error) => return Ok(EffectCommitReport::from_refusal(effects, error)),
+            done => return done,
         }
         let name = conflict_branch_name(&self.request.origin.operation, &self.files.context.ids.next_id());
-        let new = NewBranch {
-            name: name.clone(),
-            config: self.files.source.branch_config.clone(),
+        let mut planned = Some(planner.plan_branch(self.files, name.clone()).await?);
+        let done = self.commit_planned(&mut planned, dry_run).await?;
+        Ok(match done.kept {
+            EffectCommitOutcome::Change(_) => {
+                EffectCommitReport::from_outcome(done.paths, EffectCommitOutcome::Branch(name))
+            }
+            _ => done,
+        })
+    }
+
+    /// Passes a plan to the function that commits every change.
+    pub(super) async fn commit_planned(
+        &self,
+        planner: &mut dyn ChangePlanner,
+        dry_run: bool,
+    ) -> Result<EffectCommitReport> {
+        let options = CommitOptions {
+            dry_run,
+            has_quota_turns: self.request.has_quota_turns,
         };
-        let branch = history.branch(new, &Point::Number(self.basis.head)).await?;
-        let aside = history.branch_history(&branch.id).await?;
-        for put in &mut puts.puts {
-            // Nobody else knows the branch yet, so there is nothing to be in conflict with.
-            put.expected = PathExpectation::UnchangedSince {
-                change: u64::MAX,
-                at: self.basis.at,
-            };
-        }
-        add_missing_directories(&*aside, &mut puts, self.basis).await?;
-        let paths = aside.plan_put(&puts).await?;
-        aside.put(puts, self.request.origin.clone()).await?;
-        Ok(EffectCommitReport::from_outcome(
-            paths,
-            EffectCommitOutcome::Branch(name),
-        ))
+        let CommitReport { paths, outcome } = self.files.commit_change(planner, options).await?;
+        let kept = match outcome {
+            CommitOutcome::Refused(refusal) => EffectCommitOutcome::Refused(refusal),
+            CommitOutcome::Reviewed if paths.is_empty() => EffectCommitOutcome::Nothing,
+            CommitOutcome::Reviewed => EffectCommitOutcome::Discarded,
+            CommitOutcome::Applied(_) if paths.is_empty() => EffectCommitOutcome::Nothing,
+            CommitOutcome::Applied(_) => EffectCommitOutcome::Applied,
+            CommitOutcome::Changed(None) => return Ok(EffectCommitReport::without_changes()),
+            CommitOutcome::Changed(Some(change)) => EffectCommitOutcome::Change(change),
+        };
+        Ok(EffectCommitReport::from_outcome(paths, kept))
     }
 }
 
@@ -425,7 +282,8 @@ impl WorkspaceView {
     /// Checks that the rules of this view allow each effect.
     pub(in crate::shell) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
         let changes: Vec<_> = effects.iter().map(change_without_before).collect();
-        self.review_changes(&changes)
+        self.review_paths(&changes)?;
+        self.review_sizes(&changes, true)
     }
 
     /// Returns the result of a commit of effects, with the paths that this view may see.
@@ -522,70 +380,12 @@ async fn have_all_effects(files: &dyn Storage, effects: &[Effect]) -> bool {
     true
 }
 
-async fn is_in_any_storage(sides: &[&dyn Storage], effect: &Effect) -> bool {
-    let Some(path) = effect.path.as_path() else {
-        return false;
-    };
-    for side in sides {
-        if has_effect(*side, path, &effect.placed).await.unwrap_or(false) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Returns the puts for effects. Entries inside a directory are removed before it, and created after it.
-fn plan_puts(effects: &[Effect], basis: &EffectBasis) -> PutBatch {
-    let put = |effect: &Effect| PathPut {
-        path: effect.path.clone(),
-        expected: basis.expected_state(),
-        placed: effect.placed.clone(),
-    };
-    let (gone, come): (Vec<_>, Vec<_>) = effects
-        .iter()
-        .map(put)
-        .partition(|put| put.placed == PlacedEntry::Nothing);
-    PutBatch {
-        puts: gone.into_iter().rev().chain(come).collect(),
-        ..PutBatch::default()
-    }
-}
-
-/// Adds puts for the directories above the given paths that the branch lacks.
-async fn add_missing_directories(branch: &dyn History, puts: &mut PutBatch, basis: &EffectBasis) -> Result<()> {
-    let files = branch.open_view(&Point::Now).await?;
-    let placed = puts.puts.iter().filter(|put| put.placed != PlacedEntry::Nothing);
-    let named: BTreeSet<EntryPath> = placed.map(|put| put.path.clone()).collect();
-    let above = named.iter().filter_map(|path| path.as_path());
-    let above: BTreeSet<_> = above
-        .flat_map(|path| path.ancestry().filter(|above| above != path).collect::<Vec<_>>())
-        .filter(|above| !above.is_root() && !named.contains(&EntryPath::Valid(above.clone())))
-        .collect();
-    // The journal of files that other programs write, too, has only the entries that it met, so a branch may lack a
-    // parent directory.
-    let mut missing = Vec::new();
-    for path in above {
-        if files.stat(&path, StatOptions::default()).await.is_err() {
-            missing.push(PathPut {
-                path: EntryPath::Valid(path),
-                expected: PathExpectation::UnchangedSince {
-                    change: u64::MAX,
-                    at: basis.at,
-                },
-                placed: PlacedEntry::Directory { mode: 0o755 },
-            });
-        }
-    }
-    puts.puts.splice(0..0, missing);
-    Ok(())
-}
-
 /// Returns the change of a path by an effect whose entry before it is not known.
 fn change_without_before(effect: &Effect) -> PathChange {
     let image = effect.placed.image();
     PathChange {
         path: effect.path.clone(),
-        before: image.is_none().then(crate::shell::effects::path_images::unknown_image),
+        before: image.is_none().then(|| bare_image(EntryKind::Other, 0)),
         after: image,
     }
 }

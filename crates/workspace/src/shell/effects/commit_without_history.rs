@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use garret_core::{
-    Content, DroppedEntry, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Mutation, PathChange, PathImage,
-    PlacedEntry, Precondition, Result, StatOptions, Storage, WsPath, find_hard_links,
+    Batch, Content, DroppedEntry, Effect, EntryKind, Error, ErrorKind, Follow, Mutation, Origin, PathChange, PathImage,
+    PlacedEntry, Precondition, Result, StatOptions, Storage, Version, WsPath, find_hard_links,
 };
 
+use crate::commit::{ChangePlanner, CommitPlan, CommitWork};
+use crate::file_access::FileAccess;
+use crate::path_images::{image_of_stat, read_image};
 use crate::shell::background::file_effects::{PIECE_BYTES, read_piece};
-use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectsCommit};
-use crate::shell::effects::path_images::image_of_stat;
+use crate::shell::effects::commit_effects::{EffectCommitReport, EffectsCommit};
 
 /// An effect that differs from the present entry at its path.
 struct EffectStep {
@@ -18,64 +21,84 @@ struct EffectStep {
     placed: PlacedEntry,
 }
 
+/// Plans effects as one batch, on the condition that the files have the states that they are compared with.
+pub(super) struct EffectBatchPlanner<'a> {
+    effects: &'a [Effect],
+    origin: &'a Origin,
+    /// Effects whose name is not UTF-8.
+    left_out: Vec<DroppedEntry>,
+}
+
 impl EffectsCommit<'_> {
     /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
     /// dropped.
-    pub(in crate::shell) async fn keep_without_history(&self, effects: &[Effect]) -> Result<EffectCommitReport> {
-        let (mut steps, mut left_out) = (Vec::new(), Vec::new());
-        for effect in effects {
+    pub(super) async fn commit_without_history(&self, effects: &[Effect], dry_run: bool) -> Result<EffectCommitReport> {
+        let mut planner = EffectBatchPlanner::new(effects, &self.request.origin);
+        let report = match self.commit_planned(&mut planner, dry_run).await {
+            Err(error) if is_refusal(error.kind()) => EffectCommitReport::from_refusal(effects, error),
+            done => done?,
+        };
+        let left_out = planner.left_out;
+        Ok(EffectCommitReport { left_out, ..report })
+    }
+}
+
+impl<'a> EffectBatchPlanner<'a> {
+    pub(super) fn new(effects: &'a [Effect], origin: &'a Origin) -> Self {
+        Self {
+            effects,
+            origin,
+            left_out: Vec::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl ChangePlanner for EffectBatchPlanner<'_> {
+    async fn plan_change(&mut self, files: &FileAccess, _conflict: Option<Error>) -> Result<CommitPlan> {
+        self.left_out.clear();
+        let mut steps = Vec::new();
+        for effect in self.effects {
             match effect.path.as_path() {
-                Some(path) => steps.extend(self.plan_effect_step(path, &effect.placed).await?),
+                Some(path) => steps.extend(plan_effect_step(files.storage(), path, &effect.placed).await?),
                 None if effect.placed == PlacedEntry::Nothing => {}
-                None => left_out.push(DroppedEntry {
+                None => self.left_out.push(DroppedEntry {
                     path: effect.path.clone(),
                     what: "name that is not UTF-8, in a workspace without history",
                 }),
             }
         }
-        mark_hard_links(&mut steps, effects);
-        let paths: Vec<_> = steps.iter().map(EffectStep::path_change).collect();
-        let kept = match self.apply_steps(&paths, &steps).await {
-            Ok(kept) => kept,
-            Err(error) if is_refusal(error.kind()) => EffectCommitOutcome::Refused(error),
-            Err(error) => return Err(error),
-        };
-        Ok(EffectCommitReport { paths, kept, left_out })
+        mark_hard_links(&mut steps, self.effects);
+        Ok(CommitPlan {
+            paths: Some(steps.iter().map(EffectStep::path_change).collect()),
+            work: CommitWork::Mutations(Batch {
+                mutations: plan_mutations(&steps),
+                follow: Follow::Never,
+                origin: self.origin.clone(),
+            }),
+        })
     }
+}
 
-    async fn apply_steps(&self, paths: &[PathChange], steps: &[EffectStep]) -> Result<EffectCommitOutcome> {
-        self.files.view.review_changes(paths)?;
-        if paths.is_empty() {
-            return Ok(EffectCommitOutcome::Nothing);
-        }
-        match self.request.mode {
-            EffectsMode::Discard => return Ok(EffectCommitOutcome::Discarded),
-            EffectsMode::Ask => self.approve_effects(paths).await?,
-            EffectsMode::Commit => {}
-        }
-        let (operation, mutations) = (self.request.origin.operation.clone(), plan_mutations(steps));
-        if self.request.has_quota_turns {
-            self.files
-                .commit_with_turns(operation, mutations, Follow::Never)
-                .await?;
-        } else {
-            self.files.commit_mutations(operation, mutations, Follow::Never).await?;
-        }
-        Ok(EffectCommitOutcome::Applied)
-    }
-
-    async fn plan_effect_step(&self, path: &WsPath, placed: &PlacedEntry) -> Result<Option<EffectStep>> {
-        let before = read_image(self.files.storage(), path).await?;
-        // A file that cannot be compared counts as different: to write it once more does no harm, to skip it loses an
-        // effect.
-        let is_same = skip_unreadable(matches_effect(self.files.storage(), path, before.as_ref(), placed).await)?
-            .unwrap_or(false);
-        Ok((!is_same).then(|| EffectStep {
-            path: path.clone(),
-            before,
-            placed: placed.clone(),
-        }))
-    }
+/// Returns the step for an effect; `None` if the file has it already.
+async fn plan_effect_step(storage: &dyn Storage, path: &WsPath, placed: &PlacedEntry) -> Result<Option<EffectStep>> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        with_version: true,
+    };
+    let before = match skip_unreadable(storage.stat(path, options).await)? {
+        Some(stat) => Some(image_of_stat(&stat)),
+        // Nothing is there, or the content must be read for the version and cannot be.
+        None => read_image(storage, path).await?,
+    };
+    // A file that cannot be compared counts as different: to write it once more does no harm, to skip it loses an
+    // effect.
+    let is_same = skip_unreadable(matches_effect(storage, path, before.as_ref(), placed).await)?.unwrap_or(false);
+    Ok((!is_same).then(|| EffectStep {
+        path: path.clone(),
+        before,
+        placed: placed.clone(),
+    }))
 }
 
 /// Whether a storage has at `path` exactly the entry that an effect makes.
@@ -115,18 +138,6 @@ async fn have_same_bytes(one: &dyn Storage, other: &dyn Storage, path: &WsPath, 
         at += first.bytes.len() as u64;
     }
     Ok(true)
-}
-
-pub(in crate::shell) async fn read_image(storage: &dyn Storage, path: &WsPath) -> Result<Option<PathImage>> {
-    let options = StatOptions {
-        follow: Follow::Never,
-        ..StatOptions::default()
-    };
-    match storage.stat(path, options).await {
-        Ok(stat) => Ok(Some(image_of_stat(&stat))),
-        Err(error) if is_absence(error.kind()) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 async fn matches_effect(
@@ -174,15 +185,6 @@ async fn has_content(storage: &dyn Storage, path: &WsPath, content: &Content) ->
     Ok(true)
 }
 
-/// Whether the error of a `stat` or a read means that there is no entry at the path.
-pub(in crate::shell) fn is_absence(kind: ErrorKind) -> bool {
-    // Somebody may have replaced a directory above the path with a file or a link; then the path leads nowhere.
-    matches!(
-        kind,
-        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
-    )
-}
-
 /// Turns the error of a path that cannot be read into `None`: its mode forbids it, its kind has no content, or it
 /// changes all the time. An error that may pass, as of a storage out of reach, stays an error.
 pub(in crate::shell) fn skip_unreadable<T>(looked: Result<T>) -> Result<Option<T>> {
@@ -209,6 +211,18 @@ impl EffectStep {
             before: self.before.clone(),
             after: self.placed.image(),
         }
+    }
+
+    /// Whether a file is at the path.
+    fn is_present_file(&self) -> bool {
+        self.before
+            .as_ref()
+            .is_some_and(|before| before.kind == EntryKind::File)
+    }
+
+    /// Returns the version of the present file; `None` if there is no file, or if its storage has no versions.
+    fn present_version(&self) -> Option<Version> {
+        self.before.as_ref().and_then(|before| before.version.clone())
     }
 
     /// Whether the present entry must be removed before the new one is made, because the two differ in kind.
@@ -250,7 +264,8 @@ fn plan_mutations(steps: &[EffectStep]) -> Vec<Mutation> {
             mutations.push(Mutation::Remove {
                 path: step.path.clone(),
                 recursive: true,
-                precondition: Precondition::Any,
+                // A directory and a link have no version to compare.
+                precondition: step.present_version().map_or(Precondition::Any, Precondition::Version),
             });
         }
     }
@@ -265,7 +280,11 @@ fn mutations_of_step(step: &EffectStep) -> Vec<Mutation> {
         PlacedEntry::File { content, mode } => vec![Mutation::Write {
             path,
             content: content.clone(),
-            precondition: Precondition::Any,
+            precondition: match step.present_version() {
+                Some(version) => Precondition::Version(version),
+                None if step.is_present_file() => Precondition::Any,
+                None => Precondition::Absent,
+            },
             mode: Some(*mode),
             parents: true,
         }],

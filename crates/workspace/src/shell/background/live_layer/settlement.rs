@@ -245,13 +245,3 @@ impl SettleReport {
         view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, exclusions)
     }
 }
-
-impl Default for EffectCommitReport {
-    fn default() -> Self {
-        Self {
-            paths: Vec::new(),
-            kept: EffectCommitOutcome::Nothing,
-            left_out: Vec::new(),
-        }
-    }
-}

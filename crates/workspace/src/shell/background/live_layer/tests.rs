@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use garret_core::{Batch, ErrorKind, FsPolicy, MemoryStorage, Mutation, Storage, SystemClock, WsPath};
+use garret_core::{
+    Actor, ErrorKind, FsPolicy, HistoryMode, MemoryStorage, Mutation, OpenContext, RandomIds, SystemClock, WsPath,
+};
+use garret_depot::{Depot, DepotOptions, NewWorkspace};
 use garret_testkit::faults::Call;
 use garret_testkit::{Fault, FaultStorage, Moment};
 
 use super::*;
-use crate::Workspace;
 use crate::shell::RunRequest;
 use crate::shell::interpreter::{InterpreterProcess, InterpreterProgram};
-use crate::shell::testing::FakeMachine;
+use crate::shell::testing::{FakeMachine, file};
+use crate::{UndoRequest, Workspace};
 
 /// A workspace with a background process, on files that can be out of reach.
 struct Scene {
     stage: Arc<FakeMachine>,
-    files: Arc<MemoryStorage>,
     faults: Arc<FaultStorage>,
     workspace: Workspace,
 }
@@ -24,7 +26,7 @@ impl Scene {
     async fn new() -> Self {
         let stage = FakeMachine::new();
         let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
-        let faults = Arc::new(FaultStorage::planned(files.clone(), Vec::new()));
+        let faults = Arc::new(FaultStorage::planned(files, Vec::new()));
         let workspace = Workspace::builder(faults.clone())
             .policy(FsPolicy {
                 deny_write: vec!["denied".to_owned()],
@@ -36,7 +38,6 @@ impl Scene {
         workspace.start(RunRequest::shell("sleep 1000")).await.unwrap();
         Self {
             stage,
-            files,
             faults,
             workspace,
         }
@@ -122,16 +123,13 @@ async fn what_was_refused_is_taken_off_the_layer_once_the_files_can_be_seen_agai
 #[tokio::test]
 async fn work_that_was_done_is_no_failure_where_the_processes_cannot_be_shown_it() {
     let scene = Scene::new().await;
-    let path = WsPath::parse("g").unwrap();
-    let foreseen = ForeseenChange {
-        gone: Vec::new(),
-        come: vec![path.clone().into()],
-    };
+    let write = Mutation::write(WsPath::parse("g").unwrap(), "done");
     scene.lose_sight(0);
-    let write = Batch::from(Mutation::write(path, "done"));
-    let shell = scene.workspace.commands().unwrap().shell;
-    let done = shell.change_files(&foreseen, scene.files.apply(write)).await;
-    assert!(done.is_ok(), "{done:?}");
+    let done = scene
+        .workspace
+        .files
+        .commit_mutations("write_file", vec![write], Default::default());
+    assert!(done.await.is_ok());
     assert!(scene.is_live());
     let notices = scene.notices().await;
     assert!(notices[0].contains("do not see the last change yet"), "{notices:?}");
@@ -179,4 +177,64 @@ async fn what_a_pause_ends_is_told_once_by_whoever_caused_it() {
     let told = scene.workspace.take_pause_notices();
     assert!(told.len() == 1 && told[0].starts_with("2 commands"), "{told:?}");
     assert_eq!(scene.workspace.take_pause_notices(), Vec::<String>::new());
+}
+
+/// Returns a workspace with a history and a background process on `stage`.
+async fn open_with_history(stage: &Arc<FakeMachine>, policy: FsPolicy) -> Workspace {
+    let context = OpenContext {
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(RandomIds),
+        history: HistoryMode::Durable,
+    };
+    let depot = Depot::in_memory(DepotOptions::default(), context).unwrap();
+    let files = Arc::new(depot.create(NewWorkspace::named("box")).await.unwrap());
+    let builder = Workspace::builder(files.clone()).history(Some(files)).policy(policy);
+    let workspace = builder.shell(Some(stage.parts())).open().unwrap();
+    workspace.start(RunRequest::shell("sleep 1000")).await.unwrap();
+    workspace
+}
+
+#[tokio::test]
+async fn undo_succeeds_beside_a_process_that_always_writes_other_paths() {
+    let stage = FakeMachine::new();
+    let workspace = open_with_history(&stage, FsPolicy::default()).await;
+    stage.repeat(|number| file(&format!("busy-{number}"), "x"));
+    for name in ["one", "two", "three"] {
+        let session = Some(name.to_owned());
+        let acting = workspace.acting_as(Actor {
+            session,
+            ..Actor::default()
+        });
+        acting.write("mine", "x", Default::default()).await.unwrap();
+        workspace.undo(UndoRequest::Session(name.to_owned())).await.unwrap();
+        assert!(!workspace.exists("mine").await.unwrap().exists);
+        let undone = workspace.undo(UndoRequest::Last(1)).await.unwrap();
+        assert!(undone.paths[0].starts_with("- busy-"), "{undone:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_processes_write_last_counts_before_the_quota_of_an_undo() {
+    const KIB: usize = 1024;
+    let stage = FakeMachine::new();
+    let policy = FsPolicy {
+        max_total_mb: Some(1.0),
+        ..FsPolicy::default()
+    };
+    let workspace = open_with_history(&stage, policy).await;
+    workspace
+        .write("big", "x".repeat(600 * KIB), Default::default())
+        .await
+        .unwrap();
+    workspace.remove("big", Default::default()).await.unwrap();
+    let changes = workspace.log(Default::default()).await.unwrap().changes;
+    let removal = changes
+        .iter()
+        .find(|change| change.summary.starts_with("remove"))
+        .unwrap();
+    // 300 KiB when the undo begins, and 300 KiB more until it is planned.
+    stage.repeat(|number| file(&format!("busy-{number}"), &"x".repeat(300 * KIB)));
+    let undone = workspace.undo(UndoRequest::Change(removal.id.clone())).await;
+    assert_eq!(undone.unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    assert!(!workspace.exists("big").await.unwrap().exists);
 }
