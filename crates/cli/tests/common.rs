@@ -96,12 +96,17 @@ pub struct Ran(Output);
 impl Ran {
     /// Runs a command with something on its standard input.
     pub fn of(mut command: Command, input: &[u8]) -> Self {
-        let mut child = command
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        let mut child = loop {
+            match command.spawn() {
+                // The program was just copied, and a child of another thread still has the copy open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                spawned => break spawned.unwrap(),
+            }
+        };
         // A program that does not read its input may be gone before all of it is written.
         let _ = child.stdin.take().unwrap().write_all(input);
         Self(child.wait_with_output().unwrap())
