@@ -11,7 +11,7 @@ use garret_depot::outside_files::{KnownEntry, ObservedEntry, OutsideWorkspace};
 
 use crate::Journaled;
 use crate::observed::observed_entry;
-use crate::owner_bits::stat_with_owner_bits;
+use crate::owner_bits::look_with_owner_bits;
 use crate::raw_names::DirectoryHandles;
 
 /// The files and their journal in the depot, without the log and without the index of recorded entries.
@@ -33,9 +33,10 @@ impl<'j> ObservedFiles<'j> {
     /// Returns the stat of `path`; `None` if nothing is there, or a kind of entry that no journal holds. A file that
     /// may not be read has no version.
     pub(crate) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
-        let stat = match stat_with_version(&*self.journaled.files, path).await {
+        let files = &*self.journaled.files;
+        let stat = match stat_with_version(files, path).await {
             Err(error) if error.kind() == ErrorKind::Denied => {
-                stat_with_owner_bits(&*self.journaled.files, path, error).await
+                look_with_owner_bits(files, path, error, stat_with_version(files, path)).await
             }
             stat => stat,
         };
@@ -86,7 +87,14 @@ impl<'j> ObservedFiles<'j> {
             precondition: Precondition::Version(Version::new(token)),
             ..ReadOptions::default()
         };
-        match self.journaled.files.read(path, options).await {
+        let files = &*self.journaled.files;
+        let read = match files.read(path, options.clone()).await {
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                look_with_owner_bits(files, path, error, files.read(path, options)).await
+            }
+            read => read,
+        };
+        match read {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Conflict || means_absent(error.kind()) => Ok(false),
             Err(error) => Err(error),

@@ -8,12 +8,11 @@
 use std::collections::BTreeSet;
 
 use garret_core::{
-    Batch, EntryKind, EntryPath, Error, ErrorKind, Follow, Mutation, MutationOutcome, PathChange, Result, Stat,
-    StatOptions, Storage, WsPath,
+    Batch, EntryKind, EntryPath, Error, ErrorKind, Follow, Mutation, MutationOutcome, PathChange, Result, StatOptions,
+    Storage, WsPath,
 };
 
 use crate::compare::StorageComparer;
-use crate::observed_files::stat_with_version;
 
 pub(crate) const OWNER_BITS: u32 = 0o700;
 
@@ -113,19 +112,25 @@ pub(crate) async fn restore_owner_bits(comparer: &mut StorageComparer<'_>, paths
     journaled.files.apply(plain_batch(mutations)).await.map(|_| ())
 }
 
-/// Returns the stat of `path` in a directory that denies access to its owner.
-pub(crate) async fn stat_with_owner_bits(storage: &dyn Storage, path: &WsPath, denied: Error) -> Result<Stat> {
+/// Looks once more at `path`, which lies in a directory that denies access to its owner. `look` begins when the bits of
+/// the directories above are granted. Returns `denied` if no bit is missing.
+pub(crate) async fn look_with_owner_bits<T>(
+    storage: &dyn Storage,
+    path: &WsPath,
+    denied: Error,
+    look: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let mut lent = Vec::new();
     let opened = grant_bits_above(storage, path, &mut lent).await;
-    let stat = match opened {
-        Ok(()) if !lent.is_empty() => stat_with_version(storage, path).await,
+    let looked = match opened {
+        Ok(()) if !lent.is_empty() => look.await,
         _ => Err(denied),
     };
     for (directory, mode) in lent.iter().rev() {
         let restore = plain_batch(vec![set_mode(directory, *mode)]);
         storage.apply(restore).await?;
     }
-    stat
+    looked
 }
 
 /// Grants the bits of every directory above `path`, the highest first.

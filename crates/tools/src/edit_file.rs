@@ -18,7 +18,7 @@ pub(crate) struct EditFileTool;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
-    /// Text to replace, exactly as in the file, without line numbers. It must occur once, unless an argument says otherwise.
+    /// Exact text to replace, without line numbers. It must occur once, unless an argument says otherwise.
     #[serde(default)]
     old_text: Option<String>,
     /// What to put in its place; empty to delete.
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Replace at most this many occurrences, from the first on.
     #[serde(default)]
     max_replacements: Option<usize>,
-    /// Several edits in one call, each on the result of the one before; all or none.
+    /// Several edits, each on the result of the one before; all or none.
     #[serde(default)]
     edits: Vec<EditArguments>,
     /// Show the difference and write nothing.

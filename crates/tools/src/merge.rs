@@ -35,8 +35,7 @@ impl Tool for MergeTool {
     const NAME: &'static str = "merge";
     const SHORT: &'static str = "merge";
     const TITLE: &'static str = "Merge a branch";
-    const DESCRIPTION: &'static str =
-        "Merges the changes of a branch into this workspace, as one change that undo takes back.";
+    const DESCRIPTION: &'static str = "Merges the changes of a branch into this workspace, as one change.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
     async fn run(

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Discard its changes to the files.
     #[serde(default)]
     discard: Option<bool>,
-    /// Also return `details`: both streams in order, and each guard of the sandbox.
+    /// Also return merged output and guards.
     #[serde(default)]
     details: Option<bool>,
 }
@@ -49,7 +49,7 @@ impl Tool for RunTool {
     const NAME: &'static str = "run";
     const SHORT: &'static str = "bash";
     const TITLE: &'static str = "Run a command";
-    const DESCRIPTION: &'static str = "Runs a shell command in a sandbox on the files, at /workspace, and waits for its end. All its changes to the files are one change that undo takes back. All its processes end with it: use `start` for servers. To read, search and edit, prefer the file tools.";
+    const DESCRIPTION: &'static str = "Runs a shell command in a sandbox on the files, at /workspace, and waits for its end. All its changes to files are one change that undo takes back. Its processes end with it: use `start` for servers. To read, search and edit, prefer the file tools.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<RunResult>> {
