@@ -202,7 +202,8 @@ impl Scene {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut running = piped.stderr(Stdio::piped()).spawn().unwrap();
-        running.stdin.take().unwrap().write_all(b"n\n").unwrap();
+        // A program that asks nothing may be gone already.
+        let _ = running.stdin.take().unwrap().write_all(b"n\n");
         Ran::of(&running.wait_with_output().unwrap())
     }
 
