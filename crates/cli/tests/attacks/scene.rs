@@ -255,7 +255,7 @@ impl Scene {
         let has_said = |client: &mut Client| {
             let output = client.call("output", &json!({"id": id, "wait_s": 0.1}));
             // The rest of the answer has the script, which holds the word as well.
-            output["structuredContent"].to_string().contains(wanted)
+            output["structuredContent"]["stdout"].to_string().contains(wanted)
         };
         let has_begun = (0..100).any(|_| has_said(&mut client));
         answers.extend(calls.iter().map(|(tool, arguments)| client.call(tool, arguments)));

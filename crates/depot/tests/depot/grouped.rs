@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::pin::Pin;
 
-use garret_core::{Batch, ErrorKind, Mutation, Origin, Storage, WsPath};
+use garret_core::{Batch, ErrorKind, Mutation, MutationOutcome, Origin, Storage, WsPath};
 use garret_depot::{Depot, DepotWorkspace, Durability, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{
@@ -83,7 +83,7 @@ impl Home {
                     mutations,
                     ..Batch::default()
                 };
-                room.apply(batch).await.map(|applied| format!("{applied:?}"))
+                room.apply(batch).await.map(describe_outcomes)
             }
             Op::Undo(count) => undone(&room, UndoSelection::Last(count)).await,
             Op::UndoOne(number) => undone(&room, UndoSelection::Change(number.to_string())).await,
@@ -205,6 +205,15 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         1 => (path(), path()).prop_map(|(path, target)| link(&path, &target)),
         1 => path().prop_map(|path| set_mode(&path, 0o700)),
     ]
+}
+
+/// Describes the outcomes of a batch without the ids of changes, which no two homes share.
+fn describe_outcomes(applied: Vec<MutationOutcome>) -> String {
+    let outcomes = applied.into_iter().map(|one| {
+        let number = one.change.as_ref().and_then(|change| change.number);
+        format!("{:?} in {number:?}", MutationOutcome { change: None, ..one })
+    });
+    outcomes.collect()
 }
 
 fn job() -> impl Strategy<Value = Job> {
