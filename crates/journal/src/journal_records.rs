@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use futures::executor::block_on;
-use futures::lock::MutexGuard;
 use garret_core::{Durability, EntryKind, EntryPath, Result, WsPath};
 use garret_depot::outside_files::log::{self, IntentLog};
 use garret_depot::outside_files::{
     ChangeAuthorship, ChangeIntent, CompletedRecord, FoundChange, IntentWork, JournalFiles, KnownEntry, LogRecord,
     MismatchedPaths, ObservedEntry, OutsideWorkspace, SortedRecords, sort_records,
 };
+use tokio::sync::MutexGuard;
 
 use crate::index::JournalIndex;
 use crate::observed_files::ObservedFiles;

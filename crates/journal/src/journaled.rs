@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use futures::lock::Mutex;
 use garret_core::{
     AccessLimits, Batch, Clock, DirectoryHandle, Durability, Exclusions, Ids, ListOptions, ListPage, MutationOutcome,
     OpenedStorage, ReadOptions, ReadResult, Result, RetentionLimits, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 use garret_depot::LazyDepot;
 use garret_depot::outside_files::{JournalFiles, JournalLockFile, OutsideWorkspace, ReadStability, Site, log};
+use tokio::sync::Mutex;
 
 use crate::consistent_read::SteadyDirectory;
 use crate::journal_records::WriterState;
@@ -24,6 +24,7 @@ pub struct Journaled {
     pub(crate) site: Site,
     pub(crate) depot: Arc<LazyDepot>,
     pub(crate) gate: Arc<JournalLockFile>,
+    // A fair lock: with another one, writers without a pause could keep an undo waiting for ever.
     pub(crate) state: Mutex<WriterState>,
     /// The workspace in the depot, once it exists.
     pub(crate) room: OnceLock<OutsideWorkspace>,

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use futures::lock::{Mutex, MutexGuard};
 use garret_core::{
     EntryKind, EntryPath, Error, ErrorKind, FsRules, ListOptions, PathChange, PathImage, Result, Storage, WsPath,
 };
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::view::WorkspaceView;
 
@@ -21,6 +21,7 @@ const TRUSTED_FOR: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Quota {
     limits: QuotaLimits,
+    // A fair lock: with another one, writers without a pause could keep an undo waiting for ever.
     known: Mutex<Option<QuotaCount>>,
 }
 

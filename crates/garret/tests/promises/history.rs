@@ -119,7 +119,12 @@ async fn promise_22_undo_never_takes_along_what_came_after() {
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_22_undo_succeeds_beside_many_writers_of_other_paths() {
     const WRITERS: usize = 8;
+    const UNDOS: usize = 10;
     for room in open_rooms().await {
+        // There is a last change also before the writers have begun.
+        for number in 0..UNDOS {
+            room.write(&format!("earlier-{number}"), "x").await;
+        }
         let is_done = Arc::new(AtomicBool::new(false));
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
@@ -141,7 +146,7 @@ async fn promise_22_undo_succeeds_beside_many_writers_of_other_paths() {
                 ..Default::default()
             })
         };
-        for number in 0..10 {
+        for number in 0..UNDOS {
             let (name, path) = (format!("session-{number}"), format!("mine-{number}"));
             session(&name).write(&path, "mine", Default::default()).await.unwrap();
             let undone = room.workspace().undo(UndoRequest::Session(name)).await;
