@@ -2,7 +2,7 @@
 //!
 //! Each is a script that a hostile model might run, or a configuration file that a hostile repository might bring. It may fail in any way that it likes; what counts is what it saw, what it left on the
 //! machine, and whether the next command still runs. `cargo test -p garret-cli --test attacks` prints how many were made; a word after `--`
-//! chooses those whose name holds it.
+//! chooses those whose name holds it, and `--demanding` or `--modest` those that need a machine without other work, or the rest.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "it says how it went")]
@@ -40,10 +40,12 @@ pub(crate) struct Attack {
 }
 
 fn main() {
-    let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let chosen = arguments.iter().find(|word| !word.starts_with('-'));
+    let is_given = |flag: &str| arguments.iter().any(|word| word == flag);
     // These use the machine up, or depend on how busy it is.
     let demanding = [using_up::ATTACKS, pausing::ATTACKS];
-    let others = [
+    let modest = [
         reading::ATTACKS,
         hiding::ATTACKS,
         writing::ATTACKS,
@@ -55,20 +57,23 @@ fn main() {
         showing::ATTACKS,
         trusting::ATTACKS,
     ];
-    let is_chosen = |attack: &&Attack| chosen.as_deref().is_none_or(|word| attack.name.contains(word));
-    let choose =
-        |groups: &[&'static [Attack]]| -> Vec<&Attack> { groups.iter().copied().flatten().filter(is_chosen).collect() };
-    let (demanding, others) = (choose(&demanding), choose(&others));
+    let choose = |groups: &[&'static [Attack]], is_wanted: bool| -> Vec<&Attack> {
+        let attacks = groups.iter().copied().flatten().filter(|_| is_wanted);
+        let is_chosen = |attack: &&Attack| chosen.is_none_or(|word| attack.name.contains(word.as_str()));
+        attacks.filter(is_chosen).collect()
+    };
+    let demanding = choose(&demanding, !is_given("--modest"));
+    let modest = choose(&modest, !is_given("--demanding"));
     // All programs are copied before the first starts: a file that a child of another thread still holds open cannot be executed.
     let scenes: Vec<Scene> = scenes()
         .into_iter()
         .map(|(user, place)| Scene::new(user, place))
         .collect();
-    let count = (demanding.len() + others.len()) * scenes.len();
+    let count = (demanding.len() + modest.len()) * scenes.len();
     assert!(count > 0, "no attack has that in its name");
     let one_at_a_time = Mutex::new(());
     let run_scene = |scene| {
-        let mut succeeded = attempt_all(scene, &others);
+        let mut succeeded = attempt_all(scene, &modest);
         for attack in &demanding {
             let _alone = one_at_a_time.lock().unwrap();
             succeeded.extend(attempt_all(scene, &[attack]));
