@@ -13,7 +13,7 @@
 #![cfg(target_os = "linux")]
 
 mod budget;
-mod copy_comparison;
+pub(crate) mod copy_comparison;
 mod effect_collector;
 pub(crate) mod entry_status;
 mod extent_reader;
@@ -46,8 +46,8 @@ pub fn read_upper_effects(
 
 /// Reads the effects on `copy`, a whole copy of `bench`; with `since`, only those after that mark.
 ///
-/// Without a mark, files of the same size, bits and time of modification are taken to be the same. The mark of
-/// [`copy_tree`] compares more than that, including the time of change, which a command cannot set. Effects over a
+/// Without a mark, files of the same size, bits and time of modification are taken to be the same. A mark of
+/// [`mark_tree`] compares more than that, including the time of change, which a command cannot set. Effects over a
 /// limit are `too_large`, as in [`read_upper_effects`].
 pub fn read_copy_effects(
     copy: BorrowedFd<'_>,
@@ -60,9 +60,10 @@ pub fn read_copy_effects(
 
 pub(crate) use unchanged_effects::equals_bench;
 
-/// Returns a mark of the present state of a bench, for [`find_changes_since`].
-pub(crate) fn mark_bench(bench: BorrowedFd<'_>) -> Result<EffectsMark> {
-    Ok(read_copy_effects(bench, bench, None, EffectLimits::default())?.mark)
+/// Returns a mark of the present state of a bench or of a copy: what is read since this mark misses no change, whatever
+/// times a command sets.
+pub fn mark_tree(top: BorrowedFd<'_>) -> Result<EffectsMark> {
+    Ok(read_copy_effects(top, top, None, EffectLimits::default())?.mark)
 }
 
 /// Returns the paths that others changed on a bench since the mark and at which `copy` differs, and a mark of the
@@ -77,18 +78,8 @@ pub(crate) fn find_changes_since(
     Ok((differs.map(|effect| effect.path).collect(), found.mark))
 }
 
-/// The result of [`copy_tree`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyOutcome {
-    /// The state of the copy when it was finished: [`read_copy_effects`] since this mark misses no change, whatever times a
-    /// command sets.
-    pub mark: EffectsMark,
-    /// The number of devices, fifos and sockets that were left out.
-    pub left_out: u64,
-}
-
 /// Copies everything in `from` into `to`, an empty directory, with modes, times of modification, links and holes,
 /// sharing blocks if the file system can. Devices, fifos, sockets and the set-user-id bits of files are left out.
-pub fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<CopyOutcome> {
+pub fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
     tree_copy::copy_directory_tree(from, to)
 }

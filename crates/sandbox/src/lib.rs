@@ -6,9 +6,11 @@
 //! - [`bench`](mod@bench): the directories that layers lie over.
 
 pub mod bench;
+mod copied_layer;
 pub mod effects;
 mod entry_placement;
 pub mod host;
 pub mod namespace;
+mod scratch;
 pub mod supervisor;
 mod visible_bench;

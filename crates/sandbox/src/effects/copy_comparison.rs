@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use garret_core::path::join_path;
 use garret_core::{EffectLimits, Effects, EffectsMark, Result};
-use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, open_beneath, stat_entry};
-use rustix::fs::{FileType, OFlags, fstat, readlinkat};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, stat_entry};
+use rustix::fs::{FileType, fstat, readlinkat};
 use rustix::io::Errno;
 
 use super::effect_collector::{EffectCollector, duplicate_handle, has_other_names};
@@ -18,7 +18,7 @@ use super::path_error::ErrnoAtPath;
 
 const PIECE_BYTES: usize = 128 * 1024;
 /// The bits of a mode that are compared: a copy never has the others.
-pub(super) const COMPARED_BITS: u32 = 0o1777;
+pub(crate) const COMPARED_BITS: u32 = 0o1777;
 
 /// A directory that waits to be compared.
 struct UncomparedDirectory {
@@ -270,7 +270,7 @@ fn same_bytes(mut one: File, mut other: File) -> Result<bool, Errno> {
     }
 }
 
-pub(super) fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
+fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
     match seen.kind() {
         FileType::RegularFile => EntryMeaning::File,
         FileType::Directory => EntryMeaning::Own,
@@ -279,11 +279,6 @@ pub(super) fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
     }
 }
 
-pub(super) fn is_special(seen: &EntryStatus) -> bool {
+fn is_special(seen: &EntryStatus) -> bool {
     meaning_of(seen) == EntryMeaning::Dropped
-}
-
-/// Opens a directory without read access, for making entries in it.
-pub(super) fn open_as_path(top: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
-    open_beneath(top, path, OFlags::PATH | OFlags::DIRECTORY)
 }

@@ -11,20 +11,23 @@ use garret_core::{
     CommandProgram, CommandStdin, Content, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Limits,
     PlacedEntry, Process, Result, SandboxCommand,
 };
-use garret_handles::{open_child, run_blocking};
-use rustix::fs::Mode;
+use garret_handles::{list_names, list_names_up_to, open_child, run_blocking, stat_entry};
+use rustix::fs::{AtFlags, FileType, Mode, chownat};
 
-use super::connection::{ExpectedProcess, RequestOutcome, RequestReply, sandbox_ended_error};
+use super::connection::{ExpectedProcess, RequestReply, sandbox_ended_error};
 use super::namespace_process::NamespaceProcess;
-use super::open_namespace::{KeptLayer, OpenNamespaceShared, unusable_directories_error};
+use super::open_namespace::{KeptLayer, OpenNamespaceShared};
 use super::plain_command_line;
 use super::plan::CommandUser;
 use super::prepared_lower::PreparedLower;
+use crate::copied_layer::read_copied_effects;
 use crate::effects;
+use crate::scratch::unusable_directories_error;
 use crate::supervisor::protocol::{
-    DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, SpawnLimits, SpawnRequest, StepFailure, SupervisorRequest,
+    DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, RequestOutcome, SpawnLimits, SpawnRequest, StepFailure,
+    SupervisorRequest,
 };
-use crate::visible_bench::{BenchBaseline, HiddenRecord, keep_hidden};
+use crate::visible_bench::BenchBaseline;
 
 /// The form in which a layer stores writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,14 +349,9 @@ impl Layer for NamespaceLayer {
         let limits = self.sandbox.request.limits.effect_limits();
         if self.sandbox.form == LayerForm::Copy {
             let since = since.cloned().or_else(|| self.copied.clone());
-            let hidden = self
-                .open_directory()
-                .and_then(|layer| HiddenRecord::read(layer.as_fd()));
-            let hidden = hidden.map_err(|_| unusable_directories_error())?;
+            let layer = self.open_directory().map_err(|_| unusable_directories_error())?;
             return run_blocking(move || {
-                let mut effects = effects::read_copy_effects(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)?;
-                keep_hidden(&mut effects.effects, &hidden);
-                Ok(effects)
+                read_copied_effects(upper.as_fd(), bench.as_fd(), layer.as_fd(), since.as_ref(), limits)
             })
             .await;
         }
@@ -407,12 +405,7 @@ impl Layer for NamespaceLayer {
 }
 
 fn is_directory_empty(directory: &OwnedFd) -> bool {
-    let Ok(entries) = rustix::fs::Dir::read_from(directory) else {
-        return false;
-    };
-    entries
-        .flatten()
-        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
+    matches!(list_names_up_to(directory, Some(0)), Ok(Some(_)))
 }
 
 async fn wait_for_reply(reply: RequestReply) -> Result<std::result::Result<(), StepFailure>> {
@@ -451,22 +444,13 @@ pub(super) fn give_to_user(user: &CommandUser, directory: &OwnedFd) -> rustix::i
 /// Gives the user of the commands every entry below a directory that Garret itself made.
 pub(super) fn give_tree_to_user(user: &CommandUser, directory: &OwnedFd) -> rustix::io::Result<()> {
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-    for entry in rustix::fs::Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
+    for name in list_names(directory)? {
+        if stat_entry(directory, &name)?
+            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        {
+            give_tree_to_user(user, &open_child(directory, &name[..])?)?;
         }
-        if entry.file_type() == rustix::fs::FileType::Directory {
-            give_tree_to_user(user, &open_child(directory, name)?)?;
-        }
-        rustix::fs::chownat(
-            directory,
-            name,
-            Some(uid),
-            Some(gid),
-            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-        )?;
+        chownat(directory, &name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
 }
@@ -484,7 +468,7 @@ fn spawn_of(command: &SandboxCommand, shell: &str, most: &Limits) -> SpawnReques
         cwd: command.cwd.as_str().to_owned(),
         env: command.env.clone(),
         has_input: !matches!(command.stdin, CommandStdin::Closed),
-        limits: limits_of(&command.limits, most),
+        limits: SpawnLimits::of_command(&command.limits, most),
     }
 }
 
@@ -497,28 +481,6 @@ fn program_of(command: &SandboxCommand, shell: &str) -> ExecTarget {
     match plain_command_line::split_plain_words(shell, text, &command.env) {
         Some(words) => ExecTarget::Plain { words, shell: in_shell },
         None => ExecTarget::Arguments(in_shell),
-    }
-}
-
-/// Returns the limits of a command, none of them above that of the sandbox.
-pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
-    let millis =
-        |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    SpawnLimits {
-        wall_ms: lower_of(millis(own.wall), millis(most.wall)),
-        cpu_ms: lower_of(millis(own.cpu), millis(most.cpu)),
-        memory: lower_of(own.memory, most.memory),
-        processes: lower_of(own.processes, most.processes),
-        file_size: lower_of(own.file_size, most.file_size),
-        written: lower_of(own.written, most.written),
-        open_files: lower_of(own.open_files, most.open_files),
-    }
-}
-
-fn lower_of(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
     }
 }
 

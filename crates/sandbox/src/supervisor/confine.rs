@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use garret_handles::open_through_links;
+use garret_handles::{open_child, open_through_links};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
@@ -43,10 +43,10 @@ pub(super) struct ExecOrder {
 /// The limit of the size of a core file at which the kernel starts no core-handling program either. If the host pipes
 /// cores to a program, that program runs as root outside every namespace, at a limit of 0 too; the kernel makes an
 /// exception for 1. The filter of system calls keeps commands from changing the limit.
-pub(crate) const NO_CORE: u64 = 1;
+const NO_CORE: u64 = 1;
 
 /// Sets the limit of the size of a core file, above the inherited one if this process may raise it.
-pub(super) fn forbid_cores() {
+pub(crate) fn forbid_cores() {
     let limit = Rlimit {
         current: Some(NO_CORE),
         maximum: Some(NO_CORE),
@@ -175,19 +175,18 @@ fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
     ];
     for (resource, value) in wanted {
         if let Some(value) = value {
-            set_limit(resource, value).map_err(|error| StepFailure::new("limiting resources", error))?;
+            lower_limit(resource, value, value).map_err(|error| StepFailure::new("limiting resources", error))?;
         }
     }
     Ok(())
 }
 
-/// Sets a limit, no higher than the inherited one.
-fn set_limit(resource: Resource, value: u64) -> rustix::io::Result<()> {
-    let most = rustix::process::getrlimit(resource).maximum;
-    let value = most.map_or(value, |most| value.min(most));
+/// Lowers a limit; one that is lower already stays.
+pub(crate) fn lower_limit(resource: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {
+    let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let limit = Rlimit {
-        current: Some(value),
-        maximum: Some(value),
+        current: Some(soft.min(most)),
+        maximum: Some(hard.min(most)),
     };
     setrlimit(resource, limit)
 }
@@ -265,15 +264,7 @@ fn count_processes() -> Option<usize> {
 }
 
 fn list_names(path: &str) -> Option<Vec<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
-    Some(
-        entries
-            .map(|entry| entry.file_name().to_bytes().to_vec())
-            .filter(|name| name != b"." && name != b"..")
-            .collect(),
-    )
+    garret_handles::list_names(open_child(CWD, path).ok()?).ok()
 }
 
 /// Returns whether no network interface of the host is visible.

@@ -10,55 +10,37 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_handles::open_child;
-use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
+use garret_handles::{for_each_name, open_child};
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::protocol::SpawnLimits;
+use super::protocol::{PauseMethod, SpawnLimits};
 use super::sys::{self, ForkSide, NewNamespaces};
-use crate::namespace::plan::{ControlGroupPlace, ControlGroupPlan, FreezerPlace, SandboxPlan};
+use crate::namespace::plan::{ControlGroupPlan, HierarchyCounter, ParentGroup, SandboxPlan};
 
 /// The prefix of the names of Garret's groups.
 const PREFIX: &str = "garret-";
 /// The number of tries to make a group that another sandbox may remove, as a leftover, before it is locked.
 const TRIES: usize = 8;
 
-/// The resource that a hierarchy of control groups counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HierarchyCounter {
-    Memory,
-    Processes,
-    Time,
-    /// All of the above: version 2.
-    All,
-    /// None: version 2 without controllers, which can freeze.
-    FreezerTwo,
-    /// None: the freezer of version 1.
-    FreezerOne,
+/// Returns whether a sandbox without this hierarchy has another way to do the same.
+fn is_optional(counts: HierarchyCounter) -> bool {
+    matches!(
+        counts,
+        HierarchyCounter::Time | HierarchyCounter::FreezerTwo | HierarchyCounter::FreezerOne
+    )
 }
 
-impl HierarchyCounter {
-    fn counts_resource(self, one: Self) -> bool {
-        self == one || self == Self::All
-    }
-
-    fn is_version_two(self) -> bool {
-        matches!(self, Self::All | Self::FreezerTwo)
-    }
-
-    /// Returns whether a sandbox without this hierarchy has another way to do the same.
-    fn is_optional(self) -> bool {
-        matches!(self, Self::Time | Self::FreezerTwo | Self::FreezerOne)
-    }
-
-    /// Returns the name of the file to which a process writes a zero to move itself into a group.
-    fn join_file(self) -> &'static str {
-        if self.is_version_two() { "cgroup.procs" } else { "tasks" }
+/// Returns the name of the file to which a process writes a zero to move itself into a group.
+fn join_file(counts: HierarchyCounter) -> &'static str {
+    if counts.is_version_two() {
+        "cgroup.procs"
+    } else {
+        "tasks"
     }
 }
 
@@ -100,11 +82,11 @@ impl ControlGroups {
         };
         if let Some(group) = &plan.group {
             groups.name.clone_from(&group.name);
-            groups.freezer = group.freezer.as_ref().map(counter_of_freezer);
-            for (counts, path) in planned_hierarchies(group) {
-                match GroupHierarchy::make_hierarchy(counts, path, group, plan) {
+            groups.freezer = group.freezer;
+            for place in &group.parents {
+                match GroupHierarchy::make_hierarchy(place, group, plan) {
                     Ok(hierarchy) => groups.hierarchies.push(hierarchy),
-                    Err(_) if counts.is_optional() => {}
+                    Err(_) if is_optional(place.counts) => {}
                     Err(error) => groups.failure = Some(format!("a control group could not be made: {error}")),
                 }
             }
@@ -131,7 +113,7 @@ impl ControlGroups {
         let mut failure = None;
         self.hierarchies.retain(|hierarchy| {
             let entered = hierarchy.enter_main(born);
-            if let (Err(error), false) = (entered, hierarchy.counts.is_optional()) {
+            if let (Err(error), false) = (entered, is_optional(hierarchy.counts)) {
                 failure = Some(format!("a control group does not take processes: {error}"));
             }
             entered.is_ok()
@@ -139,13 +121,13 @@ impl ControlGroups {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Returns the version of control groups that can freeze processes, if one can.
-    pub(super) fn freezer_version(&self) -> Option<CgroupVersion> {
+    /// Returns the freezer of these groups, if they have one.
+    pub(super) fn freezer(&self) -> Option<PauseMethod> {
         let hierarchy = self.hierarchies.iter().find(|one| Some(one.counts) == self.freezer)?;
         Some(if hierarchy.counts.is_version_two() {
-            CgroupVersion::Two
+            PauseMethod::FreezerTwo
         } else {
-            CgroupVersion::One
+            PauseMethod::FreezerOne
         })
     }
 
@@ -158,13 +140,14 @@ impl ControlGroups {
                 .any(|one| one.counts.counts_resource(HierarchyCounter::Memory))
     }
 
-    /// Returns the number of processes in the groups that the kernel ended for want of memory.
-    pub(super) fn memory_kills(&self) -> u64 {
-        let counting = self
-            .hierarchies
-            .iter()
-            .find(|one| one.counts.counts_resource(HierarchyCounter::Memory));
-        counting.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
+    /// Returns the number of processes that the kernel ended for want of memory: of one command if its own group counts
+    /// them, otherwise of all commands.
+    pub(super) fn kills_of_command(&self, own: Option<&CommandGroup>) -> u64 {
+        let counting = |one: &&GroupHierarchy| one.counts.counts_resource(HierarchyCounter::Memory);
+        own.and_then(CommandGroup::memory_kills).unwrap_or_else(|| {
+            let hierarchy = self.hierarchies.iter().find(counting);
+            hierarchy.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
+        })
     }
 
     /// Makes a group for one command if it needs one: because it may use less memory than the sandbox (`most`), because
@@ -218,16 +201,16 @@ impl ControlGroups {
     pub(super) fn remove_leftovers(&self) {
         for hierarchy in &self.hierarchies {
             let names = groups_below(&hierarchy.parent);
-            let others = names.iter().filter(|name| {
-                name.to_bytes().starts_with(PREFIX.as_bytes()) && name.to_bytes() != self.name.as_bytes()
-            });
+            let others = names
+                .iter()
+                .filter(|name| name.starts_with(PREFIX.as_bytes()) && name[..] != *self.name.as_bytes());
             for name in others {
-                let Ok(group) = open_child(&hierarchy.parent, name) else {
+                let Ok(group) = open_child(&hierarchy.parent, &name[..]) else {
                     continue;
                 };
                 // A living sandbox holds a shared lock on its group.
                 if rustix::fs::flock(&group, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                    remove_group(&hierarchy.parent, &group, name.to_bytes());
+                    remove_group(&hierarchy.parent, &group, name);
                 }
             }
         }
@@ -238,13 +221,6 @@ impl ControlGroups {
 #[derive(Debug)]
 pub(super) struct CommandGroup {
     parts: Vec<CommandGroupPart>,
-}
-
-/// The version of control groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CgroupVersion {
-    One,
-    Two,
 }
 
 /// The group of one command in a hierarchy.
@@ -284,7 +260,7 @@ impl CommandGroup {
         let others = self.parts.iter().filter(|part| !was_forked_into(part.counts, born));
         others
             .into_iter()
-            .try_for_each(|part| write_file(&part.group, part.counts.join_file(), "0"))
+            .try_for_each(|part| write_file(&part.group, join_file(part.counts), "0"))
     }
 
     /// Returns whether the command can be frozen.
@@ -346,7 +322,7 @@ impl CommandGroup {
 
     /// Returns the number of processes of the command that the kernel ended for want of memory; `None` if they are
     /// counted with all others.
-    pub(super) fn memory_kills(&self) -> Option<u64> {
+    fn memory_kills(&self) -> Option<u64> {
         let counts_kills = |part: &&CommandGroupPart| part.has_memory || part.counts == HierarchyCounter::All;
         let part = self.parts.iter().find(counts_kills)?;
         Some(memory_kills(&part.group, part.counts))
@@ -394,15 +370,10 @@ impl Drop for CommandGroupPart {
 }
 
 impl GroupHierarchy {
-    fn make_hierarchy(
-        counts: HierarchyCounter,
-        path: &Path,
-        group: &ControlGroupPlan,
-        plan: &SandboxPlan,
-    ) -> Result<Self, Errno> {
-        let parent = open_child(rustix::fs::CWD, path)?;
+    fn make_hierarchy(place: &ParentGroup, group: &ControlGroupPlan, plan: &SandboxPlan) -> Result<Self, Errno> {
+        let parent = open_child(rustix::fs::CWD, &place.path)?;
         let made = make_locked_group(&parent, &group.name)?;
-        let result = Self::set_up_group(counts, &parent, made, group, plan);
+        let result = Self::set_up_group(place.counts, &parent, made, group, plan);
         if result.is_err() {
             let _ = rustix::fs::unlinkat(&parent, group.name.as_str(), AtFlags::REMOVEDIR);
         }
@@ -440,7 +411,7 @@ impl GroupHierarchy {
             group: made,
             door: rustix::fs::openat(
                 &main,
-                counts.join_file(),
+                join_file(counts),
                 OFlags::WRONLY | OFlags::CLOEXEC,
                 Mode::empty(),
             )?,
@@ -491,55 +462,19 @@ fn remove_group(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
 }
 
 /// Returns the names of the groups directly below a group.
-fn groups_below(group: &OwnedFd) -> Vec<CString> {
-    let Ok(entries) = rustix::fs::Dir::read_from(group) else {
-        return Vec::new();
-    };
-    let is_group = |entry: &rustix::fs::DirEntry| {
-        entry.file_type() == FileType::Directory && !matches!(entry.file_name().to_bytes(), b"." | b"..")
-    };
-    let groups = entries.flatten().filter(is_group);
-    groups.map(|entry| CStr::to_owned(entry.file_name())).collect()
+fn groups_below(group: &OwnedFd) -> Vec<Vec<u8>> {
+    let mut groups = Vec::new();
+    let _ = for_each_name(group, |name, kind| {
+        groups.extend((kind == FileType::Directory).then(|| name.to_vec()));
+        ControlFlow::Continue(())
+    });
+    groups
 }
 
 /// Thaws the group `name`, if it belongs to the freezer of version 1.
-fn thaw_version_one(parent: &OwnedFd, name: &CStr) {
+fn thaw_version_one(parent: &OwnedFd, name: &[u8]) {
     if let Ok(group) = open_child(parent, name) {
         let _ = write_file(&group, "freezer.state", "THAWED");
-    }
-}
-
-fn counter_of_freezer(freezer: &FreezerPlace) -> HierarchyCounter {
-    match freezer {
-        FreezerPlace::OfLimits => HierarchyCounter::All,
-        FreezerPlace::Two { .. } => HierarchyCounter::FreezerTwo,
-        FreezerPlace::One { .. } => HierarchyCounter::FreezerOne,
-    }
-}
-
-fn planned_hierarchies(group: &ControlGroupPlan) -> Vec<(HierarchyCounter, &Path)> {
-    let mut places = limiting_hierarchies(&group.place);
-    if let Some(freezer @ (FreezerPlace::Two { path } | FreezerPlace::One { path })) = &group.freezer {
-        places.push((counter_of_freezer(freezer), path));
-    }
-    places
-}
-
-fn limiting_hierarchies(place: &ControlGroupPlace) -> Vec<(HierarchyCounter, &Path)> {
-    match place {
-        ControlGroupPlace::Two { path } => vec![(HierarchyCounter::All, path)],
-        ControlGroupPlace::One {
-            memory,
-            processes,
-            time,
-        } => [
-            (HierarchyCounter::Memory, memory),
-            (HierarchyCounter::Processes, processes),
-            (HierarchyCounter::Time, time),
-        ]
-        .into_iter()
-        .filter_map(|(counts, path)| Some((counts, path.as_deref()?)))
-        .collect(),
     }
 }
 

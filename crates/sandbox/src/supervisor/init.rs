@@ -6,13 +6,14 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_handles::open_across_mounts;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use garret_core::{ExitCause, ResourceUsage};
+use garret_handles::open_across_mounts;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -64,13 +65,7 @@ pub(super) enum MessageFromInit {
     /// Every process is stopped, on this request.
     Paused(u64),
     /// The program ended, and every other process of the command with it.
-    Ended {
-        code: Option<i32>,
-        signal: Option<i32>,
-        user_us: u64,
-        system_us: u64,
-        max_memory: u64,
-    },
+    Ended { ended: ExitCause, usage: ResourceUsage },
 }
 
 /// The descriptors and settings that an init is made with.
@@ -296,17 +291,12 @@ fn end_the_rest() {
 fn report_end(status: ChildStatus, socket: &mut UnixStream) -> std::io::Result<()> {
     end_the_rest();
     // Reported before the init itself ends: the kernel takes longer for that, and nobody needs to wait for it.
-    let used = sys::used_by_children();
-    let (code, signal) = match status {
-        ChildStatus::Exited(code) => (Some(code), None),
-        ChildStatus::Signalled(signal) | ChildStatus::Stopped(signal) => (None, Some(signal)),
-    };
     let ended = MessageFromInit::Ended {
-        code,
-        signal,
-        user_us: used.user_us,
-        system_us: used.system_us,
-        max_memory: used.max_memory,
+        ended: match status {
+            ChildStatus::Exited(code) => ExitCause::Exited(code),
+            ChildStatus::Signalled(signal) | ChildStatus::Stopped(signal) => ExitCause::Signalled(signal),
+        },
+        usage: sys::used_by_children(),
     };
     write_message(&ended, socket)?;
     socket.flush()

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use garret_core::Network;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,7 +22,7 @@ use super::protocol::{
 };
 use super::sys::{ForkSide, MountAttributes, NewNamespaces};
 use super::{confine, serve, sys};
-use crate::namespace::plan::{CommandUser, INSIDE, NamespaceKind, SandboxPlan};
+use crate::namespace::plan::{CommandUser, INSIDE, SandboxPlan};
 
 /// The directories that can be opened only with the keeper's rights.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub(super) fn main() -> ExitCode {
     match keep_sandbox(&plan, &channel, decoder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Opened(Err(failure)), &mut channel);
             ExitCode::FAILURE
         }
     }
@@ -72,7 +73,7 @@ fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, decoder: FrameDecoder)
         None
     };
     let (link, other_end) = UnixStream::pair().map_err(|error| StepFailure::new("making a pair of sockets", error))?;
-    let forked = groups.fork_into_groups(namespaces_to_make(&plan.namespaces));
+    let forked = groups.fork_into_groups(namespaces_to_make(plan.network));
     match forked.map_err(|error| StepFailure::new("making namespaces", error))? {
         (ForkSide::Child, born) => {
             drop(link);
@@ -103,19 +104,22 @@ fn lock_sandbox(path: &Path) -> Result<OwnedFd> {
     locked.map_err(|error| StepFailure::new("locking the sandbox", error))
 }
 
-fn namespaces_to_make(spaces: &[NamespaceKind]) -> NewNamespaces {
-    spaces.iter().fold(NewNamespaces::NOTHING, |all, space| {
-        all.union_with(match space {
-            NamespaceKind::User => NewNamespaces::USER,
-            NamespaceKind::Mount => NewNamespaces::MOUNT,
-            NamespaceKind::Pid => NewNamespaces::PID,
-            NamespaceKind::Network => NewNamespaces::NETWORK,
-            NamespaceKind::Ipc => NewNamespaces::IPC,
-            NamespaceKind::Uts => NewNamespaces::UTS,
-            // Each command makes a cgroup namespace of its own, after it has joined its group.
-            NamespaceKind::Cgroup => NewNamespaces::NOTHING,
-        })
-    })
+/// Returns the namespaces of the sandbox. Each command makes a cgroup namespace of its own, after it has joined its group.
+fn namespaces_to_make(network: Network) -> NewNamespaces {
+    let always = [
+        NewNamespaces::USER,
+        NewNamespaces::MOUNT,
+        NewNamespaces::PID,
+        NewNamespaces::IPC,
+        NewNamespaces::UTS,
+    ];
+    let all = always
+        .into_iter()
+        .fold(NewNamespaces::NOTHING, NewNamespaces::union_with);
+    match network {
+        Network::None => all.union_with(NewNamespaces::NETWORK),
+        Network::Full => all,
+    }
 }
 
 /// Opens the directories that the user of the commands could not reach, and maps the owner of the bench to that user.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use garret_core::path::{join_path, split_path};
-use garret_handles::{open_across_mounts, open_child, remove_tree};
+use garret_handles::{list_names_up_to, open_across_mounts, open_child, remove_tree};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
@@ -136,12 +136,11 @@ impl MountedLayer {
 fn read_upper_state(name: &str) -> rustix::io::Result<UpperDirectoryState> {
     let upper = open_child(CWD, format!("{LAYERS}/{name}/upper"))?;
     let stat = rustix::fs::fstat(&upper)?;
-    let mut entries = rustix::fs::Dir::read_from(&upper)?.flatten();
     Ok(UpperDirectoryState {
         owner: (stat.st_mode, stat.st_uid, stat.st_gid),
         changed: (stat.st_ctime, stat.st_ctime_nsec as _),
         attributes: rustix::fs::flistxattr(&upper, &mut [0; 0])?,
-        is_empty: entries.all(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")),
+        is_empty: list_names_up_to(&upper, Some(0))?.is_some(),
     })
 }
 

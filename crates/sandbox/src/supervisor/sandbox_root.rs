@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use garret_core::Network;
+use garret_handles::write_all;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -16,7 +18,7 @@ use rustix::mount::{
 use super::keeper::KeeperDirectories;
 use super::protocol::StepFailure;
 use super::sys::{self, MountAttributes};
-use crate::namespace::plan::{NamespaceKind, RootStep, SandboxPlan};
+use crate::namespace::plan::{RootStep, SandboxPlan};
 
 /// The directory of the supervisor, which commands do not see.
 pub(super) const PRIVATE: &str = "/.garret";
@@ -51,7 +53,7 @@ pub(super) fn make_root(plan: &SandboxPlan, grabbed: Option<KeeperDirectories>) 
     install_private(&base, &bench, &layers)?;
     let has_proc = mount_proc(&base.join("proc")).is_ok();
     enter_root(&base)?;
-    if plan.namespaces.contains(&NamespaceKind::Network) {
+    if plan.network == Network::None {
         sys::raise_loopback().map_err(|error| StepFailure::new("raising the loopback interface", error))?;
     }
     rustix::system::sethostname(b"garret").map_err(|error| StepFailure::new("naming the host", error))?;
@@ -221,12 +223,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = &rest[written..];
-    }
-    Ok(())
+    write_all(&file, bytes)
 }
 
 fn attach_tree(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {

@@ -25,12 +25,12 @@ use rustix::process::DumpableBehavior;
 use self::layer_requests::ServedLayer;
 use self::running_command::RunningCommand;
 use self::spare_init::SpareInit;
-use super::control_groups::{CgroupVersion, ControlGroups};
+use super::control_groups::ControlGroups;
 use super::keeper::KeeperDirectories;
 use super::place_item::ArrivingFile;
 use super::protocol::{
-    FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest,
-    encode_message, write_message,
+    FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
+    SupervisorRequest, encode_message, write_message,
 };
 use super::system_call_filter::SystemCallFilter;
 use super::{confine, mounted_layer, sandbox_root, sys};
@@ -58,7 +58,12 @@ pub(super) fn main(
     match enter_sandbox(plan, &link, grabbed) {
         Ok((has_proc, filter)) => {
             let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
-            let pausing = pause_method(&grouped.groups, has_proc);
+            let without_freezer = if has_proc {
+                PauseMethod::Trace
+            } else {
+                PauseMethod::Nothing
+            };
+            let pausing = grouped.groups.freezer().unwrap_or(without_freezer);
             let server = SupervisorServer {
                 plan,
                 has_group,
@@ -85,21 +90,11 @@ pub(super) fn main(
             });
         }
         Err(failure) => {
-            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Opened(Err(failure)), &mut channel);
         }
     }
     // This is the first process of its namespace, so the kernel now ends every process of the sandbox.
     sys::exit_process(0)
-}
-
-/// Returns the means by which background commands are paused.
-fn pause_method(groups: &ControlGroups, has_proc: bool) -> PauseMethod {
-    match groups.freezer_version() {
-        Some(CgroupVersion::Two) => PauseMethod::FreezerTwo,
-        Some(CgroupVersion::One) => PauseMethod::FreezerOne,
-        None if has_proc => PauseMethod::Trace,
-        None => PauseMethod::Nothing,
-    }
 }
 
 fn enter_sandbox(
@@ -171,7 +166,7 @@ type ServeResult<T = ()> = std::io::Result<T>;
 impl SupervisorServer<'_> {
     fn serve(mut self, opened: OpenedReport) -> ServeResult {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
-        self.send_answer(&SupervisorAnswer::Opened(opened));
+        self.send_answer(&SupervisorAnswer::Opened(Ok(opened)));
         self.flush_channel()?;
         loop {
             if std::mem::take(&mut self.wants_spare) && self.spare.is_none() {
@@ -187,10 +182,8 @@ impl SupervisorServer<'_> {
     }
 
     fn answer_request(&mut self, request: u64, result: Result<(), StepFailure>) {
-        self.send_answer(&match result {
-            Ok(()) => SupervisorAnswer::Done { request },
-            Err(failure) => SupervisorAnswer::Failed { request, failure },
-        });
+        let outcome = result.map(|()| RequestOutcome::Complete);
+        self.send_answer(&SupervisorAnswer::Answered { request, outcome });
     }
 
     /// Writes as much as the channel takes, and never waits.
@@ -230,7 +223,7 @@ impl SupervisorServer<'_> {
                 _ => {}
             }
             while let Some(frame) = self.decoder.next_frame()? {
-                self.handle_frame(frame)?;
+                self.handle_frame(frame);
             }
         }
         Ok(())
@@ -275,16 +268,15 @@ impl SupervisorServer<'_> {
         })
     }
 
-    fn handle_frame(&mut self, frame: ProtocolFrame<SupervisorRequest>) -> ServeResult {
+    fn handle_frame(&mut self, frame: ProtocolFrame<SupervisorRequest>) {
         match frame {
             ProtocolFrame::Bytes { id, stream: 0, bytes } => self.take_input(id, &bytes),
             ProtocolFrame::Bytes { id, bytes, .. } => self.take_content(id, &bytes),
-            ProtocolFrame::Message(ask) => self.handle_request(ask)?,
+            ProtocolFrame::Message(ask) => self.handle_request(ask),
         }
-        Ok(())
     }
 
-    fn handle_request(&mut self, ask: SupervisorRequest) -> ServeResult {
+    fn handle_request(&mut self, ask: SupervisorRequest) {
         match ask {
             SupervisorRequest::Open(_) => {}
             SupervisorRequest::Lay { layer, lower } => self.mount_layer(layer, lower),
@@ -318,9 +310,8 @@ impl SupervisorServer<'_> {
             SupervisorRequest::Refresh { request, layer } => self.refresh_layer(request, &layer),
             SupervisorRequest::Pause { request, layer } => self.pause_layer(request, &layer),
             SupervisorRequest::Resume { request, layer } => self.resume_layer(request, &layer),
-            SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer)?,
+            SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer),
         }
-        Ok(())
     }
 }
 

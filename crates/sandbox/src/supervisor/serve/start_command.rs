@@ -89,7 +89,7 @@ impl SupervisorServer<'_> {
                 .send_to_init(&socket)
                 .map_err(|error| StepFailure::new("telling the init", error))?;
         }
-        let memory_kills = self.memory_kills(spare.narrow.as_ref());
+        let memory_kills = self.groups.kills_of_command(spare.narrow.as_ref());
         let watch = LimitWatch::new(spawn.limits.clone(), self.has_group, tally);
         Ok(RunningCommand {
             layer: layer.to_owned(),
@@ -114,10 +114,5 @@ impl SupervisorServer<'_> {
             ends_by: None,
             used: None,
         })
-    }
-
-    pub(super) fn memory_kills(&self, narrow: Option<&CommandGroup>) -> u64 {
-        let own = narrow.and_then(CommandGroup::memory_kills);
-        own.unwrap_or_else(|| self.groups.memory_kills())
     }
 }
