@@ -8,8 +8,9 @@
 pub mod bench;
 mod copied_layer;
 pub mod effects;
-mod entry_placement;
+mod file_times;
 pub mod host;
+mod layer_placement;
 pub mod namespace;
 mod scratch;
 pub mod supervisor;

@@ -13,6 +13,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::copy_comparison::COMPARED_BITS;
 use super::path_error::ErrnoAtPath;
+use crate::file_times::same_times;
 
 const CHUNK_BYTES: usize = 256 * 1024;
 const MOST_AT_ONCE: u64 = 1 << 30;
@@ -29,7 +30,9 @@ struct TreeCopy<'a> {
     made: Vec<MadeDirectory>,
 }
 
-pub(super) fn copy_directory_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
+/// Copies everything in `from` into `to`, an empty directory, with modes, times of modification, links and holes,
+/// sharing blocks if the file system can. Devices, fifos, sockets and the set-user-id bits of files are left out.
+pub fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
     let top = MadeDirectory {
         path: Vec::new(),
         stat: fstat(from).at_path(b"")?,
@@ -126,14 +129,10 @@ fn owner_of(stat: &Stat) -> (Uid, Gid) {
 
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
 pub(crate) fn times_of(stat: &Stat) -> Timestamps {
-    let modified = Timespec {
+    same_times(Timespec {
         tv_sec: stat.st_mtime as _,
         tv_nsec: stat.st_mtime_nsec as _,
-    };
-    Timestamps {
-        last_access: modified,
-        last_modification: modified,
-    }
+    })
 }
 
 /// Copies all of `from`, described by `stat`, into the empty file `to`; holes stay holes.

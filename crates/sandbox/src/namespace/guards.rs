@@ -98,7 +98,7 @@ const GROUP_REMEDY: &str =
 
 /// Returns the version of the control group that limits a resource, if one does.
 fn group_by(plan: &SandboxPlan, opened: &OpenedReport, resource: HierarchyCounter) -> Option<&'static str> {
-    let group = plan.group.as_ref().filter(|_| opened.group_failure.is_none())?;
+    let group = plan.group.as_ref().filter(|_| opened.has_groups)?;
     let mut limiting = group
         .parents
         .iter()
@@ -175,20 +175,15 @@ fn unsupported_guard_error(missing: &GuardStatus) -> Error {
 
 /// Returns the error for a sandbox that could not be made at all.
 pub(super) fn not_opened_error(failure: &StepFailure) -> Error {
-    let reason = errno_reason(failure.errno);
+    let reason = match failure.errno {
+        0 => "the supervisor ended".to_owned(),
+        _ => failure.reason(),
+    };
     let message = format!(
         "this machine cannot make the sandbox `namespace`: {} failed: {reason}",
         failure.step
     );
     Error::new(ErrorKind::Unsupported, message).hint(remedy_for_step(failure))
-}
-
-fn errno_reason(errno: i32) -> String {
-    if errno == 0 {
-        return "the supervisor ended".to_owned();
-    }
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 /// Returns the remedy for the step that failed.

@@ -22,6 +22,7 @@ use super::plan::CommandUser;
 use super::prepared_lower::PreparedLower;
 use crate::copied_layer::read_copied_effects;
 use crate::effects;
+use crate::file_times::to_timespec;
 use crate::scratch::unusable_directories_error;
 use crate::supervisor::protocol::{
     DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, RequestOutcome, SpawnLimits, SpawnRequest, StepFailure,
@@ -159,10 +160,10 @@ impl NamespaceLayer {
     async fn send_layer_request(
         &self,
         make: impl FnOnce(u64, String) -> SupervisorRequest,
-    ) -> Result<std::result::Result<(), StepFailure>> {
+    ) -> Result<std::result::Result<RequestOutcome, StepFailure>> {
         let name = self.name.clone();
         let (_, reply) = self.sandbox.connection.send_request(|request| make(request, name))?;
-        wait_for_reply(reply).await
+        reply.await.map_err(|_| sandbox_ended_error())
     }
 
     async fn place_one(&self, effect: &Effect) -> Result<()> {
@@ -185,9 +186,8 @@ impl NamespaceLayer {
         if let Some(content) = content {
             self.send_content(request, &content)?;
         }
-        wait_for_reply(reply)
-            .await?
-            .map_err(|failure| not_placed_error(effect, &failure))
+        let placed = reply.await.map_err(|_| sandbox_ended_error())?;
+        placed.map(drop).map_err(|failure| not_placed_error(effect, &failure))
     }
 
     fn send_content(&self, request: u64, content: &Content) -> Result<()> {
@@ -230,7 +230,7 @@ impl NamespaceLayer {
         }
         // Made before the wait: if this future is dropped meanwhile, the process is dropped with it and ended.
         let mut started = NamespaceProcess::new(process, Arc::clone(connection), source, &command.stdin);
-        if let Err(failure) = wait_for_reply(reply).await? {
+        if let Err(failure) = reply.await.map_err(|_| sandbox_ended_error())? {
             connection.forget_process(process);
             return Err(not_started_error(&command, &failure));
         }
@@ -287,7 +287,7 @@ impl Layer for NamespaceLayer {
                 .send_layer_request(|request, layer| SupervisorRequest::Refresh { request, layer })
                 .await?;
             return refreshed
-                .map(|()| Vec::new())
+                .map(|_| Vec::new())
                 .map_err(|failure| supervisor_failure_error(&failure));
         }
         let (upper, bench) = (
@@ -306,17 +306,12 @@ impl Layer for NamespaceLayer {
 
     async fn pause(&self) -> Result<u64> {
         self.check_live()?;
-        let layer = self.name.clone();
-        let (_, reply) = self
-            .sandbox
-            .connection
-            .send_request(|request| SupervisorRequest::Pause { request, layer })?;
-        let done = reply
-            .await
-            .map_err(|_| sandbox_ended_error())?
+        let outcome = self
+            .send_layer_request(|request, layer| SupervisorRequest::Pause { request, layer })
+            .await?
             .map_err(|failure| supervisor_failure_error(&failure))?;
         *self.lock_state() = NamespaceLayerState::Paused;
-        match done {
+        match outcome {
             RequestOutcome::Paused { ended } => Ok(ended),
             RequestOutcome::Complete | RequestOutcome::Kept => Ok(0),
         }
@@ -327,6 +322,7 @@ impl Layer for NamespaceLayer {
         *self.lock_state() = NamespaceLayerState::Live;
         self.send_layer_request(|request, layer| SupervisorRequest::Resume { request, layer })
             .await?
+            .map(drop)
             .map_err(|failure| supervisor_failure_error(&failure))
     }
 
@@ -378,7 +374,7 @@ impl Layer for NamespaceLayer {
             .send_layer_request(|request, layer| SupervisorRequest::Lift { request, layer })
             .await
         {
-            Ok(lifted) => lifted.map_err(|failure| supervisor_failure_error(&failure))?,
+            Ok(lifted) => drop(lifted.map_err(|failure| supervisor_failure_error(&failure))?),
             // The sandbox has ended, and its mounts with it; `close` waits until its processes are gone.
             Err(_) => self.sandbox.connection.close().await,
         }
@@ -406,11 +402,6 @@ impl Layer for NamespaceLayer {
 
 fn is_directory_empty(directory: &OwnedFd) -> bool {
     matches!(list_names_up_to(directory, Some(0)), Ok(Some(_)))
-}
-
-async fn wait_for_reply(reply: RequestReply) -> Result<std::result::Result<(), StepFailure>> {
-    let done = reply.await.map_err(|_| sandbox_ended_error())?;
-    Ok(done.map(|_| ()))
 }
 
 /// Makes the directories of a layer, for the user of the commands. The upper directory has the mode of the bench.
@@ -490,13 +481,11 @@ fn item_of(effect: &Effect) -> Option<(LayerItem, Option<Content>)> {
         PlacedEntry::Directory { mode } => (LayerItem::Directory { mode: *mode }, None),
         PlacedEntry::Symlink { target } => (LayerItem::Symlink { target: target.clone() }, None),
         PlacedEntry::File { content, mode } => {
-            let modified = effect
-                .modified
-                .map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
+            let modified = effect.modified.map(to_timespec);
             let item = LayerItem::File {
                 mode: *mode,
                 size: content.len(),
-                modified,
+                modified: modified.map(|time| (time.tv_sec, time.tv_nsec)),
             };
             (item, Some(content.clone()))
         }
@@ -559,10 +548,8 @@ fn not_started_error(command: &SandboxCommand, failure: &StepFailure) -> Error {
 }
 
 fn supervisor_failure_error(failure: &StepFailure) -> Error {
-    let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
-    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
     Error::new(
         ErrorKind::Unavailable,
-        format!("the sandbox failed while {}: {reason}", failure.step),
+        format!("the sandbox failed while {}: {}", failure.step, failure.reason()),
     )
 }

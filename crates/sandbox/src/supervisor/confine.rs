@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{ExecTarget, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
+use super::protocol::{ExecTarget, FailedStep, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
 use super::system_call_filter::SystemCallFilter;
 use super::{execute, sys};
 
@@ -56,14 +56,14 @@ pub(crate) fn forbid_cores() {
 
 /// Drops every capability except `kept` for good, for this process and all that it starts.
 pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), StepFailure> {
-    let failed = |error: rustix::io::Errno| StepFailure::new("dropping rights", error);
     let sets = CapabilitySets {
         effective: kept,
         permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    rustix::thread::set_capabilities(None, sets).map_err(failed)?;
-    rustix::thread::set_no_new_privs(true).map_err(failed)
+    rustix::thread::set_capabilities(None, sets)
+        .and_then(|()| rustix::thread::set_no_new_privs(true))
+        .in_step("dropping rights")
 }
 
 /// Removes every capability that a program could gain when it is executed, for this process and all that it starts.
@@ -109,9 +109,9 @@ fn prepare_process(standard: &StandardStreams, filter: &SystemCallFilter) -> Res
         .into_iter()
         .enumerate()
     {
-        sys::duplicate_to(fd.as_fd(), at as i32).map_err(|error| StepFailure::new("connecting", error))?;
+        sys::duplicate_to(fd.as_fd(), at as i32).in_step("connecting")?;
     }
-    sys::close_on_exec_from(3).map_err(|error| StepFailure::new("closing descriptors", error))?;
+    sys::close_on_exec_from(3).in_step("closing descriptors")?;
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
@@ -150,12 +150,12 @@ fn apply_order(order: &ExecOrder, fence: Result<RulesetCreated, RulesetError>) -
 }
 
 fn enter_directory(cwd: &str) -> Result<(), StepFailure> {
-    let failed = |error: rustix::io::Errno| StepFailure::new("entering the directory", error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
-    // A symbolic link is followed only if it leads to a place in the workspace.
-    let directory = open_through_links(&workspace, cwd.as_bytes(), flags).map_err(failed)?;
-    rustix::process::fchdir(&directory).map_err(failed)
+    rustix::fs::open("/workspace", flags, Mode::empty())
+        // A symbolic link is followed only if it leads to a place in the workspace.
+        .and_then(|workspace| open_through_links(&workspace, cwd.as_bytes(), flags))
+        .and_then(rustix::process::fchdir)
+        .in_step("entering the directory")
 }
 
 fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
@@ -175,7 +175,7 @@ fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
     ];
     for (resource, value) in wanted {
         if let Some(value) = value {
-            lower_limit(resource, value, value).map_err(|error| StepFailure::new("limiting resources", error))?;
+            lower_limit(resource, value, value).in_step("limiting resources")?;
         }
     }
     Ok(())

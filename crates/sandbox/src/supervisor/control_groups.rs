@@ -61,7 +61,8 @@ pub(super) struct ControlGroups {
     hierarchies: Vec<GroupHierarchy>,
     /// The hierarchy that freezes commands.
     freezer: Option<HierarchyCounter>,
-    failure: Option<String>,
+    /// Whether a group that the sandbox needs could not be made or entered.
+    has_failed: bool,
 }
 
 /// Whether a process was forked directly into its control group.
@@ -72,13 +73,14 @@ pub(super) enum ForkPlace {
 }
 
 impl ControlGroups {
-    /// Makes the groups as planned. [`ControlGroups::enter_groups`] reports a failure; the caller decides whether it matters.
+    /// Makes the groups as planned. [`ControlGroups::are_in_force`] reports a failure; the caller decides whether it
+    /// matters.
     pub(super) fn make_planned(plan: &SandboxPlan) -> Self {
         let mut groups = Self {
             name: String::new(),
             hierarchies: Vec::new(),
             freezer: None,
-            failure: None,
+            has_failed: false,
         };
         if let Some(group) = &plan.group {
             groups.name.clone_from(&group.name);
@@ -87,7 +89,7 @@ impl ControlGroups {
                 match GroupHierarchy::make_hierarchy(place, group, plan) {
                     Ok(hierarchy) => groups.hierarchies.push(hierarchy),
                     Err(_) if is_optional(place.counts) => {}
-                    Err(error) => groups.failure = Some(format!("a control group could not be made: {error}")),
+                    Err(_) => groups.has_failed = true,
                 }
             }
         }
@@ -96,29 +98,25 @@ impl ControlGroups {
 
     /// Forks into new namespaces, and directly into the groups if the kernel can do that.
     pub(super) fn fork_into_groups(&self, fresh: NewNamespaces) -> io::Result<(ForkSide, ForkPlace)> {
-        if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts.is_version_two())
-            && let Ok(forked) = sys::fork_into_group(fresh, hierarchy.main.as_fd())
-        {
-            return Ok((forked, ForkPlace::Inside));
-        }
-        Ok((sys::fork_into(fresh)?, ForkPlace::Outside))
+        let hierarchy = self.hierarchies.iter().find(|one| one.counts.is_version_two());
+        fork_into_group(fresh, hierarchy.map(|hierarchy| &hierarchy.main))
     }
 
-    /// Moves this process, which has a single thread, into the groups, and so all that it starts; returns the reason if
-    /// that fails.
-    pub(super) fn enter_groups(&mut self, born: ForkPlace) -> Result<(), String> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+    /// Moves this process, which has a single thread, into the groups, and so all that it starts.
+    pub(super) fn enter_groups(&mut self, born: ForkPlace) {
+        if self.has_failed {
+            return;
         }
-        let mut failure = None;
         self.hierarchies.retain(|hierarchy| {
-            let entered = hierarchy.enter_main(born);
-            if let (Err(error), false) = (entered, is_optional(hierarchy.counts)) {
-                failure = Some(format!("a control group does not take processes: {error}"));
-            }
-            entered.is_ok()
+            let is_entered = hierarchy.enter_main(born).is_ok();
+            self.has_failed |= !is_entered && !is_optional(hierarchy.counts);
+            is_entered
         });
-        failure.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether every group that the sandbox needs was made and entered.
+    pub(super) fn are_in_force(&self) -> bool {
+        !self.has_failed
     }
 
     /// Returns the freezer of these groups, if they have one.
@@ -133,7 +131,7 @@ impl ControlGroups {
 
     /// Returns whether the groups limit memory.
     pub(super) fn have_memory(&self) -> bool {
-        self.failure.is_none()
+        self.are_in_force()
             && self
                 .hierarchies
                 .iter()
@@ -247,12 +245,8 @@ impl CommandGroup {
 
     /// Forks a process that is in the groups, or can [join](Self::join_groups) them.
     pub(super) fn fork_into_groups(&self) -> io::Result<(ForkSide, ForkPlace)> {
-        if let Some(part) = self.parts.iter().find(|part| part.counts.is_version_two())
-            && let Ok(forked) = sys::fork_into_group(NewNamespaces::NOTHING, part.group.as_fd())
-        {
-            return Ok((forked, ForkPlace::Inside));
-        }
-        Ok((sys::fork_into(NewNamespaces::NOTHING)?, ForkPlace::Outside))
+        let part = self.parts.iter().find(|part| part.counts.is_version_two());
+        fork_into_group(NewNamespaces::NOTHING, part.map(|part| &part.group))
     }
 
     /// Moves this process, which has a single thread, into the groups.
@@ -274,12 +268,7 @@ impl CommandGroup {
 
     /// Begins to freeze the command.
     pub(super) fn freeze(&self) -> Result<(), Errno> {
-        let part = self.freezer_part().ok_or(Errno::NOENT)?;
-        if part.counts.is_version_two() {
-            write_file(&part.group, "cgroup.freeze", "1")
-        } else {
-            write_file(&part.group, "freezer.state", "FROZEN")
-        }
+        self.write_freezer("1", "FROZEN")
     }
 
     /// Returns whether every process of the command is frozen.
@@ -294,11 +283,15 @@ impl CommandGroup {
 
     /// Lets the command continue.
     pub(super) fn thaw(&self) -> Result<(), Errno> {
+        self.write_freezer("0", "THAWED")
+    }
+
+    fn write_freezer(&self, state_two: &str, state_one: &str) -> Result<(), Errno> {
         let part = self.freezer_part().ok_or(Errno::NOENT)?;
         if part.counts.is_version_two() {
-            write_file(&part.group, "cgroup.freeze", "0")
+            write_file(&part.group, "cgroup.freeze", state_two)
         } else {
-            write_file(&part.group, "freezer.state", "THAWED")
+            write_file(&part.group, "freezer.state", state_one)
         }
     }
 
@@ -309,7 +302,7 @@ impl CommandGroup {
         let Some(part) = self.freezer_part().filter(|part| !part.counts.is_version_two()) else {
             return;
         };
-        for pid in read_whole_file(&part.group, "cgroup.procs")
+        for pid in read_file(&part.group, "cgroup.procs")
             .unwrap_or_default()
             .split_whitespace()
         {
@@ -418,9 +411,7 @@ impl GroupHierarchy {
             main,
         })
     }
-}
 
-impl GroupHierarchy {
     /// Moves this process into the hierarchy's group, unless it was forked into it.
     fn enter_main(&self, born: ForkPlace) -> Result<(), Errno> {
         if was_forked_into(self.counts, born) {
@@ -428,6 +419,16 @@ impl GroupHierarchy {
         }
         rustix::io::write(&self.door, b"0").map(drop)
     }
+}
+
+/// Forks into new namespaces, and directly into this group of version 2, if there is one and the kernel can do that.
+fn fork_into_group(fresh: NewNamespaces, group: Option<&OwnedFd>) -> io::Result<(ForkSide, ForkPlace)> {
+    if let Some(group) = group
+        && let Ok(forked) = sys::fork_into_group(fresh, group.as_fd())
+    {
+        return Ok((forked, ForkPlace::Inside));
+    }
+    Ok((sys::fork_into(fresh)?, ForkPlace::Outside))
 }
 
 /// Returns whether a forked process is in this hierarchy already: the kernel forks into groups of version 2 only.
@@ -524,15 +525,6 @@ fn write_file(directory: &OwnedFd, name: &str, text: &str) -> Result<(), Errno> 
 }
 
 fn read_file(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
-    let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut bytes = vec![0; 4096];
-    let length = rustix::io::read(&file, &mut bytes)?;
-    bytes.truncate(length);
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Reads a file that may be long.
-fn read_whole_file(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
     let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
     while let length @ 1.. = rustix::io::read(&file, &mut piece)? {

@@ -203,8 +203,8 @@ pub(crate) struct OpenedReport {
     pub(crate) has_proc: bool,
     /// The reason, if no overlay can be mounted.
     pub(crate) overlay_failure: Option<String>,
-    /// The reason, if the control groups do not hold.
-    pub(crate) group_failure: Option<String>,
+    /// Whether the planned control groups were made and entered.
+    pub(crate) has_groups: bool,
     /// The means by which processes in the background are paused.
     pub(crate) pausing: PauseMethod,
 }
@@ -238,6 +238,23 @@ impl StepFailure {
             step: step.into(),
             errno: error.into().raw_os_error().unwrap_or(0),
         }
+    }
+
+    /// Returns the reason in the words of the system, without the number.
+    pub(crate) fn reason(&self) -> String {
+        let text = io::Error::from_raw_os_error(self.errno).to_string();
+        text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    }
+}
+
+/// Names the step of the supervisor that failed.
+pub(crate) trait FailedStep<T> {
+    fn in_step(self, step: &str) -> Result<T, StepFailure>;
+}
+
+impl<T, E: Into<io::Error>> FailedStep<T> for Result<T, E> {
+    fn in_step(self, step: &str) -> Result<T, StepFailure> {
+        self.map_err(|error| StepFailure::new(step, error))
     }
 }
 

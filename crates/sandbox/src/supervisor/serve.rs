@@ -29,19 +29,12 @@ use super::control_groups::ControlGroups;
 use super::keeper::KeeperDirectories;
 use super::place_item::ArrivingFile;
 use super::protocol::{
-    FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
+    FailedStep, FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
     SupervisorRequest, encode_message, write_message,
 };
 use super::system_call_filter::SystemCallFilter;
 use super::{confine, mounted_layer, sandbox_root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
-
-/// The control groups of the sandbox, and the reason if they do not hold.
-#[derive(Debug)]
-pub(super) struct GroupedLimits {
-    pub(super) groups: ControlGroups,
-    pub(super) group_failure: Option<String>,
-}
 
 /// Runs the server; never returns.
 pub(super) fn main(
@@ -50,20 +43,21 @@ pub(super) fn main(
     decoder: FrameDecoder,
     link: UnixStream,
     grabbed: Option<KeeperDirectories>,
-    grouped: GroupedLimits,
+    groups: ControlGroups,
 ) -> ! {
     let Ok(mut channel) = channel.try_clone() else {
         sys::exit_process(1)
     };
     match enter_sandbox(plan, &link, grabbed) {
         Ok((has_proc, filter)) => {
-            let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
+            let has_group = groups.have_memory();
+            let has_groups = groups.are_in_force();
             let without_freezer = if has_proc {
                 PauseMethod::Trace
             } else {
                 PauseMethod::Nothing
             };
-            let pausing = grouped.groups.freezer().unwrap_or(without_freezer);
+            let pausing = groups.freezer().unwrap_or(without_freezer);
             let server = SupervisorServer {
                 plan,
                 has_group,
@@ -71,7 +65,7 @@ pub(super) fn main(
                 decoder,
                 out: Vec::new(),
                 carried: Vec::new(),
-                groups: grouped.groups,
+                groups,
                 filter,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
@@ -85,7 +79,7 @@ pub(super) fn main(
             let _ = server.serve(OpenedReport {
                 has_proc,
                 overlay_failure: mounted_layer::try_overlay(&plan.overlays),
-                group_failure: grouped.group_failure,
+                has_groups,
                 pausing,
             });
         }
@@ -103,7 +97,7 @@ fn enter_sandbox(
     grabbed: Option<KeeperDirectories>,
 ) -> Result<(bool, SystemCallFilter), StepFailure> {
     let mut byte = [0];
-    rustix::io::read(link, &mut byte).map_err(|error| StepFailure::new("starting", error))?;
+    rustix::io::read(link, &mut byte).in_step("starting")?;
     if byte[0] != b'm' {
         return Err(StepFailure::new(
             "starting",
@@ -111,7 +105,7 @@ fn enter_sandbox(
         ));
     }
     if plan.user.is_dedicated {
-        become_user().map_err(|error| StepFailure::new("becoming the user of the commands", error))?;
+        become_user().in_step("becoming the user of the commands")?;
     }
     let has_proc = sandbox_root::make_root(plan, grabbed)?;
     // Removes the capabilities from the bounding set; each command drops the ones it holds itself.
@@ -120,7 +114,7 @@ fn enter_sandbox(
     // After the change of identity, which would reset both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
-        .map_err(|error| StepFailure::new("closing itself off", error))?;
+        .in_step("closing itself off")?;
     // Translated once here, and inherited by every init.
     let filter = SystemCallFilter::new().map_err(|_| {
         StepFailure::new(

@@ -274,42 +274,42 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
-/// The attributes to set on a mount.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct MountAttributes<'a> {
-    pub(crate) is_read_only: bool,
-    pub(crate) is_without_devices: bool,
-    pub(crate) owners: Option<BorrowedFd<'a>>,
-    pub(crate) is_recursive: bool,
+/// The mounts that a change holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MountExtent {
+    Alone,
+    WithMountsBelow,
 }
 
-/// Sets the attributes of a mount; set-user-id bits lose their effect on it in any case.
-pub(crate) fn set_mount(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) -> io::Result<()> {
-    let mut set = libc::MOUNT_ATTR_NOSUID;
-    for (is_wanted, bit) in [
-        (attributes.is_read_only, libc::MOUNT_ATTR_RDONLY),
-        (attributes.is_without_devices, libc::MOUNT_ATTR_NODEV),
-        (attributes.owners.is_some(), libc::MOUNT_ATTR_IDMAP),
-    ] {
-        if is_wanted {
-            set |= bit;
-        }
-    }
+/// Makes a mount read-only and its devices useless.
+pub(crate) fn protect_mount(mount: BorrowedFd<'_>, extent: MountExtent) -> io::Result<()> {
+    let flags = match extent {
+        MountExtent::Alone => 0,
+        MountExtent::WithMountsBelow => libc::AT_RECURSIVE,
+    };
+    set_mount(mount, flags, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
+}
+
+/// Shows the owners of a mount as this user namespace maps them.
+pub(crate) fn map_owners(mount: BorrowedFd<'_>, owners: BorrowedFd<'_>) -> io::Result<()> {
+    set_mount(mount, 0, libc::MOUNT_ATTR_IDMAP, owners.as_raw_fd() as u64)
+}
+
+/// Sets attributes of a mount; set-user-id bits lose their effect on it in any case.
+fn set_mount(mount: BorrowedFd<'_>, flags: i32, attributes: u64, userns_fd: u64) -> io::Result<()> {
     let request = libc::mount_attr {
-        attr_set: set,
+        attr_set: libc::MOUNT_ATTR_NOSUID | attributes,
         attr_clr: 0,
         propagation: 0,
-        userns_fd: attributes.owners.map_or(0, |fd| fd.as_raw_fd() as u64),
+        userns_fd,
     };
-    let recursive = if attributes.is_recursive { libc::AT_RECURSIVE } else { 0 };
-    let flags = libc::AT_EMPTY_PATH | recursive;
     // SAFETY: the path is a literal C string and `request` lives through the call, which is told its size.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
             c"".as_ptr(),
-            flags,
+            libc::AT_EMPTY_PATH | flags,
             &raw const request,
             size_of::<libc::mount_attr>(),
         )

@@ -7,11 +7,11 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Dir, Mode, OFlags};
+use garret_handles::open_child;
+use rustix::fs::{CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::current_time;
@@ -176,9 +176,7 @@ pub(crate) fn is_gone(error: Errno) -> bool {
 }
 
 fn open_entries(path: &str) -> rustix::io::Result<Dir> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
-    Dir::new(directory)
+    Dir::new(open_child(CWD, path)?)
 }
 
 /// Returns the next entry of a directory of `/proc` that is a number. The kernel lists the processes in order of their

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use garret_handles::open_child;
+use rustix::fs::CWD;
 
 use super::SupervisorServer;
 use super::running_command::RunningCommand;
@@ -11,7 +12,9 @@ use crate::supervisor::clock::current_time;
 use crate::supervisor::layer_usage::LayerUsage;
 use crate::supervisor::mounted_layer::MountedLayer;
 use crate::supervisor::place_item::{self, ArrivingFile};
-use crate::supervisor::protocol::{LayerItem, LayerLower, LiftRequest, RequestOutcome, StepFailure, SupervisorAnswer};
+use crate::supervisor::protocol::{
+    FailedStep, LayerItem, LayerLower, LiftRequest, RequestOutcome, StepFailure, SupervisorAnswer,
+};
 
 /// A layer, and the requests that wait for its commands.
 pub(super) struct ServedLayer {
@@ -221,10 +224,8 @@ impl SupervisorServer<'_> {
     }
 
     pub(super) fn place_item(&mut self, request: u64, layer: &str, path: &[u8], item: &LayerItem) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let placed = self.mount_point(layer).and_then(|mounted| {
-            let base = rustix::fs::open(mounted, flags, Mode::empty())
-                .map_err(|error| StepFailure::new("opening the layer", error))?;
+            let base = open_child(CWD, mounted).in_step("opening the layer")?;
             place_item::place_item(&base, path, item)
         });
         if let (LayerItem::File { size, .. }, Some(laid)) = (item, self.laid.get_mut(layer)) {

@@ -12,7 +12,7 @@ use crate::supervisor::clock::current_time;
 use crate::supervisor::control_groups::CommandGroup;
 use crate::supervisor::init::MessageToInit;
 use crate::supervisor::limit_watch::LimitWatch;
-use crate::supervisor::protocol::{FrameDecoder, SpawnLimits, SpawnRequest, write_message};
+use crate::supervisor::protocol::{FrameDecoder, SpawnLimits, write_message};
 use crate::supervisor::{descriptor_passing, sys};
 
 /// A command, from its start until its end and all of its output are reported.
@@ -33,7 +33,6 @@ pub(super) struct RunningCommand {
     pub(super) credit: u64,
     pub(super) narrow: Option<CommandGroup>,
     pub(super) watch: LimitWatch,
-    pub(super) spawn: SpawnRequest,
     pub(super) memory_kills: u64,
     /// How its program ended, as the init reported it, and the resources used.
     pub(super) exit: Option<(ExitCause, ResourceUsage)>,
@@ -174,7 +173,7 @@ impl RunningCommand {
             ended,
             limit: self
                 .limit
-                .or_else(|| limit_from_exit(ended, &self.spawn.limits, has_memory_kill)),
+                .or_else(|| limit_from_exit(ended, self.watch.limits(), has_memory_kill)),
             duration: current_time().saturating_duration_since(self.watch.started()),
             usage,
         }
