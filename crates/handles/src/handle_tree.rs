@@ -39,13 +39,7 @@ impl<'a> HandleTree<'a> {
     /// Opens the directory at `path` for reading, and lends bits so that its entries can be opened.
     pub fn open_directory(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let opened = match open_beneath(self.top, path, flags) {
-            Err(Errno::ACCESS) if self.needs_bits => {
-                self.lend_bits(path)?;
-                open_beneath(self.top, path, flags)
-            }
-            opened => opened,
-        }?;
+        let opened = self.retry_with_bits(path, |top| open_beneath(top, path, flags))?;
         if self.needs_bits && fstat(&opened)?.st_mode & OWNER_BITS != OWNER_BITS {
             // If this user may not change the mode, opening an entry fails later.
             let _ = self.lend_bits(path);
@@ -55,31 +49,32 @@ impl<'a> HandleTree<'a> {
 
     /// Opens the plain file at `path` for reading, and lends it bits if it must.
     pub fn open_file(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | GENTLY;
-        match open_beneath(self.top, path, flags) {
-            Err(Errno::ACCESS) if self.needs_bits => {
-                self.lend_bits(path)?;
-                open_beneath(self.top, path, flags)
-            }
-            opened => opened,
-        }
+        self.retry_with_bits(path, |top| open_beneath(top, path, OFlags::RDONLY | GENTLY))
     }
 
     /// Returns the status of the entry at `path`, with its mode from before bits were lent; `None` if it does not
     /// exist, or if an entry above it is no directory.
     pub fn stat_path(&mut self, path: &[u8]) -> Result<Option<Stat>, Errno> {
-        let stat = match stat_beneath(self.top, path) {
-            Err(Errno::ACCESS) if self.needs_bits => {
-                self.lend_bits(split_path(path).0)?;
-                stat_beneath(self.top, path)
-            }
-            stat => stat,
-        };
-        let as_before = |mut stat: Stat| {
+        let stat = self.retry_with_bits(split_path(path).0, |top| stat_beneath(top, path))?;
+        Ok(stat.map(|mut stat| {
             stat.st_mode = self.mode_before(path).unwrap_or(stat.st_mode);
             stat
-        };
-        stat.map(|stat| stat.map(as_before))
+        }))
+    }
+
+    /// Reaches an entry, a second time with bits lent on `path` if the lack of bits refuses the first.
+    fn retry_with_bits<T>(
+        &mut self,
+        path: &[u8],
+        reach: impl Fn(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match reach(self.top) {
+            Err(Errno::ACCESS) if self.needs_bits => {
+                self.lend_bits(path)?;
+                reach(self.top)
+            }
+            reached => reached,
+        }
     }
 
     /// Returns the mode of the entry at `path` from before bits were lent, if they were.

@@ -3,15 +3,15 @@
 //! - [`DirectoryBench`]: files that live in a directory are used in place;
 //! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal.
 //!
-//! Both reach every entry by handle (see `entry_placer`): entries that a command left in a bench are as hostile as
+//! Both reach every entry by handle (see `bench_placer`): entries that a command left in a bench are as hostile as
 //! those that it left in a layer.
 
 #![cfg(target_os = "linux")]
 
+mod bench_placer;
 mod checkout;
 mod checkout_writer;
 mod directory;
-mod entry_placer;
 mod manifest;
 mod state;
 mod survey;

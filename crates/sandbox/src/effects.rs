@@ -12,57 +12,31 @@
 
 #![cfg(target_os = "linux")]
 
-mod budget;
-mod copy_comparison;
+pub(crate) mod copy_comparison;
 mod effect_collector;
 pub(crate) mod entry_status;
 mod extent_reader;
 mod layer_file;
 mod overlay_attributes;
 pub(crate) mod path_error;
+mod reading_deadline;
 pub(crate) mod tree_copy;
 mod unchanged_effects;
 mod upper_reading;
 
 use std::os::fd::BorrowedFd;
 
-use garret_core::{EffectLimits, Effects, EffectsMark, EntryPath, Result};
+use garret_core::{EffectLimits, EffectsMark, EntryPath, Result};
 
-/// Reads the effects on `lower` that the upper directory of an overlay holds; with `since`, only those after that mark.
-///
-/// Must be called only while nothing changes in either: the overlay is unmounted, or its processes are paused. Never
-/// reads content, and lists only those directories of `lower` that were removed or replaced. A directory that was
-/// copied up without a change of its bits is left out; a file is named even if it equals the one below. Effects over a
-/// limit are `too_large`, and the error names the limit; the limit on time holds for the content, too, which is read
-/// later.
-pub fn read_upper_effects(
-    upper: BorrowedFd<'_>,
-    lower: BorrowedFd<'_>,
-    since: Option<&EffectsMark>,
-    limits: EffectLimits,
-) -> Result<Effects> {
-    upper_reading::read_upper(upper, lower, since, limits)
-}
-
-/// Reads the effects on `copy`, a whole copy of `bench`; with `since`, only those after that mark.
-///
-/// Without a mark, files of the same size, bits and time of modification are taken to be the same. The mark of
-/// [`copy_tree`] compares more than that, including the time of change, which a command cannot set. Effects over a
-/// limit are `too_large`, as in [`read_upper_effects`].
-pub fn read_copy_effects(
-    copy: BorrowedFd<'_>,
-    bench: BorrowedFd<'_>,
-    since: Option<&EffectsMark>,
-    limits: EffectLimits,
-) -> Result<Effects> {
-    copy_comparison::compare_copy(copy, bench, since, limits)
-}
-
+pub use copy_comparison::read_copy_effects;
+pub use tree_copy::copy_tree;
 pub(crate) use unchanged_effects::equals_bench;
+pub use upper_reading::read_upper_effects;
 
-/// Returns a mark of the present state of a bench, for [`find_changes_since`].
-pub(crate) fn mark_bench(bench: BorrowedFd<'_>) -> Result<EffectsMark> {
-    Ok(read_copy_effects(bench, bench, None, EffectLimits::default())?.mark)
+/// Returns a mark of the present state of a bench or of a copy: what is read since this mark misses no change, whatever
+/// times a command sets.
+pub fn mark_tree(top: BorrowedFd<'_>) -> Result<EffectsMark> {
+    Ok(read_copy_effects(top, top, None, EffectLimits::default())?.mark)
 }
 
 /// Returns the paths that others changed on a bench since the mark and at which `copy` differs, and a mark of the
@@ -75,20 +49,4 @@ pub(crate) fn find_changes_since(
     let found = read_copy_effects(bench, bench, Some(mark), EffectLimits::default())?;
     let differs = found.effects.into_iter().filter(|effect| !equals_bench(copy, effect));
     Ok((differs.map(|effect| effect.path).collect(), found.mark))
-}
-
-/// The result of [`copy_tree`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyOutcome {
-    /// The state of the copy when it was finished: [`read_copy_effects`] since this mark misses no change, whatever times a
-    /// command sets.
-    pub mark: EffectsMark,
-    /// The number of devices, fifos and sockets that were left out.
-    pub left_out: u64,
-}
-
-/// Copies everything in `from` into `to`, an empty directory, with modes, times of modification, links and holes,
-/// sharing blocks if the file system can. Devices, fifos, sockets and the set-user-id bits of files are left out.
-pub fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<CopyOutcome> {
-    tree_copy::copy_directory_tree(from, to)
 }

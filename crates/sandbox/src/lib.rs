@@ -6,9 +6,12 @@
 //! - [`bench`](mod@bench): the directories that layers lie over.
 
 pub mod bench;
+mod copied_layer;
 pub mod effects;
-mod entry_placement;
+mod file_times;
 pub mod host;
+mod layer_placement;
 pub mod namespace;
+mod scratch;
 pub mod supervisor;
 mod visible_bench;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Limits, ResourceLimit, Result, WsPath};
 
@@ -162,7 +162,7 @@ pub enum OutputStream {
 }
 
 /// The end of a command, with its duration and usage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandExit {
     /// Whether it ended by itself or by a signal.
     pub ended: ExitCause,
@@ -175,7 +175,7 @@ pub struct CommandExit {
 }
 
 /// Whether a command ended by itself or by a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitCause {
     /// With this code.
@@ -195,7 +195,7 @@ impl ExitCause {
 }
 
 /// The resources that a command used, with all the processes that it waited for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ResourceUsage {
     /// Time on processors in its own code, in milliseconds.
     pub user_ms: u64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Effect, Effects};
 use crate::{Error, ErrorKind, PlacedEntry, Result};
@@ -76,7 +76,7 @@ impl Default for Limits {
 }
 
 /// A limit that ended a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceLimit {
     /// Time on the clock.

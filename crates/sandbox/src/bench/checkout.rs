@@ -28,12 +28,13 @@ use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::bench_placer::BenchPlacer;
 use super::checkout_writer::{CheckoutWork, FillOutcome, fill_tree, to_manifest_changes, update_stopped};
-use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
 use super::manifest::{self, ManifestChanges, ManifestRecords};
 use super::state::{CheckoutLock, CheckoutState, own_directory};
 use super::survey;
 use super::wanted_entries::{CheckoutFiles, VersionLookup, list_wanted_entries, version_number};
+use crate::effects::entry_status::EntryStatus;
 
 const MAX_TRIES: usize = 4;
 
@@ -293,7 +294,7 @@ impl CheckoutBench {
     /// Surveys and repairs the whole checkout, then writes the excluded files that a layer left.
     async fn rebuild_with_excluded(&self, home: &CheckoutHome, excluded: &[Effect]) -> Result<()> {
         let mut state = self.rebuild_checkout(home).await?;
-        place_effects(home, excluded.to_vec(), EntryPlacerOptions::default()).await?;
+        place_effects(home, excluded.to_vec()).await?;
         state.save(&home.home)
     }
 
@@ -335,7 +336,7 @@ impl CheckoutBench {
         let versions = self.committed_versions(&changes, taken.committed).await?;
         let mut effects: Vec<Effect> = taken.committed.iter().chain(taken.excluded).cloned().collect();
         effects.sort_by(|one, other| one.path.cmp(&other.path));
-        let placed = place_effects(home, effects, EntryPlacerOptions::default()).await?;
+        let placed = place_effects(home, effects).await?;
         records.extend(to_manifest_changes(placed, &versions));
         records.retain(|path, record| {
             let is_directory = record.is_some_and(|record| record.seen.is_directory());
@@ -401,14 +402,10 @@ async fn change_id(history: &Arc<dyn History>, number: u64) -> Result<Option<Str
 }
 
 /// Writes the effects of a layer into the checkout.
-async fn place_effects(
-    home: &CheckoutHome,
-    effects: Vec<Effect>,
-    options: EntryPlacerOptions,
-) -> Result<BTreeMap<Vec<u8>, Option<crate::effects::entry_status::EntryStatus>>> {
+async fn place_effects(home: &CheckoutHome, effects: Vec<Effect>) -> Result<BTreeMap<Vec<u8>, Option<EntryStatus>>> {
     let tree = home.tree.try_clone().map_err(|_| update_stopped())?;
     run_blocking(move || {
-        let mut placing = EntryPlacer::new(tree.as_fd(), options);
+        let mut placing = BenchPlacer::new(tree.as_fd());
         effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
         placing.finish()
     })

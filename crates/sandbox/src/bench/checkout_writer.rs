@@ -14,7 +14,7 @@ use garret_core::{
 use garret_handles::{run_blocking, write_all};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
+use super::bench_placer::BenchPlacer;
 use super::manifest::{ManifestChanges, ManifestRecord};
 use super::wanted_entries::{CheckoutFiles, EntryForm, FILE_MODE, WantedEntry, raw_file, version_number};
 use crate::effects::entry_status::EntryStatus;
@@ -148,10 +148,7 @@ async fn read_one(
     };
     let first = match read_piece(&*files.storage, name, 0, Precondition::Any).await {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            return sender
-                .send(CheckoutReaderMessage::Corrupt(path))
-                .await
-                .map_err(|_| update_stopped());
+            return send_message(sender, CheckoutReaderMessage::Corrupt(path)).await;
         }
         first => first?,
     };
@@ -165,10 +162,7 @@ async fn read_one(
         first: first.bytes,
         rest: (at_hand < size).then_some(rest),
     };
-    sender
-        .send(CheckoutReaderMessage::File(file))
-        .await
-        .map_err(|_| update_stopped())?;
+    send_message(sender, CheckoutReaderMessage::File(file)).await?;
     let mut place = at_hand;
     while place < size {
         // All pieces must come from one version, or the file would be a mixture.
@@ -180,6 +174,10 @@ async fn read_one(
         pieces.send(piece).await.map_err(|_| update_stopped())?;
     }
     Ok(())
+}
+
+async fn send_message(sender: &Sender<CheckoutReaderMessage>, message: CheckoutReaderMessage) -> Result<()> {
+    sender.send(message).await.map_err(|_| update_stopped())
 }
 
 async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition: Precondition) -> Result<ReadResult> {
@@ -215,10 +213,7 @@ async fn read_raw(
     let opened = match run_blocking(move || raw_file(root.as_deref(), &name)).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            return sender
-                .send(CheckoutReaderMessage::Corrupt(path))
-                .await
-                .map_err(|_| update_stopped());
+            return send_message(sender, CheckoutReaderMessage::Corrupt(path)).await;
         }
         opened => opened?,
     };
@@ -232,10 +227,7 @@ async fn read_raw(
         first: Bytes::new(),
         rest: Some(rest),
     };
-    sender
-        .send(CheckoutReaderMessage::File(file))
-        .await
-        .map_err(|_| update_stopped())?;
+    send_message(sender, CheckoutReaderMessage::File(file)).await?;
     run_blocking(move || send_pieces(opened, &shown, &pieces)).await
 }
 
@@ -269,7 +261,7 @@ fn put_entries(
     mut files: Receiver<CheckoutReaderMessage>,
     kept: &Exclusions,
 ) -> Result<FillOutcome> {
-    let mut placing = EntryPlacer::new(tree.as_fd(), EntryPlacerOptions::default());
+    let mut placing = BenchPlacer::new(tree.as_fd());
     // Deepest first, so that a directory is empty before it is removed.
     removed
         .iter()
@@ -284,18 +276,23 @@ fn put_entries(
     }
     let (mut versions, mut corrupt) = (BTreeMap::new(), Vec::new());
     while let Some(incoming) = files.blocking_recv() {
-        let (path, outcome) = match incoming {
-            CheckoutReaderMessage::Corrupt(path) => (path, FilePlacement::Corrupt),
+        let corrupt_path = match incoming {
+            CheckoutReaderMessage::Corrupt(path) => path,
             CheckoutReaderMessage::File(file) => {
-                versions.insert(file.path.clone(), file.version);
-                (file.path.clone(), put_file(&mut placing, file)?)
+                let path = file.path.clone();
+                versions.insert(path.clone(), file.version);
+                match put_file(&mut placing, file) {
+                    Err(error) if error.kind() == ErrorKind::Corrupt => path,
+                    placed => {
+                        placed?;
+                        continue;
+                    }
+                }
             }
         };
-        if outcome == FilePlacement::Corrupt {
-            // The old file at this path must not pass for the present one.
-            placing.remove_entry(&path, kept)?;
-            corrupt.push(EntryPath::from_bytes(path));
-        }
+        // The old file at this path must not pass for the present one.
+        placing.remove_entry(&corrupt_path, kept)?;
+        corrupt.push(EntryPath::from_bytes(corrupt_path));
     }
     corrupt.sort();
     Ok(FillOutcome {
@@ -304,27 +301,16 @@ fn put_entries(
     })
 }
 
-/// The outcome for one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FilePlacement {
-    Placed,
-    Corrupt,
-}
-
-fn put_file(placing: &mut EntryPlacer<'_>, file: IncomingReadFile) -> Result<FilePlacement> {
+fn put_file(placing: &mut BenchPlacer<'_>, file: IncomingReadFile) -> Result<()> {
     let IncomingReadFile { path, first, rest, .. } = file;
-    let placed = placing.place_file(&path, file.mode, file.modified, |target| {
+    placing.place_file(&path, file.mode, file.modified, |target| {
         write_all(target, &first).at_path(&path)?;
         let mut rest = rest;
         while let Some(piece) = rest.as_mut().and_then(Receiver::blocking_recv) {
             write_all(target, &piece?).at_path(&path)?;
         }
         Ok(())
-    });
-    match placed {
-        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(FilePlacement::Corrupt),
-        placed => placed.map(|()| FilePlacement::Placed),
-    }
+    })
 }
 
 /// Returns manifest changes for the written entries, with their known versions.

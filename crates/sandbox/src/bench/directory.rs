@@ -12,7 +12,7 @@ use garret_handles::run_blocking;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::entry_placer::{EntryPlacer, EntryPlacerOptions};
+use super::bench_placer::BenchPlacer;
 use crate::effects::entry_status::EntryStatus;
 
 /// The directories of the bench.
@@ -88,7 +88,7 @@ impl Bench for DirectoryBench {
         run_blocking(move || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let top = rustix::fs::open(&root, flags, Mode::empty()).map_err(|_| missing_directory())?;
-            let mut placing = EntryPlacer::new(top.as_fd(), EntryPlacerOptions { takes_locks: true });
+            let mut placing = BenchPlacer::with_locks(top.as_fd());
             effects.iter().try_for_each(|effect| placing.place_effect(effect))?;
             placing.finish().map(drop)
         })

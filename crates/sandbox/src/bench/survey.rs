@@ -5,18 +5,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::path::{join_path, split_path};
 use garret_core::{EntryKind, Exclusions, PathChange, PathImage, Result};
-use garret_handles::{HandleTree, list_names, stat_entry};
+use garret_handles::{HandleTree, list_names};
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
+use super::bench_placer::TEMPORARY;
 use super::checkout_writer::CheckoutWork;
-use super::entry_placer::TEMPORARY;
 use super::manifest::ManifestRecords;
 use super::wanted_entries::{EntryForm, WantedEntries, WantedEntry};
+use crate::effects::copy_comparison::COMPARED_BITS;
 use crate::effects::entry_status::EntryStatus;
 use crate::effects::path_error::ErrnoAtPath;
-
-const COMPARED_BITS: u32 = 0o1777;
 
 /// Compares every entry of the checkout with the wanted one. Excluded entries stay as they are, except temporary files
 /// of a process that died.
@@ -40,10 +39,9 @@ pub(super) fn survey_checkout(
         };
         for name in list_names(&handle).at_path(&directory)? {
             let path = join_path(&directory, &name);
-            let Some(stat) = stat_entry(&handle, &name).at_path(&path)? else {
+            let Some(seen) = EntryStatus::of_entry(&handle, &name).at_path(&path)? else {
                 continue;
             };
-            let seen = EntryStatus::from_stat(&stat);
             let is_excluded = excluded.covers_bytes(&path, seen.is_directory());
             let is_right = match work.wanted.get(&path) {
                 _ if name.starts_with(TEMPORARY) => false,
@@ -79,10 +77,9 @@ fn is_as_wanted(
     version: Option<u64>,
     wanted: &WantedEntry,
 ) -> Result<bool, Errno> {
-    let has_bits = |mode: u32| seen.bits() & COMPARED_BITS == mode & COMPARED_BITS;
     Ok(match &wanted.what {
         EntryForm::Unreadable => true,
-        EntryForm::Directory { mode } => seen.is_directory() && has_bits(*mode),
+        EntryForm::Directory { mode } => seen.is_directory() && has_bits(seen, *mode),
         EntryForm::Symlink { target } => {
             seen.kind() == FileType::Symlink
                 && readlinkat(directory, split_path(path).1, Vec::new())?.as_bytes() == target.as_bytes()
@@ -93,7 +90,7 @@ fn is_as_wanted(
             version: wanted,
         } => {
             let has_content = wanted.is_some() && *wanted == version && *size == seen.size;
-            seen.kind() == FileType::RegularFile && has_content && mode.is_none_or(has_bits)
+            seen.kind() == FileType::RegularFile && has_content && mode.is_none_or(|mode| has_bits(seen, mode))
         }
     })
 }

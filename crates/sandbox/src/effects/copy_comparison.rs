@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use garret_core::path::join_path;
 use garret_core::{EffectLimits, Effects, EffectsMark, Result};
-use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, open_beneath, stat_entry};
-use rustix::fs::{FileType, OFlags, fstat, readlinkat};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, list_names, stat_entry};
+use rustix::fs::{FileType, fstat, readlinkat};
 use rustix::io::Errno;
 
 use super::effect_collector::{EffectCollector, duplicate_handle, has_other_names};
@@ -18,7 +18,7 @@ use super::path_error::ErrnoAtPath;
 
 const PIECE_BYTES: usize = 128 * 1024;
 /// The bits of a mode that are compared: a copy never has the others.
-pub(super) const COMPARED_BITS: u32 = 0o1777;
+pub(crate) const COMPARED_BITS: u32 = 0o1777;
 
 /// A directory that waits to be compared.
 struct UncomparedDirectory {
@@ -36,7 +36,12 @@ struct CopyComparison<'a> {
     waiting: Vec<UncomparedDirectory>,
 }
 
-pub(super) fn compare_copy(
+/// Reads the effects on `copy`, a whole copy of `bench`; with `since`, only those after that mark.
+///
+/// Without a mark, files of the same size, bits and time of modification are taken to be the same. A mark of
+/// [`super::mark_tree`] compares more than that, including the time of change, which a command cannot set. Effects over a
+/// limit are `too_large`, as in [`super::read_upper_effects`].
+pub fn read_copy_effects(
     copy: BorrowedFd<'_>,
     bench: BorrowedFd<'_>,
     since: Option<&EffectsMark>,
@@ -111,12 +116,10 @@ impl CopyComparison<'_> {
             return Ok(());
         };
         let seen = EntryStatus::from_stat(&stat);
-        let on_bench = bench
-            .map(|bench| stat_entry(bench, name))
-            .transpose()
-            .at_path(&path)?
-            .flatten();
-        let on_bench = on_bench.map(|stat| EntryStatus::from_stat(&stat));
+        let on_bench = match bench {
+            Some(bench) => EntryStatus::of_entry(bench, name).at_path(&path)?,
+            None => None,
+        };
         if seen.is_directory() {
             self.waiting.push(UncomparedDirectory {
                 path: path.clone(),
@@ -176,15 +179,12 @@ impl CopyComparison<'_> {
     /// Records as removed the entries of the bench in the directory at `path` that are not among `names`.
     fn record_missing(&mut self, path: &[u8], bench: &OwnedFd, names: &[Vec<u8>]) -> Result<()> {
         let names: BTreeSet<&[u8]> = names.iter().map(Vec::as_slice).collect();
-        for name in self::list_names(bench).at_path(path)? {
+        for name in list_names(bench).at_path(path)? {
             if names.contains(&name[..]) {
                 continue;
             }
             let child = join_path(path, &name);
-            match stat_entry(bench, &name)
-                .at_path(&child)?
-                .map(|stat| EntryStatus::from_stat(&stat))
-            {
+            match EntryStatus::of_entry(bench, &name).at_path(&child)? {
                 // A copy never takes such an entry, so it was not removed.
                 Some(seen) if is_special(&seen) => continue,
                 Some(seen) if seen.is_directory() => self.record_removed_below(&child)?,
@@ -208,8 +208,8 @@ impl CopyComparison<'_> {
                 let child = join_path(&directory, &name);
                 self.found.count_entry(&child)?;
                 self.found.record_removed(&child)?;
-                let stat = stat_entry(&handle, &name).at_path(&child)?;
-                if stat.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory()) {
+                let seen = EntryStatus::of_entry(&handle, &name).at_path(&child)?;
+                if seen.is_some_and(|seen| seen.is_directory()) {
                     waiting.push(child);
                 }
             }
@@ -270,7 +270,7 @@ fn same_bytes(mut one: File, mut other: File) -> Result<bool, Errno> {
     }
 }
 
-pub(super) fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
+fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
     match seen.kind() {
         FileType::RegularFile => EntryMeaning::File,
         FileType::Directory => EntryMeaning::Own,
@@ -279,11 +279,6 @@ pub(super) fn meaning_of(seen: &EntryStatus) -> EntryMeaning {
     }
 }
 
-pub(super) fn is_special(seen: &EntryStatus) -> bool {
+fn is_special(seen: &EntryStatus) -> bool {
     meaning_of(seen) == EntryMeaning::Dropped
-}
-
-/// Opens a directory without read access, for making entries in it.
-pub(super) fn open_as_path(top: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
-    open_beneath(top, path, OFlags::PATH | OFlags::DIRECTORY)
 }

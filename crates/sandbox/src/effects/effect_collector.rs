@@ -12,10 +12,10 @@ use garret_core::{
 use garret_handles::list_names_up_to;
 use rustix::fs::{FileType, Stat, readlinkat};
 
-use super::budget::{EffectBudget, ReadingDeadline};
 use super::entry_status::{EntryMeaning, EntryStatus, fingerprint, is_same_fingerprint};
 use super::layer_file;
 use super::path_error::ErrnoAtPath;
+use super::reading_deadline::ReadingDeadline;
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
@@ -25,7 +25,9 @@ const SET_GROUP_ID: u32 = 0o2000;
 pub(super) struct EffectCollector<'a> {
     since: Option<&'a EffectsMark>,
     now: Timestamp,
-    budget: EffectBudget,
+    limits: EffectLimits,
+    tally: EffectTally,
+    deadline: ReadingDeadline,
     effects: PathTree<CollectedEntry>,
     dropped: BTreeSet<(Vec<u8>, &'static str)>,
     mark: PathTree<u64>,
@@ -81,7 +83,9 @@ impl<'a> EffectCollector<'a> {
             since,
             // Taken before the first entry is seen, so that every entry written later counts as young.
             now: SystemClock::default().now(),
-            budget: EffectBudget::new(limits),
+            limits,
+            tally: EffectTally::new(limits),
+            deadline: ReadingDeadline::new(limits),
             effects: PathTree::default(),
             dropped: BTreeSet::new(),
             mark: PathTree::default(),
@@ -109,18 +113,26 @@ impl<'a> EffectCollector<'a> {
     pub(super) fn count_entry(&mut self, path: &[u8]) -> Result<()> {
         match self.fingerprint_before(path) {
             Some(_) => Ok(()),
-            None => self.budget.add_entry(path),
+            None => self.add_entry(path),
         }
+    }
+
+    fn add_entry(&mut self, path: &[u8]) -> Result<()> {
+        self.deadline.check_time()?;
+        self.tally.add_entry(path.len())
     }
 
     /// Returns the names in a directory of the layer; fails if they are more than the limit allows. Besides the entries
     /// that the mark knows, `uncounted` of them do not count.
     pub(super) fn list_directory(&self, directory: &OwnedFd, path: &[u8], uncounted: usize) -> Result<Vec<Vec<u8>>> {
         let known = self.since.map_or(0, |since| since.0.len());
-        let most = self.budget.most_entries();
-        let names =
-            list_names_up_to(directory, most.map(|most| most.saturating_add(known + uncounted))).at_path(path)?;
-        names.ok_or_else(|| EffectTally::too_many_entries(most.unwrap_or_default() as u64))
+        let counted = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
+        let most = self
+            .limits
+            .entries
+            .map(|most| counted(most).saturating_add(known + uncounted));
+        let names = list_names_up_to(directory, most).at_path(path)?;
+        names.ok_or_else(|| EffectTally::too_many_entries(self.limits.entries.unwrap_or_default()))
     }
 
     /// Records the entry at `path`; returns whether it is the same as at the mark.
@@ -171,7 +183,7 @@ impl<'a> EffectCollector<'a> {
 
     /// Records a file at `path` below `top`.
     pub(super) fn record_file(&mut self, top: &Arc<OwnedFd>, path: &[u8], seen: &EntryStatus) -> Result<()> {
-        self.budget.add_content(seen.size)?;
+        self.tally.add_content(seen.size)?;
         let mode = self.mode_without_owner_rights(path, seen, 0);
         let (top, seen) = (Arc::clone(top), *seen);
         self.insert_effect(path, CollectedKind::File { top, seen, mode }, seen.modified())
@@ -192,7 +204,7 @@ impl<'a> EffectCollector<'a> {
             self.record_dropped(path, "link to a name that is not UTF-8");
             return Ok(false);
         };
-        self.budget.add_target(&target)?;
+        self.tally.add_text(target.len())?;
         self.insert_effect(path, CollectedKind::Symlink { target }, seen.modified())?;
         Ok(true)
     }
@@ -218,16 +230,17 @@ impl<'a> EffectCollector<'a> {
     fn insert_effect(&mut self, path: &[u8], kind: CollectedKind, modified: Option<Timestamp>) -> Result<()> {
         // An entry that the mark does not know was counted when it was met.
         if self.fingerprint_before(path).is_some() {
-            self.budget.add_entry(path)?;
+            self.add_entry(path)?;
         }
         self.effects.insert(path, CollectedEntry { kind, modified });
         Ok(())
     }
 
     pub(super) fn into_effects(self) -> Effects {
-        let deadline = self.budget.deadline();
         let left = self.effects.into_values();
-        let mut effects: Vec<_> = left.map(|(path, entry)| entry.into_effect(path, deadline)).collect();
+        let mut effects: Vec<_> = left
+            .map(|(path, entry)| entry.into_effect(path, self.deadline))
+            .collect();
         effects.sort_unstable_by(|one, other| one.path.as_bytes().cmp(other.path.as_bytes()));
         set_other_names(&mut effects, self.names);
         let LostBelow {

@@ -1,10 +1,13 @@
 //! The status of an entry when it was seen, and a fingerprint to tell later whether the entry has changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::AsFd;
 
 use garret_core::Timestamp;
 use garret_core::time::is_young_file;
+use garret_handles::stat_entry;
 use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 
 /// The status of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +30,11 @@ impl EntryStatus {
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
             changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
         }
+    }
+
+    /// Returns the status of the entry `name` in `directory`; `None` if it does not exist.
+    pub(crate) fn of_entry(directory: impl AsFd, name: &[u8]) -> Result<Option<Self>, Errno> {
+        Ok(stat_entry(directory, name)?.map(|stat| Self::from_stat(&stat)))
     }
 
     pub(crate) fn kind(&self) -> FileType {

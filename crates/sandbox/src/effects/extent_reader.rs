@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, pread};
 
-use super::budget::ReadingDeadline;
+use super::reading_deadline::ReadingDeadline;
 use super::tree_copy::next_data;
 
 /// The largest file that is read without asking for its holes, which would cost more than reading them.
@@ -82,7 +82,6 @@ mod tests {
     use garret_core::EffectLimits;
     use rustix::fs::{FallocateFlags, fallocate};
 
-    use super::super::budget::EffectBudget;
     use super::*;
 
     const MEBIBYTE: u64 = 1 << 20;
@@ -90,7 +89,7 @@ mod tests {
     fn reader(file: &File, limits: EffectLimits) -> ExtentReader {
         let size = file.metadata().unwrap().len();
         let file = file.try_clone().unwrap().into();
-        ExtentReader::new(file, size, EffectBudget::new(limits).deadline())
+        ExtentReader::new(file, size, ReadingDeadline::new(limits))
     }
 
     fn read(file: &File) -> Vec<u8> {

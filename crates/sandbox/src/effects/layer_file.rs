@@ -11,10 +11,10 @@ use garret_handles::{GENTLY, HandleTree, open_beneath};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
-use super::budget::ReadingDeadline;
 use super::entry_status::EntryStatus;
 use super::extent_reader::ExtentReader;
 use super::path_error::{ErrnoAtPath, changed_content_error};
+use super::reading_deadline::ReadingDeadline;
 
 /// Held while bits are lent: with two readers at a time, the first to finish would take the bits back too early.
 static LENDING: Mutex<()> = Mutex::new(());
@@ -69,17 +69,22 @@ impl LayerFileSource {
         let without_change = |seen: EntryStatus| (seen.inode, seen.size, seen.modified, seen.kind());
         let is_it =
             |now: &EntryStatus| without_change(*now) == without_change(*seen) && now.kind() == FileType::RegularFile;
-        if !is_it(&EntryStatus::from_stat(&fstat(&file).at_path(self.path.as_bytes())?)) {
+        if !is_it(&self.status_of(&file)?) {
             return Err(changed_content_error(self.path.as_bytes()));
         }
         // Takes the bits back first, so that the new time of change is the final one.
         drop(tree);
-        *seen = EntryStatus::from_stat(&fstat(&file).at_path(self.path.as_bytes())?);
+        *seen = self.status_of(&file)?;
         Ok(file)
     }
 
+    fn status_of(&self, file: &OwnedFd) -> Result<EntryStatus> {
+        let stat = fstat(file).at_path(self.path.as_bytes())?;
+        Ok(EntryStatus::from_stat(&stat))
+    }
+
     fn check_unchanged(&self, file: OwnedFd) -> Result<OwnedFd> {
-        let now = EntryStatus::from_stat(&fstat(&file).at_path(self.path.as_bytes())?);
+        let now = self.status_of(&file)?;
         if now == *self.seen.lock().expect("no holder panics") && now.kind() == FileType::RegularFile {
             Ok(file)
         } else {

@@ -2,19 +2,18 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use garret_core::Result;
 use garret_core::path::join_path;
-use garret_core::{Clock, EffectsMark, Result, SystemClock};
-use garret_handles::{HandleTree, MAX_PATH_BYTES, create_file, list_names, set_mode, stat_entry};
+use garret_handles::{HandleTree, MAX_PATH_BYTES, create_file, list_names, open_beneath, set_mode, stat_entry};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod, fchown,
-    fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, readlinkat, seek, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod,
+    fchown, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, readlinkat, seek, symlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
-use super::CopyOutcome;
-use super::copy_comparison::{COMPARED_BITS, is_special, meaning_of, open_as_path};
-use super::entry_status::{EntryStatus, fingerprint};
+use super::copy_comparison::COMPARED_BITS;
 use super::path_error::ErrnoAtPath;
+use crate::file_times::same_times;
 
 const CHUNK_BYTES: usize = 256 * 1024;
 const MOST_AT_ONCE: u64 = 1 << 30;
@@ -29,28 +28,30 @@ struct TreeCopy<'a> {
     from: HandleTree<'a>,
     to: BorrowedFd<'a>,
     made: Vec<MadeDirectory>,
-    copied: CopyOutcome,
 }
 
-pub(super) fn copy_directory_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<CopyOutcome> {
+/// Copies everything in `from` into `to`, an empty directory, with modes, times of modification, links and holes,
+/// sharing blocks if the file system can. Devices, fifos, sockets and the set-user-id bits of files are left out.
+pub fn copy_tree(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
+    let top = MadeDirectory {
+        path: Vec::new(),
+        stat: fstat(from).at_path(b"")?,
+    };
     let mut copying = TreeCopy {
         from: HandleTree::new(from),
         to,
-        made: Vec::new(),
-        copied: CopyOutcome::default(),
+        made: vec![top],
     };
-    let top = fstat(from).at_path(b"")?;
-    copying.made.push(MadeDirectory {
-        path: Vec::new(),
-        stat: top,
-    });
     let mut next = 0;
     while let Some(directory) = copying.made.get(next) {
         let path = directory.path.clone();
         copying.copy_directory(&path)?;
         next += 1;
     }
-    copying.finish_directories()
+    // At the end and from the bottom up: a directory without the write bit takes no entries, and each new entry changes
+    // its times.
+    let mut made = copying.made.iter().rev();
+    made.try_for_each(|MadeDirectory { path, stat }| finish_directory(to, path, stat, owner_of(stat), stat.st_mode))
 }
 
 impl TreeCopy<'_> {
@@ -66,35 +67,18 @@ impl TreeCopy<'_> {
             else {
                 continue;
             };
-            self.copy_entry(from.as_fd(), to.as_fd(), &name, child, stat)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => {
+                    mkdirat(&to, &name, Mode::RWXU).at_path(&child)?;
+                    self.made.push(MadeDirectory { path: child, stat });
+                }
+                FileType::RegularFile => self.copy_file(to.as_fd(), &name, &child)?,
+                FileType::Symlink => copy_link(from.as_fd(), to.as_fd(), &name, &stat).at_path(&child)?,
+                // Devices, fifos and sockets are left out.
+                _ => {}
+            }
         }
         Ok(())
-    }
-
-    fn copy_entry(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        name: &[u8],
-        path: Vec<u8>,
-        stat: Stat,
-    ) -> Result<()> {
-        let seen = EntryStatus::from_stat(&stat);
-        match seen.kind() {
-            FileType::Directory => {
-                mkdirat(to, name, Mode::RWXU).at_path(&path)?;
-                self.made.push(MadeDirectory { path, stat });
-                return Ok(());
-            }
-            FileType::RegularFile => self.copy_file(to, name, &path)?,
-            FileType::Symlink => copy_link(from, to, name, &stat).at_path(&path)?,
-            _ => {
-                debug_assert!(is_special(&seen), "every other kind is special");
-                self.copied.left_out += 1;
-                return Ok(());
-            }
-        }
-        self.record_fingerprint(to, name, path)
     }
 
     fn copy_file(&mut self, to: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<()> {
@@ -102,42 +86,7 @@ impl TreeCopy<'_> {
         let stat = fstat(&source).at_path(path)?;
         let target = create_file(to, name, 0o600).at_path(path)?;
         copy_content(&source, &target, &stat).at_path(path)?;
-        // Only root can give files away; the copy of any other user belongs to that user.
-        let _ = fchown(
-            &target,
-            Some(Uid::from_raw(stat.st_uid)),
-            Some(Gid::from_raw(stat.st_gid)),
-        );
-        fchmod(&target, Mode::from_raw_mode(stat.st_mode & COMPARED_BITS)).at_path(path)?;
-        futimens(&target, &times_of(&stat)).at_path(path)
-    }
-
-    fn record_fingerprint(&mut self, to: BorrowedFd<'_>, name: &[u8], path: Vec<u8>) -> Result<()> {
-        let stat = stat_entry(to, name)
-            .at_path(&path)?
-            .ok_or(Errno::NOENT)
-            .at_path(&path)?;
-        let seen = EntryStatus::from_stat(&stat);
-        let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
-        self.copied.mark.0.insert(&path, print);
-        Ok(())
-    }
-
-    /// Gives the directories their owners, modes and times.
-    fn finish_directories(mut self) -> Result<CopyOutcome> {
-        // At the end and from the bottom up: a directory without the write bit takes no entries, and each new entry
-        // changes its times.
-        for MadeDirectory { path, stat } in std::mem::take(&mut self.made).into_iter().rev() {
-            let held = open_as_path(self.to, &path).at_path(&path)?;
-            let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            let _ = chownat(&held, c"", Some(owner.0), Some(owner.1), AtFlags::EMPTY_PATH);
-            utimensat(&held, c".", &times_of(&stat), AtFlags::empty()).at_path(&path)?;
-            set_mode(&held, stat.st_mode).at_path(&path)?;
-            let seen = EntryStatus::from_stat(&fstat(&held).at_path(&path)?);
-            let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
-            self.copied.mark.0.insert(&path, print);
-        }
-        Ok(self.copied)
+        finish_file(&target, &stat, owner_of(&stat)).at_path(path)
     }
 }
 
@@ -147,16 +96,43 @@ fn copy_link(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8], stat: &Stat)
     utimensat(to, name, &times_of(stat), AtFlags::SYMLINK_NOFOLLOW)
 }
 
+/// Gives the copy of a file its owner, mode and times.
+pub(crate) fn finish_file(target: &OwnedFd, stat: &Stat, (uid, gid): (Uid, Gid)) -> Result<(), Errno> {
+    // Only root can give files away; the copy of any other user belongs to that user.
+    let _ = fchown(target, Some(uid), Some(gid));
+    fchmod(target, Mode::from_raw_mode(stat.st_mode & COMPARED_BITS))?;
+    futimens(target, &times_of(stat))
+}
+
+/// Gives the copy of a directory its owner, mode and times.
+pub(crate) fn finish_directory(
+    to: BorrowedFd<'_>,
+    path: &[u8],
+    stat: &Stat,
+    (uid, gid): (Uid, Gid),
+    mode: u32,
+) -> Result<()> {
+    let held = open_as_path(to, path).at_path(path)?;
+    let _ = chownat(&held, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH);
+    utimensat(&held, c".", &times_of(stat), AtFlags::empty()).at_path(path)?;
+    set_mode(&held, mode).at_path(path)
+}
+
+/// Opens a directory without read access, for making entries in it.
+fn open_as_path(top: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    open_beneath(top, path, OFlags::PATH | OFlags::DIRECTORY)
+}
+
+fn owner_of(stat: &Stat) -> (Uid, Gid) {
+    (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))
+}
+
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
 pub(crate) fn times_of(stat: &Stat) -> Timestamps {
-    let modified = Timespec {
+    same_times(Timespec {
         tv_sec: stat.st_mtime as _,
         tv_nsec: stat.st_mtime_nsec as _,
-    };
-    Timestamps {
-        last_access: modified,
-        last_modification: modified,
-    }
+    })
 }
 
 /// Copies all of `from`, described by `stat`, into the empty file `to`; holes stay holes.
@@ -222,15 +198,5 @@ fn copy_chunk(from: &OwnedFd, to: &OwnedFd, place: u64, wanted: usize) -> Result
     match count {
         0 => Err(Errno::STALE),
         count => Ok(count as u64),
-    }
-}
-
-/// Returns the result of an empty copy, with an empty mark.
-impl Default for CopyOutcome {
-    fn default() -> Self {
-        Self {
-            mark: EffectsMark::default(),
-            left_out: 0,
-        }
     }
 }

@@ -47,7 +47,14 @@ struct UpperReading<'a> {
     waiting: Vec<UnreadDirectory>,
 }
 
-pub(super) fn read_upper(
+/// Reads the effects on `lower` that the upper directory of an overlay holds; with `since`, only those after that mark.
+///
+/// Must be called only while nothing changes in either: the overlay is unmounted, or its processes are paused. Never
+/// reads content, and lists only those directories of `lower` that were removed or replaced. A directory that was
+/// copied up without a change of its bits is left out; a file is named even if it equals the one below. Effects over a
+/// limit are `too_large`, and the error names the limit; the limit on time holds for the content, too, which is read
+/// later.
+pub fn read_upper_effects(
     upper: BorrowedFd<'_>,
     lower: BorrowedFd<'_>,
     since: Option<&EffectsMark>,

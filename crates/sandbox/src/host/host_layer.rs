@@ -9,19 +9,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
-use garret_core::{
-    Effect, EffectLimits, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Process, ReadFilter, Result,
-    SandboxCommand,
-};
+use garret_core::{Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Process, Result, SandboxCommand};
 use garret_handles::{remove_tree, run_blocking};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::host_process::{HostCommand, HostProcess};
-use super::open_host::{HostDirectories, make_directory, open_directory, unusable_directories_error};
+use super::open_host::{HostDirectories, make_directory};
 use super::process_tree::{ProcessTree, pause_all};
 use super::{host_process, place_effects};
-use crate::visible_bench::{BenchBaseline, CopyTarget, HiddenRecord, copy_visible, keep_hidden};
+use crate::copied_layer::{copy_bench, read_copied_effects};
+use crate::effects;
+use crate::scratch::{open_directory, unusable_directories_error};
+use crate::supervisor::protocol::SpawnLimits;
+use crate::visible_bench::BenchBaseline;
 
 /// The name of the copy in the directory of its layer.
 const COPY: &str = "workspace";
@@ -43,13 +44,6 @@ struct HostLayerInner {
     /// The state of the bench at the last search for changes of others.
     below: Mutex<BenchBaseline>,
     state: Mutex<HostLayerState>,
-}
-
-/// The state of the copy and of the bench when a layer is made.
-#[derive(Debug, Default)]
-struct HostLayerOrigin {
-    begun: Option<EffectsMark>,
-    below: BenchBaseline,
 }
 
 #[derive(Debug)]
@@ -75,28 +69,34 @@ impl HostLayer {
             .map_err(|_| unusable_directories_error())?;
         make_directory(&directory, COPY)?;
         let copy = open_directory(&directory, COPY)?;
-        let stand = match &room.request.read_filter {
-            Some(filter) => copy_visible_bench(room, &directory, &copy, &**filter)?,
-            // The bench is read before it is copied: a change that others make in between is then found again, and none
-            // is missed.
-            None => HostLayerOrigin {
-                below: BenchBaseline::Everything(crate::effects::mark_bench(room.bench.as_fd())?),
-                begun: Some(crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?.mark),
-            },
-        };
-        Ok(Self::new(room, id, directory, stand, HostLayerStage::Running))
+        let below = copy_bench(
+            room.bench.as_fd(),
+            &copy,
+            &directory,
+            room.request.read_filter.as_deref(),
+        )?;
+        let begun = Some(effects::mark_tree(copy.as_fd())?);
+        Ok(Self::new(room, id, directory, begun, below, HostLayerStage::Running))
     }
 
     /// Opens a layer that was left behind, and that the caller has locked.
     pub(super) fn open_leftover(room: &Arc<HostDirectories>, id: String, directory: OwnedFd) -> Self {
-        Self::new(room, id, directory, HostLayerOrigin::default(), HostLayerStage::Lifted)
+        Self::new(
+            room,
+            id,
+            directory,
+            None,
+            BenchBaseline::default(),
+            HostLayerStage::Lifted,
+        )
     }
 
     fn new(
         room: &Arc<HostDirectories>,
         id: String,
         directory: OwnedFd,
-        stand: HostLayerOrigin,
+        begun: Option<EffectsMark>,
+        below: BenchBaseline,
         stage: HostLayerStage,
     ) -> Self {
         let state = HostLayerState {
@@ -107,8 +107,8 @@ impl HostLayer {
             room: room.clone(),
             id,
             directory,
-            begun: stand.begun,
-            below: Mutex::new(stand.below),
+            begun,
+            below: Mutex::new(below),
             state: Mutex::new(state),
         };
         Self { inner: Arc::new(inner) }
@@ -126,30 +126,6 @@ impl HostLayer {
         let inner = self.inner.clone();
         run_blocking(move || work(&inner)).await
     }
-}
-
-/// Copies the entries of the bench that the filter shows, and records the hidden paths in the layer's directory.
-fn copy_visible_bench(
-    room: &HostDirectories,
-    directory: &OwnedFd,
-    copy: &OwnedFd,
-    filter: &dyn ReadFilter,
-) -> Result<HostLayerOrigin> {
-    let target = CopyTarget {
-        directory: copy.as_fd(),
-        owner: None,
-        store: None,
-    };
-    let copied = copy_visible(room.bench.as_fd(), filter, target)?;
-    HiddenRecord(copied.hidden)
-        .write(directory)
-        .map_err(|_| unusable_directories_error())?;
-    Ok(HostLayerOrigin {
-        below: BenchBaseline::Visible(copied.visible),
-        begun: Some(
-            crate::effects::read_copy_effects(copy.as_fd(), room.bench.as_fd(), None, EffectLimits::default())?.mark,
-        ),
-    })
 }
 
 impl HostLayerInner {
@@ -201,15 +177,12 @@ impl HostLayerInner {
         let bench = self.room.bench.as_fd();
         let limits = self.room.request.limits.effect_limits();
         let since_begun = since.or(self.begun.as_ref());
-        let mut effects = crate::effects::read_copy_effects(self.open_copy()?.as_fd(), bench, since_begun, limits)?;
-        let hidden = HiddenRecord::read(self.directory.as_fd()).map_err(|_| unusable_directories_error())?;
-        keep_hidden(&mut effects.effects, &hidden);
+        let (copy, layer) = (self.open_copy()?, self.directory.as_fd());
+        let mut effects = read_copied_effects(copy.as_fd(), bench, layer, since_begun, limits)?;
         if since.is_none() {
             // Files that were copied a moment before the mark cannot be told from changed ones by their times; their
             // content can.
-            effects
-                .effects
-                .retain(|effect| !crate::effects::equals_bench(bench, effect));
+            effects.effects.retain(|effect| !effects::equals_bench(bench, effect));
         }
         Ok(effects)
     }
@@ -269,7 +242,7 @@ impl Layer for HostLayer {
                 inner.check_laid()?;
                 let starting = HostCommand {
                     directory: inner.directory_of(&command)?,
-                    most: inner.room.request.limits.clone(),
+                    limits: SpawnLimits::of_command(&command.limits, &inner.room.request.limits),
                     command,
                 };
                 host_process::spawn_command(starting, &inner.directory)

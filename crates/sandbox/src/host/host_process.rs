@@ -2,10 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command as Spawning, ExitStatus, Stdio};
@@ -16,15 +15,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, Error, ErrorKind, ExitCause, InputStream, Limits, OutputStream,
-    Process, ResourceLimit, ResourceUsage, Result, SandboxCommand, Signal,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Error, ErrorKind, ExitCause, InputStream, OutputStream, Process,
+    ResourceLimit, Result, SandboxCommand, Signal,
 };
 use garret_handles::run_blocking;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc;
 
-use super::minder::{self, CommandUnderMinder, MinderReport, ProcessLimits};
+use super::minder::{self, CommandUnderMinder, MinderReport};
 use super::process_tree::ProcessTree;
+use crate::supervisor::protocol::SpawnLimits;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The number of chunks that wait for a reader before the command is blocked.
@@ -32,11 +32,11 @@ const CHUNKS: usize = 4;
 /// The most bytes that a pipe holds, and so the most output that is unread at the end of a command.
 const MOST_IN_A_PIPE: usize = 1024 * 1024;
 
-/// A command to start, its directory, and the limits of the sandbox.
+/// A command to start, its directory and its limits.
 pub(super) struct HostCommand {
     pub(super) command: SandboxCommand,
     pub(super) directory: PathBuf,
-    pub(super) most: Limits,
+    pub(super) limits: SpawnLimits,
 }
 
 /// A command that was started.
@@ -69,9 +69,8 @@ pub(super) fn spawn_command(starting: HostCommand, lock: &OwnedFd) -> Result<Sta
         .envs(&command.env)
         .current_dir(&starting.directory);
     spawning.stdin(stdin()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let limits = process_limits(&command.limits, &starting.most);
-    let mut minded =
-        minder::spawn_minded(spawning, limits, lock).map_err(|error| not_started_error(program, &error))?;
+    let mut minded = minder::spawn_minded(spawning, starting.limits.clone(), lock)
+        .map_err(|error| not_started_error(program, &error))?;
     let mut pid = [0; 4];
     let mut status = File::from(minded.status);
     status
@@ -91,23 +90,6 @@ fn find_shell() -> &'static str {
     let shells = ["/bin/bash", "/usr/bin/bash"];
     let found = shells.into_iter().find(|shell| std::fs::metadata(shell).is_ok());
     found.unwrap_or("/bin/sh")
-}
-
-fn process_limits(own: &Limits, most: &Limits) -> ProcessLimits {
-    ProcessLimits {
-        // The kernel counts whole seconds, and a limit of 0 would end the command at once.
-        cpu_seconds: lower_of(own.cpu, most.cpu).map(|cpu| cpu.as_secs().max(1)),
-        data: lower_of(own.memory, most.memory),
-        file_size: lower_of(own.file_size, most.file_size),
-        open_files: lower_of(own.open_files, most.open_files),
-    }
-}
-
-fn lower_of<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
 }
 
 fn not_started_error(program: &str, error: &io::Error) -> Error {
@@ -151,20 +133,17 @@ impl HostProcess {
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let exit = Arc::new(Mutex::new(None));
         let pump = OutputPump {
-            streams: BTreeMap::from_iter(
-                [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)]
-                    .into_iter()
-                    .enumerate()
-                    .filter_map(|(number, stream)| stream.map(|stream| (number, File::from(stream)))),
-            ),
+            streams: [
+                stdout.map(|stdout| File::from(OwnedFd::from(stdout))),
+                stderr.map(|stderr| File::from(OwnedFd::from(stderr))),
+            ],
             status: File::from(status),
-            report: Vec::new(),
             sender,
         };
         let (of_tree, of_exit) = (tree.clone(), exit.clone());
         std::thread::spawn(move || pump.pump_to_end(&of_tree, &of_exit, started.at));
-        let HostCommand { command, most, .. } = started.starting;
-        if let Some(wall) = lower_of(command.limits.wall, most.wall) {
+        let HostCommand { command, limits, .. } = started.starting;
+        if let Some(wall) = limits.wall_ms.map(Duration::from_millis) {
             tokio::spawn(end_after(wall, Arc::downgrade(&tree)));
         }
         let stdin = feed_input(command.stdin, started.stdin);
@@ -288,123 +267,113 @@ impl Drop for HostProcess {
 
 /// The reader of a command's output, which runs in a thread of its own and reads no faster than chunks are taken.
 struct OutputPump {
-    streams: BTreeMap<usize, File>,
+    /// Standard output and standard error, until they end.
+    streams: [Option<File>; 2],
     status: File,
-    report: Vec<u8>,
     sender: mpsc::Sender<Chunk>,
 }
 
 impl OutputPump {
     fn pump_to_end(mut self, tree: &ProcessTree, exit: &Mutex<Option<CommandExit>>, begun: Instant) {
-        while !self.pump_once() {}
+        let report = self.pump_until_report();
         let limit = tree.mark_ended();
         let duration = begun.elapsed();
         self.drain_streams();
-        let report = <[u8; MinderReport::BYTES]>::try_from(self.report.as_slice()).ok();
-        let told = exit_of(report.map(|bytes| MinderReport::from_bytes(&bytes)), limit, duration);
-        *exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        *exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit_of(report, limit, duration));
         // Closes the streams: the reader sees their end, and a process that was left behind can write no more.
         drop(self);
         tree.wait_until_gone();
     }
 
-    /// Waits for output or the status, and reads it; returns `true` once the command has ended.
-    fn pump_once(&mut self) -> bool {
-        let ready = self.poll_ready(None);
-        for number in ready.iter().filter(|number| **number < 2) {
-            self.read_stream(*number);
+    /// Reads output until the command has ended; returns the report of the minder, unless that ended without one.
+    fn pump_until_report(&mut self) -> Option<MinderReport> {
+        loop {
+            let [is_stdout_ready, is_stderr_ready, is_status_ready] = self.poll_ready(PumpWait::UntilReady);
+            if is_stdout_ready {
+                self.read_stream(0);
+            }
+            if is_stderr_ready {
+                self.read_stream(1);
+            }
+            let mut bytes = [0; MinderReport::BYTES];
+            if is_status_ready {
+                match self.status.read(&mut bytes) {
+                    Ok(MinderReport::BYTES) => return Some(MinderReport::from_bytes(&bytes)),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    _ => return None,
+                }
+            }
         }
-        ready.contains(&2) && self.read_status()
     }
 
     /// Reads the output that was written before the end.
     fn drain_streams(&mut self) {
         // Bounded, because a process that was left behind may continue to write.
-        let mut left = BTreeMap::from([(0, MOST_IN_A_PIPE), (1, MOST_IN_A_PIPE)]);
+        let mut left = [MOST_IN_A_PIPE; 2];
         loop {
-            let ready = self.poll_ready(Some(0));
-            let ready: Vec<_> = ready
-                .into_iter()
-                .filter(|number| left.get(number).is_some_and(|left| *left > 0))
-                .collect();
-            if ready.is_empty() {
+            let ready = self.poll_ready(PumpWait::Never);
+            let readable: Vec<_> = (0..2).filter(|number| ready[*number] && left[*number] > 0).collect();
+            if readable.is_empty() {
                 return;
             }
-            for number in ready {
+            for number in readable {
                 let read = self.read_stream(number).max(1);
-                left.entry(number).and_modify(|left| *left = left.saturating_sub(read));
+                left[number] = left[number].saturating_sub(read);
             }
         }
     }
 
-    /// Returns the streams (0, 1) and the status (2) that can be read or have ended. `most` is the longest wait in
-    /// seconds, for the streams only.
-    fn poll_ready(&self, most: Option<i64>) -> Vec<usize> {
-        let mut numbers: Vec<usize> = self.streams.keys().copied().collect();
-        let mut fds: Vec<_> = self
-            .streams
-            .values()
-            .map(|stream| PollFd::new(stream, PollFlags::IN))
+    /// Returns whether each stream, and the status if this waits for it, can be read or has ended.
+    fn poll_ready(&self, wait: PumpWait) -> [bool; 3] {
+        let (status, timeout) = match wait {
+            PumpWait::UntilReady => (Some(&self.status), None),
+            PumpWait::Never => (None, Some(Timespec::default())),
+        };
+        let files = [self.streams[0].as_ref(), self.streams[1].as_ref(), status];
+        let mut watched: Vec<_> = files
+            .iter()
+            .flatten()
+            .map(|file| PollFd::new(*file, PollFlags::IN))
             .collect();
-        if most.is_none() {
-            numbers.push(2);
-            fds.push(PollFd::from_borrowed_fd(self.status.as_fd(), PollFlags::IN));
-        }
-        let timeout = most.map(|seconds| rustix::event::Timespec {
-            tv_sec: seconds,
-            tv_nsec: 0,
-        });
         // The result is not needed: the answers show the streams that are ready, also after an interrupted call.
-        let _ = poll(&mut fds, timeout.as_ref());
-        let ready = numbers.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
-        ready.map(|(number, _)| number).collect()
+        let _ = poll(&mut watched, timeout.as_ref());
+        let mut answers = watched.iter().map(|fd| !fd.revents().is_empty());
+        files.map(|file| file.is_some() && answers.next().unwrap_or(false))
     }
 
+    /// Reads from one of the streams once; returns the number of bytes.
     fn read_stream(&mut self, number: usize) -> usize {
         let mut bytes = vec![0; CHUNK_BYTES];
-        let Some(stream) = self.streams.get_mut(&number) else {
+        let Some(stream) = &mut self.streams[number] else {
             return 0;
         };
         match stream.read(&mut bytes) {
-            Ok(0) => {
-                self.streams.remove(&number);
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Ok(0) | Err(_) => {
+                self.streams[number] = None;
                 0
             }
             Ok(count) => {
                 bytes.truncate(count);
-                let stream = if number == 0 {
-                    OutputStream::Stdout
-                } else {
-                    OutputStream::Stderr
-                };
                 // If the receiver is dropped, the process tree is about to end; until then its output is discarded, so
                 // that it does not block.
                 let _ = self.sender.blocking_send(Chunk {
-                    stream,
+                    stream: [OutputStream::Stdout, OutputStream::Stderr][number],
                     bytes: bytes.into(),
                 });
                 count
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-            Err(_) => {
-                self.streams.remove(&number);
-                0
-            }
         }
     }
+}
 
-    /// Reads the report of the minder; returns `true` once it is complete, or the minder has ended without one.
-    fn read_status(&mut self) -> bool {
-        let mut bytes = [0; MinderReport::BYTES];
-        match self.status.read(&mut bytes) {
-            Ok(0) => true,
-            Ok(count) => {
-                self.report.extend_from_slice(&bytes[..count]);
-                self.report.len() >= MinderReport::BYTES
-            }
-            Err(error) => error.kind() != io::ErrorKind::Interrupted,
-        }
-    }
+/// How long the reader of output waits.
+#[derive(Debug, Clone, Copy)]
+enum PumpWait {
+    /// Until a stream or the status is ready.
+    UntilReady,
+    /// Not at all, and without a look at the status.
+    Never,
 }
 
 fn exit_of(report: Option<MinderReport>, limit: Option<ResourceLimit>, duration: Duration) -> CommandExit {
@@ -414,21 +383,14 @@ fn exit_of(report: Option<MinderReport>, limit: Option<ResourceLimit>, duration:
         (None, code) => ExitCause::Exited(code.unwrap_or_default()),
     };
     let by_signal = match ended {
-        ExitCause::Signalled(number) if number == rustix::process::Signal::XCPU.as_raw() => Some(ResourceLimit::Cpu),
-        ExitCause::Signalled(number) if number == rustix::process::Signal::XFSZ.as_raw() => {
-            Some(ResourceLimit::FileSize)
-        }
+        ExitCause::Signalled(libc::SIGXCPU) => Some(ResourceLimit::Cpu),
+        ExitCause::Signalled(libc::SIGXFSZ) => Some(ResourceLimit::FileSize),
         _ => None,
     };
-    let usage = report.map_or_else(ResourceUsage::default, |report| ResourceUsage {
-        user_ms: report.user_us / 1_000,
-        system_ms: report.system_us / 1_000,
-        max_memory: report.max_memory,
-    });
     CommandExit {
         ended,
         limit: limit.or(by_signal),
         duration,
-        usage,
+        usage: report.map(|report| report.usage).unwrap_or_default(),
     }
 }

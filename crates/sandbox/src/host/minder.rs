@@ -17,19 +17,13 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use garret_core::ResourceUsage;
 use rustix::pipe::PipeFlags;
+use rustix::process::Resource;
 
-use crate::supervisor::confine::NO_CORE;
-use crate::supervisor::sys::reset_signals;
-
-/// Limits that the kernel keeps for each process.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProcessLimits {
-    pub(super) cpu_seconds: Option<u64>,
-    pub(super) data: Option<u64>,
-    pub(super) file_size: Option<u64>,
-    pub(super) open_files: Option<u64>,
-}
+use crate::supervisor::confine::{forbid_cores, lower_limit};
+use crate::supervisor::protocol::SpawnLimits;
+use crate::supervisor::sys::{check_result, exit_process, reset_signals, resource_usage, send_signal, watch_children};
 
 /// A command under its minder.
 #[derive(Debug)]
@@ -46,30 +40,31 @@ pub(super) struct CommandUnderMinder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MinderReport {
     pub(super) status: i32,
-    pub(super) user_us: u64,
-    pub(super) system_us: u64,
-    pub(super) max_memory: u64,
+    pub(super) usage: ResourceUsage,
 }
 
 impl MinderReport {
-    pub(super) const BYTES: usize = 28;
+    /// Fewer than a pipe takes at once, so that a report is never read in parts.
+    pub(super) const BYTES: usize = 32;
 
-    fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.status.to_ne_bytes());
-        bytes[4..12].copy_from_slice(&self.user_us.to_ne_bytes());
-        bytes[12..20].copy_from_slice(&self.system_us.to_ne_bytes());
-        bytes[20..].copy_from_slice(&self.max_memory.to_ne_bytes());
-        bytes
+    fn to_bytes(self) -> [[u8; 8]; 4] {
+        let ResourceUsage {
+            user_ms,
+            system_ms,
+            max_memory,
+        } = self.usage;
+        [self.status as u64, user_ms, system_ms, max_memory].map(u64::to_ne_bytes)
     }
 
     pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         Self {
-            status: i32::from_ne_bytes(bytes[..4].try_into().expect("four bytes")),
-            user_us: number(4),
-            system_us: number(12),
-            max_memory: number(20),
+            status: number(0) as i32,
+            usage: ResourceUsage {
+                user_ms: number(8),
+                system_ms: number(16),
+                max_memory: number(24),
+            },
         }
     }
 }
@@ -85,7 +80,7 @@ struct MinderHandles {
 /// Starts `command` under a minder, which holds `lock` until no process of the command is left.
 pub(super) fn spawn_minded(
     mut command: Command,
-    limits: ProcessLimits,
+    limits: SpawnLimits,
     lock: &OwnedFd,
 ) -> io::Result<CommandUnderMinder> {
     let (broken, lifeline) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -110,7 +105,7 @@ pub(super) fn spawn_minded(
 const UMASK: libc::mode_t = 0o022;
 
 /// Runs in the child of the first fork, which becomes the minder; its own child becomes the command.
-fn begin_minding(handles: MinderHandles, limits: &ProcessLimits) -> io::Result<()> {
+fn begin_minding(handles: MinderHandles, limits: &SpawnLimits) -> io::Result<()> {
     // The minder, too: if SIGCHLD were ignored, it would not learn how a child ended.
     reset_signals();
     // SAFETY: these calls take numbers only.
@@ -130,49 +125,22 @@ fn begin_minding(handles: MinderHandles, limits: &ProcessLimits) -> io::Result<(
     }
 }
 
-fn set_limits(limits: &ProcessLimits) -> io::Result<()> {
-    let cpu = limits.cpu_seconds;
+fn set_limits(limits: &SpawnLimits) -> io::Result<()> {
     forbid_cores();
-    // The kill comes one second after SIGXCPU, so that a command usually ends by SIGXCPU, which shows the limit.
-    set_limit(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
-    set_limit(libc::RLIMIT_DATA, limits.data, limits.data)?;
-    set_limit(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
-    set_limit(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
-}
-
-/// Sets the limit of the size of a core file, above the inherited one if this process may raise it. At 0, the kernel
-/// would still start the program that the host pipes cores to.
-fn forbid_cores() {
-    let limit = libc::rlimit {
-        rlim_cur: NO_CORE,
-        rlim_max: NO_CORE,
-    };
-    // It fails only if the inherited limit is 0 and may not be raised; then that limit stays.
-    // SAFETY: `limit` is a live rlimit that the kernel reads.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
-}
-
-#[cfg(target_env = "gnu")]
-type ResourceNumber = libc::__rlimit_resource_t;
-#[cfg(not(target_env = "gnu"))]
-type ResourceNumber = libc::c_int;
-
-/// Lowers a limit; a limit that is lower already stays.
-fn set_limit(resource: ResourceNumber, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
-    let (Some(soft), Some(hard)) = (soft, hard) else {
-        return Ok(());
-    };
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a live rlimit that the kernel writes and then reads.
-    unsafe {
-        check_result(libc::getrlimit(resource, &raw mut limit))?;
-        limit.rlim_max = limit.rlim_max.min(hard);
-        limit.rlim_cur = limit.rlim_max.min(soft);
-        check_result(libc::setrlimit(resource, &raw const limit))
+    // The kernel counts whole seconds, and a limit of 0 would end the command at once. The kill comes one second after
+    // SIGXCPU, so that a command usually ends by SIGXCPU, which shows the limit.
+    let cpu_seconds = limits.cpu_ms.map(|milliseconds| (milliseconds / 1000).max(1));
+    for (resource, limit, grace) in [
+        (Resource::Cpu, cpu_seconds, 1),
+        (Resource::Data, limits.memory, 0),
+        (Resource::Fsize, limits.file_size, 0),
+        (Resource::Nofile, limits.open_files, 0),
+    ] {
+        if let Some(limit) = limit {
+            lower_limit(resource, limit, limit.saturating_add(grace))?;
+        }
     }
+    Ok(())
 }
 
 /// Runs the minder until no child is left. It only makes calls that are allowed after a fork of a program with threads:
@@ -180,16 +148,18 @@ fn set_limit(resource: ResourceNumber, soft: Option<u64>, hard: Option<u64>) -> 
 fn run_minder(command: i32, handles: MinderHandles) -> ! {
     write_all(handles.status, &command.to_ne_bytes());
     keep_only(handles);
-    let signals = watch_children();
+    let Ok(signals) = watch_children() else {
+        exit_process(1);
+    };
     let (mut command, mut is_ending) = (Some(command), false);
     loop {
         if !collect_children(&mut command, handles.status) {
-            exit_minder();
+            exit_process(0);
         }
         if is_ending {
             kill_children();
         }
-        is_ending |= wait_for_event(handles.lifeline, signals, is_ending);
+        is_ending |= wait_for_event(handles.lifeline, signals.as_raw_fd(), is_ending);
     }
 }
 
@@ -207,23 +177,13 @@ fn collect_children(command: &mut Option<i32>, report: RawFd) -> bool {
             -1 => return false,
             pid if *command == Some(pid) => {
                 *command = None;
-                write_all(report, &make_report(status, &usage).to_bytes());
+                let usage = resource_usage(&usage);
+                write_all(report, MinderReport { status, usage }.to_bytes().as_flattened());
                 // SAFETY: the handle is the minder's own and used by nobody after this.
                 unsafe { libc::close(report) };
             }
             _ => {}
         }
-    }
-}
-
-#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
-fn make_report(status: i32, usage: &libc::rusage) -> MinderReport {
-    let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    MinderReport {
-        status,
-        user_us: microseconds(usage.ru_utime),
-        system_us: microseconds(usage.ru_stime),
-        max_memory: usage.ru_maxrss as u64 * 1024,
     }
 }
 
@@ -266,24 +226,9 @@ fn kill_children() {
             pid.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'))
         });
         if pid > 1 {
-            // SAFETY: the call takes numbers only; the pid is that of a child which was not collected, so it is nobody
-            // else's.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // The pid is that of a child which was not collected, so it is nobody else's.
+            let _ = send_signal(pid, libc::SIGKILL);
         }
-    }
-}
-
-/// Returns a descriptor that is readable when a child has ended.
-fn watch_children() -> RawFd {
-    // SAFETY: the set is live and made by the calls themselves.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-        let mut child: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut child);
-        libc::sigaddset(&raw mut child, libc::SIGCHLD);
-        libc::signalfd(-1, &raw const child, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
     }
 }
 
@@ -320,16 +265,4 @@ fn close_range(from: RawFd, to: RawFd) {
 fn write_all(handle: RawFd, bytes: &[u8]) {
     // SAFETY: the bytes are live; so few fit into an empty pipe at once.
     unsafe { libc::write(handle, bytes.as_ptr().cast(), bytes.len()) };
-}
-
-fn exit_minder() -> ! {
-    // SAFETY: the call does not return and touches no memory.
-    unsafe { libc::_exit(0) }
-}
-
-fn check_result(answer: libc::c_int) -> io::Result<()> {
-    match answer {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }

@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use garret_core::time::Ids;
 use garret_core::{Error, ErrorKind, GuardStatus, Layer, OpenSandbox, Result, SandboxRequest};
 use garret_handles::{list_names, run_blocking};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode};
 
 use super::HostOptions;
 use super::host_layer::HostLayer;
+use crate::scratch::{open_directory, unusable_directories_error};
 
 /// The directory of the layers, below the scratch directory.
 const LAYERS: &str = "host";
@@ -115,19 +116,9 @@ fn find_leftovers(room: &Arc<HostDirectories>) -> Result<Vec<HostLayer>> {
     Ok(free.collect())
 }
 
-pub(super) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(at, path, flags, Mode::empty()).map_err(|_| unusable_directories_error())
-}
-
 pub(super) fn make_directory(at: impl AsFd, name: &str) -> Result<()> {
     match rustix::fs::mkdirat(at, name, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
         Err(_) => Err(unusable_directories_error()),
     }
-}
-
-pub(super) fn unusable_directories_error() -> Error {
-    Error::new(ErrorKind::Unavailable, "the directories of the sandbox cannot be used")
-        .hint("check that Garret may write its home, and that the disk is not full")
 }

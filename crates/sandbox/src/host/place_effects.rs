@@ -4,11 +4,11 @@
 
 use std::os::fd::BorrowedFd;
 
-use garret_core::{Content, Effect, Error, PlacedEntry, Result, Timestamp};
-use rustix::fs::Timespec;
+use garret_core::{Content, Effect, Error, PlacedEntry, Result};
 
 use crate::effects::path_error::ErrnoAtPath;
-use crate::entry_placement::{self, DraftFile};
+use crate::file_times::to_timespec;
+use crate::layer_placement::{self, DraftFile};
 
 const PIECE: usize = 256 * 1024;
 
@@ -17,20 +17,15 @@ pub(super) fn place_effects(top: BorrowedFd<'_>, effects: &[Effect]) -> Result<(
     effects.iter().try_for_each(|effect| place_effect(top, effect))
 }
 
-/// Removes the entry at `path`, if there is one.
-pub(super) fn remove_path(top: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
-    entry_placement::remove_path(top, path).at_path(path)
-}
-
 fn place_effect(top: BorrowedFd<'_>, effect: &Effect) -> Result<()> {
     let path = effect.path.as_bytes();
     match &effect.placed {
-        PlacedEntry::Nothing => remove_path(top, path),
+        PlacedEntry::Nothing => layer_placement::remove_path(top, path).at_path(path),
         PlacedEntry::Image(_) => {
             Err(Error::invalid("a sandbox cannot read content from history").hint("pass the content itself"))
         }
-        PlacedEntry::Directory { mode } => entry_placement::make_directory(top, path, *mode).at_path(path),
-        PlacedEntry::Symlink { target } => entry_placement::make_link(top, path, target).at_path(path),
+        PlacedEntry::Directory { mode } => layer_placement::make_directory(top, path, *mode).at_path(path),
+        PlacedEntry::Symlink { target } => layer_placement::make_link(top, path, target).at_path(path),
         PlacedEntry::File { content, mode } => {
             let mut draft = DraftFile::begin(top, path, *mode).at_path(path)?;
             write_content(&mut draft, content, path)?;
@@ -47,12 +42,4 @@ fn write_content(draft: &mut DraftFile, content: &Content, path: &[u8]) -> Resul
         piece.clear();
     }
     Ok(())
-}
-
-fn to_timespec(time: Timestamp) -> Timespec {
-    let nanoseconds = time.as_nanosecond();
-    Timespec {
-        tv_sec: nanoseconds.div_euclid(1_000_000_000) as _,
-        tv_nsec: nanoseconds.rem_euclid(1_000_000_000) as _,
-    }
 }

@@ -3,19 +3,21 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
-use std::io;
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use garret_core::ResourceLimit;
-use rustix::io::Errno;
+use garret_handles::{list_names, open_child};
+use rustix::fs::CWD;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::supervisor::thread_tracer::WAITS_FOR_CHILD;
+use crate::supervisor::thread_tracer::{is_gone, is_thread_stopped};
 
 /// The time that processes have to stop before they are checked again.
 const STOP_WAIT: Duration = Duration::from_millis(2);
@@ -252,41 +254,17 @@ fn children_of(pid: i32) -> Vec<i32> {
 }
 
 /// Returns the directories of the threads of a process under `/proc`.
-fn threads_of(pid: i32) -> io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
-    entries.map(|entry| Ok(entry?.path())).collect()
+fn threads_of(pid: i32) -> rustix::io::Result<Vec<PathBuf>> {
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+    let names = list_names(open_child(CWD, &tasks)?)?;
+    Ok(names.iter().map(|name| tasks.join(OsStr::from_bytes(name))).collect())
 }
 
 /// Returns whether no thread of a process runs.
 fn is_process_stopped(pid: i32) -> bool {
     // The state of the process itself is that of its first thread, which may have ended before others.
     match threads_of(pid) {
-        Ok(threads) => threads.iter().all(|thread| is_thread_stopped(thread)),
-        Err(error) => is_gone(&error),
+        Ok(threads) => threads.iter().all(|thread| is_thread_stopped(thread, b"TtZX")),
+        Err(error) => is_gone(error),
     }
-}
-
-/// Returns whether a thread is stopped or dead, or waits in the kernel for a child that shares its memory and is
-/// stopped or dead itself.
-fn is_thread_stopped(thread: &Path) -> bool {
-    let stat = match std::fs::read_to_string(thread.join("stat")) {
-        Ok(stat) => stat,
-        Err(error) => return is_gone(&error),
-    };
-    // The state follows the name, which is in parentheses and may hold anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    match state {
-        Some('T' | 't' | 'Z' | 'X') => true,
-        Some('D') => {
-            let place = std::fs::read(thread.join("wchan")).unwrap_or_default();
-            WAITS_FOR_CHILD.contains(&place.as_slice())
-        }
-        _ => false,
-    }
-}
-
-/// Returns whether a process could not be checked because it has ended. A process that cannot be checked for another
-/// reason may run.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }

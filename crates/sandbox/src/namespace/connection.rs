@@ -22,14 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use garret_core::{Chunk, Error, ErrorKind, OutputStream, Result};
+use garret_core::{Chunk, CommandExit, Error, ErrorKind, OutputStream, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::SupervisorProgram;
 use super::plan::SandboxPlan;
 use crate::supervisor::protocol::{
-    CREDIT, DATA, EndedExit, FrameDecoder, OpenedReport, ProtocolFrame, StepFailure, SupervisorAnswer,
+    CREDIT, DATA, FrameDecoder, OpenedReport, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
     SupervisorRequest, encode_bytes, encode_message,
 };
 
@@ -38,17 +38,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// The answer to a request.
 pub(super) type RequestReply = oneshot::Receiver<std::result::Result<RequestOutcome, StepFailure>>;
-
-/// The result of a request that succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestOutcome {
-    /// The request was carried out as it was made.
-    Complete,
-    /// The layer stays mounted.
-    Kept,
-    /// The processes of the layer are stopped; this many commands were ended because they were not stopped in time.
-    Paused { ended: u64 },
-}
 
 /// An open channel to a supervisor. Dropping it ends the sandbox.
 #[derive(Debug)]
@@ -76,7 +65,7 @@ struct ConnectionState {
 #[derive(Debug)]
 struct ProcessSink {
     output: Option<mpsc::UnboundedSender<Chunk>>,
-    exit: Option<oneshot::Sender<EndedExit>>,
+    exit: Option<oneshot::Sender<CommandExit>>,
     room: Arc<Semaphore>,
     /// The input that was given with the command and still has to be sent.
     input: Option<Bytes>,
@@ -87,7 +76,7 @@ struct ProcessSink {
 #[derive(Debug)]
 pub(super) struct ProcessSource {
     pub(super) output: mpsc::UnboundedReceiver<Chunk>,
-    pub(super) exit: oneshot::Receiver<EndedExit>,
+    pub(super) exit: oneshot::Receiver<CommandExit>,
     pub(super) room: Arc<Semaphore>,
 }
 
@@ -356,14 +345,16 @@ impl ConnectionReader {
 
     fn handle_answer(&self, answer: SupervisorAnswer) {
         match answer {
-            SupervisorAnswer::Opened(opened) => self.handle_opening(Ok(opened)),
-            SupervisorAnswer::Failed { request: 0, failure } => self.handle_opening(Err(failure)),
-            SupervisorAnswer::Done { request } => self.resolve_request(request, Ok(RequestOutcome::Complete)),
-            SupervisorAnswer::Stays { request } => self.resolve_request(request, Ok(RequestOutcome::Kept)),
-            SupervisorAnswer::Paused { request, ended } => {
-                self.resolve_request(request, Ok(RequestOutcome::Paused { ended }))
+            SupervisorAnswer::Opened(opened) => {
+                if let Some(sender) = self.shared.lock_state().opening.take() {
+                    let _ = sender.send(opened);
+                }
             }
-            SupervisorAnswer::Failed { request, failure } => self.resolve_request(request, Err(failure)),
+            SupervisorAnswer::Answered { request, outcome } => {
+                if let Some(sender) = self.shared.lock_state().requests.remove(&request) {
+                    let _ = sender.send(outcome);
+                }
+            }
             SupervisorAnswer::Room { process, bytes } => self.handle_room(process, bytes),
             SupervisorAnswer::OutputEnded { process } => {
                 if let Some(sink) = self.shared.lock_state().processes.get_mut(&process) {
@@ -379,18 +370,6 @@ impl ConnectionReader {
                 }
                 self.forget_if_done(process);
             }
-        }
-    }
-
-    fn handle_opening(&self, opened: std::result::Result<OpenedReport, StepFailure>) {
-        if let Some(sender) = self.shared.lock_state().opening.take() {
-            let _ = sender.send(opened);
-        }
-    }
-
-    fn resolve_request(&self, request: u64, result: std::result::Result<RequestOutcome, StepFailure>) {
-        if let Some(sender) = self.shared.lock_state().requests.remove(&request) {
-            let _ = sender.send(result);
         }
     }
 

@@ -2,9 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_core::{Error, ErrorKind, Guard, GuardStatus};
+use garret_core::{Error, ErrorKind, Guard, GuardStatus, Network};
 
-use super::plan::{ControlGroupPlace, SandboxPlan};
+use super::plan::{HierarchyCounter, SandboxPlan};
 use crate::supervisor::protocol::{OpenedReport, PauseMethod, StepFailure};
 
 /// Returns for each guard whether the sandbox enforces it, and by which means.
@@ -71,7 +71,7 @@ fn processes_means(opened: &OpenedReport) -> String {
 }
 
 fn network_guard(plan: &SandboxPlan) -> GuardStatus {
-    if plan.namespaces.contains(&super::plan::NamespaceKind::Network) {
+    if plan.network == Network::None {
         guard_that_holds(Guard::Network, "network namespace")
     } else {
         guard_that_lacks(
@@ -96,29 +96,21 @@ fn layers_guard(opened: &OpenedReport) -> GuardStatus {
 const GROUP_REMEDY: &str =
     "run Garret as root, or in a systemd unit with `Delegate=yes`, so that it may write a control group";
 
-fn group_by(plan: &SandboxPlan, opened: &OpenedReport, guard: Guard) -> Option<&'static str> {
-    if opened.group_failure.is_some() {
-        return None;
-    }
-    match &plan.group.as_ref()?.place {
-        ControlGroupPlace::Two { .. } => Some("cgroup v2"),
-        ControlGroupPlace::One {
-            memory,
-            processes,
-            time,
-        } => {
-            let place = match guard {
-                Guard::Memory => memory,
-                Guard::CpuTime => time,
-                _ => processes,
-            };
-            place.as_ref().map(|_| "cgroup v1")
-        }
-    }
+/// Returns the version of the control group that limits a resource, if one does.
+fn group_by(plan: &SandboxPlan, opened: &OpenedReport, resource: HierarchyCounter) -> Option<&'static str> {
+    let group = plan.group.as_ref().filter(|_| opened.has_groups)?;
+    let mut limiting = group
+        .parents
+        .iter()
+        .filter(|parent| parent.counts.counts_resource(resource));
+    limiting.next().map(|parent| match parent.counts {
+        HierarchyCounter::All => "cgroup v2",
+        _ => "cgroup v1",
+    })
 }
 
 fn memory_guard(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
-    match group_by(plan, opened, Guard::Memory) {
+    match group_by(plan, opened, HierarchyCounter::Memory) {
         Some(by) => guard_that_holds(Guard::Memory, by),
         None => guard_that_lacks(
             Guard::Memory,
@@ -129,14 +121,14 @@ fn memory_guard(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
 }
 
 fn process_count(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
-    match group_by(plan, opened, Guard::ProcessCount) {
+    match group_by(plan, opened, HierarchyCounter::Processes) {
         Some(by) => guard_that_holds(Guard::ProcessCount, format!("{by} and rlimit")),
         None => guard_that_holds(Guard::ProcessCount, "rlimit (of the user inside)"),
     }
 }
 
 fn cpu_time(plan: &SandboxPlan, opened: &OpenedReport) -> GuardStatus {
-    match group_by(plan, opened, Guard::CpuTime) {
+    match group_by(plan, opened, HierarchyCounter::Time) {
         Some(by) => guard_that_holds(
             Guard::CpuTime,
             format!("{by}, checked every 50 ms, and rlimit (each process)"),
@@ -183,20 +175,15 @@ fn unsupported_guard_error(missing: &GuardStatus) -> Error {
 
 /// Returns the error for a sandbox that could not be made at all.
 pub(super) fn not_opened_error(failure: &StepFailure) -> Error {
-    let reason = errno_reason(failure.errno);
+    let reason = match failure.errno {
+        0 => "the supervisor ended".to_owned(),
+        _ => failure.reason(),
+    };
     let message = format!(
         "this machine cannot make the sandbox `namespace`: {} failed: {reason}",
         failure.step
     );
     Error::new(ErrorKind::Unsupported, message).hint(remedy_for_step(failure))
-}
-
-fn errno_reason(errno: i32) -> String {
-    if errno == 0 {
-        return "the supervisor ended".to_owned();
-    }
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 /// Returns the remedy for the step that failed.

@@ -15,7 +15,7 @@ use garret_core::{Error, ErrorKind, Result};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
 use super::PauseMode;
-use super::plan::{ControlGroupPlace, FreezerPlace, HostPathKind, MachineFeatures, wanted_paths};
+use super::plan::{HierarchyCounter, HostPathKind, MachineFeatures, ParentGroup, wanted_paths};
 
 /// Returns the features of the machine.
 pub(super) fn examine_machine(bench: &Path, system: &[PathBuf], pauses: PauseMode) -> Result<MachineFeatures> {
@@ -23,12 +23,12 @@ pub(super) fn examine_machine(bench: &Path, system: &[PathBuf], pauses: PauseMod
         Error::new(ErrorKind::Unavailable, "the directory for commands cannot be opened")
             .hint("check that the directory exists")
     })?;
-    let (group, freezer) = group_places(pauses).unwrap_or_default();
+    let (groups, freezer) = find_parent_groups(pauses).unwrap_or_default();
     Ok(MachineFeatures {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
         bench_owner: (owner.uid(), owner.gid()),
-        group,
+        groups,
         freezer,
         has_landlock: has_landlock(),
         present: find_present_paths(system),
@@ -64,37 +64,39 @@ fn has_landlock() -> bool {
         .is_ok()
 }
 
-/// Returns the control groups below which Garret may make its own: for limits, and to freeze commands.
-fn group_places(pauses: PauseMode) -> Option<(Option<ControlGroupPlace>, Option<FreezerPlace>)> {
+/// Returns the control groups below which Garret may make its own, and the hierarchy that freezes commands.
+fn find_parent_groups(pauses: PauseMode) -> Option<(Vec<ParentGroup>, Option<HierarchyCounter>)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let limits = version_two(&groups, &mounts);
-    let freezer = choose_freezer(&groups, &mounts, pauses, limits.is_some());
-    let limits = limits.or_else(|| version_one(&groups, &mounts, freezer.is_some()));
-    Some((limits, freezer))
-}
-
-fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<ControlGroupPlace> {
-    let place = |controller: &str| writable_group(groups, mounts, "cgroup", controller);
-    let (memory, processes) = (place("memory"), place("pids"));
-    (memory.is_some() || processes.is_some() || has_freezer).then(|| ControlGroupPlace::One {
-        memory,
-        processes,
-        time: place("cpuacct"),
-    })
-}
-
-/// Returns the best control group to freeze commands: one of version 2, in which a frozen process can be ended, before
-/// version 1.
-fn choose_freezer(groups: &str, mounts: &str, pauses: PauseMode, has_limits_of_two: bool) -> Option<FreezerPlace> {
-    let one = || writable_group(groups, mounts, "cgroup", "freezer").map(|path| FreezerPlace::One { path });
-    let two = || writable_group(groups, mounts, "cgroup2", "").map(|path| FreezerPlace::Two { path });
-    match pauses {
+    let group_of = |counts, kind, controller| {
+        writable_group(&groups, &mounts, kind, controller).map(|path| ParentGroup { counts, path })
+    };
+    let limits_of_two = version_two(&groups, &mounts);
+    let freezer_one = || group_of(HierarchyCounter::FreezerOne, "cgroup", "freezer");
+    let freezer = match pauses {
         PauseMode::Traced => None,
-        PauseMode::FrozenByVersionOne => one(),
-        PauseMode::Best if has_limits_of_two => Some(FreezerPlace::OfLimits),
-        PauseMode::Best => two().or_else(one),
-    }
+        PauseMode::FrozenByVersionOne => freezer_one(),
+        // Version 2 before version 1, because there a frozen process can be ended.
+        PauseMode::Best => limits_of_two
+            .clone()
+            .or_else(|| group_of(HierarchyCounter::FreezerTwo, "cgroup2", ""))
+            .or_else(freezer_one),
+    };
+    let counts = freezer.as_ref().map(|freezer| freezer.counts);
+    let mut parents = match limits_of_two {
+        Some(parent) => vec![parent],
+        None => [
+            group_of(HierarchyCounter::Memory, "cgroup", "memory"),
+            group_of(HierarchyCounter::Processes, "cgroup", "pids"),
+            group_of(HierarchyCounter::Time, "cgroup", "cpuacct"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    };
+    parents.extend(freezer.filter(|freezer| freezer.counts != HierarchyCounter::All));
+    let counts_only_time = parents.iter().all(|parent| parent.counts == HierarchyCounter::Time);
+    Some((if counts_only_time { Vec::new() } else { parents }, counts))
 }
 
 /// Returns the directory of this process's group for a controller, if Garret may write it.
@@ -105,7 +107,7 @@ fn writable_group(groups: &str, mounts: &str, kind: &str, controller: &str) -> O
 
 /// Returns the nearest group above this process that enables the controllers of memory and processes below it, and that
 /// Garret may write.
-fn version_two(groups: &str, mounts: &str) -> Option<ControlGroupPlace> {
+fn version_two(groups: &str, mounts: &str) -> Option<ParentGroup> {
     let own = directory_of(groups, mounts, "cgroup2", "")?;
     let passes_on = |path: &&Path| {
         let passed = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
@@ -117,7 +119,10 @@ fn version_two(groups: &str, mounts: &str) -> Option<ControlGroupPlace> {
         .take_while(|path| path.starts_with("/sys"))
         .find(passes_on)?
         .to_owned();
-    Some(ControlGroupPlace::Two { path })
+    Some(ParentGroup {
+        counts: HierarchyCounter::All,
+        path,
+    })
 }
 
 fn is_writable(path: &Path) -> bool {

@@ -11,20 +11,24 @@ use garret_core::{
     CommandProgram, CommandStdin, Content, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Layer, Limits,
     PlacedEntry, Process, Result, SandboxCommand,
 };
-use garret_handles::{open_child, run_blocking};
-use rustix::fs::Mode;
+use garret_handles::{list_names, list_names_up_to, open_child, run_blocking, stat_entry};
+use rustix::fs::{AtFlags, FileType, Mode, chownat};
 
-use super::connection::{ExpectedProcess, RequestOutcome, RequestReply, sandbox_ended_error};
+use super::connection::{ExpectedProcess, RequestReply, sandbox_ended_error};
 use super::namespace_process::NamespaceProcess;
-use super::open_namespace::{KeptLayer, OpenNamespaceShared, unusable_directories_error};
+use super::open_namespace::{KeptLayer, OpenNamespaceShared};
 use super::plain_command_line;
 use super::plan::CommandUser;
 use super::prepared_lower::PreparedLower;
+use crate::copied_layer::read_copied_effects;
 use crate::effects;
+use crate::file_times::to_timespec;
+use crate::scratch::unusable_directories_error;
 use crate::supervisor::protocol::{
-    DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, SpawnLimits, SpawnRequest, StepFailure, SupervisorRequest,
+    DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, RequestOutcome, SpawnLimits, SpawnRequest, StepFailure,
+    SupervisorRequest,
 };
-use crate::visible_bench::{BenchBaseline, HiddenRecord, keep_hidden};
+use crate::visible_bench::BenchBaseline;
 
 /// The form in which a layer stores writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,10 +160,10 @@ impl NamespaceLayer {
     async fn send_layer_request(
         &self,
         make: impl FnOnce(u64, String) -> SupervisorRequest,
-    ) -> Result<std::result::Result<(), StepFailure>> {
+    ) -> Result<std::result::Result<RequestOutcome, StepFailure>> {
         let name = self.name.clone();
         let (_, reply) = self.sandbox.connection.send_request(|request| make(request, name))?;
-        wait_for_reply(reply).await
+        reply.await.map_err(|_| sandbox_ended_error())
     }
 
     async fn place_one(&self, effect: &Effect) -> Result<()> {
@@ -182,9 +186,8 @@ impl NamespaceLayer {
         if let Some(content) = content {
             self.send_content(request, &content)?;
         }
-        wait_for_reply(reply)
-            .await?
-            .map_err(|failure| not_placed_error(effect, &failure))
+        let placed = reply.await.map_err(|_| sandbox_ended_error())?;
+        placed.map(drop).map_err(|failure| not_placed_error(effect, &failure))
     }
 
     fn send_content(&self, request: u64, content: &Content) -> Result<()> {
@@ -227,7 +230,7 @@ impl NamespaceLayer {
         }
         // Made before the wait: if this future is dropped meanwhile, the process is dropped with it and ended.
         let mut started = NamespaceProcess::new(process, Arc::clone(connection), source, &command.stdin);
-        if let Err(failure) = wait_for_reply(reply).await? {
+        if let Err(failure) = reply.await.map_err(|_| sandbox_ended_error())? {
             connection.forget_process(process);
             return Err(not_started_error(&command, &failure));
         }
@@ -284,7 +287,7 @@ impl Layer for NamespaceLayer {
                 .send_layer_request(|request, layer| SupervisorRequest::Refresh { request, layer })
                 .await?;
             return refreshed
-                .map(|()| Vec::new())
+                .map(|_| Vec::new())
                 .map_err(|failure| supervisor_failure_error(&failure));
         }
         let (upper, bench) = (
@@ -303,17 +306,12 @@ impl Layer for NamespaceLayer {
 
     async fn pause(&self) -> Result<u64> {
         self.check_live()?;
-        let layer = self.name.clone();
-        let (_, reply) = self
-            .sandbox
-            .connection
-            .send_request(|request| SupervisorRequest::Pause { request, layer })?;
-        let done = reply
-            .await
-            .map_err(|_| sandbox_ended_error())?
+        let outcome = self
+            .send_layer_request(|request, layer| SupervisorRequest::Pause { request, layer })
+            .await?
             .map_err(|failure| supervisor_failure_error(&failure))?;
         *self.lock_state() = NamespaceLayerState::Paused;
-        match done {
+        match outcome {
             RequestOutcome::Paused { ended } => Ok(ended),
             RequestOutcome::Complete | RequestOutcome::Kept => Ok(0),
         }
@@ -324,6 +322,7 @@ impl Layer for NamespaceLayer {
         *self.lock_state() = NamespaceLayerState::Live;
         self.send_layer_request(|request, layer| SupervisorRequest::Resume { request, layer })
             .await?
+            .map(drop)
             .map_err(|failure| supervisor_failure_error(&failure))
     }
 
@@ -346,14 +345,9 @@ impl Layer for NamespaceLayer {
         let limits = self.sandbox.request.limits.effect_limits();
         if self.sandbox.form == LayerForm::Copy {
             let since = since.cloned().or_else(|| self.copied.clone());
-            let hidden = self
-                .open_directory()
-                .and_then(|layer| HiddenRecord::read(layer.as_fd()));
-            let hidden = hidden.map_err(|_| unusable_directories_error())?;
+            let layer = self.open_directory().map_err(|_| unusable_directories_error())?;
             return run_blocking(move || {
-                let mut effects = effects::read_copy_effects(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)?;
-                keep_hidden(&mut effects.effects, &hidden);
-                Ok(effects)
+                read_copied_effects(upper.as_fd(), bench.as_fd(), layer.as_fd(), since.as_ref(), limits)
             })
             .await;
         }
@@ -380,7 +374,7 @@ impl Layer for NamespaceLayer {
             .send_layer_request(|request, layer| SupervisorRequest::Lift { request, layer })
             .await
         {
-            Ok(lifted) => lifted.map_err(|failure| supervisor_failure_error(&failure))?,
+            Ok(lifted) => drop(lifted.map_err(|failure| supervisor_failure_error(&failure))?),
             // The sandbox has ended, and its mounts with it; `close` waits until its processes are gone.
             Err(_) => self.sandbox.connection.close().await,
         }
@@ -407,17 +401,7 @@ impl Layer for NamespaceLayer {
 }
 
 fn is_directory_empty(directory: &OwnedFd) -> bool {
-    let Ok(entries) = rustix::fs::Dir::read_from(directory) else {
-        return false;
-    };
-    entries
-        .flatten()
-        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
-}
-
-async fn wait_for_reply(reply: RequestReply) -> Result<std::result::Result<(), StepFailure>> {
-    let done = reply.await.map_err(|_| sandbox_ended_error())?;
-    Ok(done.map(|_| ()))
+    matches!(list_names_up_to(directory, Some(0)), Ok(Some(_)))
 }
 
 /// Makes the directories of a layer, for the user of the commands. The upper directory has the mode of the bench.
@@ -451,22 +435,13 @@ pub(super) fn give_to_user(user: &CommandUser, directory: &OwnedFd) -> rustix::i
 /// Gives the user of the commands every entry below a directory that Garret itself made.
 pub(super) fn give_tree_to_user(user: &CommandUser, directory: &OwnedFd) -> rustix::io::Result<()> {
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
-    for entry in rustix::fs::Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
+    for name in list_names(directory)? {
+        if stat_entry(directory, &name)?
+            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        {
+            give_tree_to_user(user, &open_child(directory, &name[..])?)?;
         }
-        if entry.file_type() == rustix::fs::FileType::Directory {
-            give_tree_to_user(user, &open_child(directory, name)?)?;
-        }
-        rustix::fs::chownat(
-            directory,
-            name,
-            Some(uid),
-            Some(gid),
-            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-        )?;
+        chownat(directory, &name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
 }
@@ -484,7 +459,7 @@ fn spawn_of(command: &SandboxCommand, shell: &str, most: &Limits) -> SpawnReques
         cwd: command.cwd.as_str().to_owned(),
         env: command.env.clone(),
         has_input: !matches!(command.stdin, CommandStdin::Closed),
-        limits: limits_of(&command.limits, most),
+        limits: SpawnLimits::of_command(&command.limits, most),
     }
 }
 
@@ -500,41 +475,17 @@ fn program_of(command: &SandboxCommand, shell: &str) -> ExecTarget {
     }
 }
 
-/// Returns the limits of a command, none of them above that of the sandbox.
-pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
-    let millis =
-        |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    SpawnLimits {
-        wall_ms: lower_of(millis(own.wall), millis(most.wall)),
-        cpu_ms: lower_of(millis(own.cpu), millis(most.cpu)),
-        memory: lower_of(own.memory, most.memory),
-        processes: lower_of(own.processes, most.processes),
-        file_size: lower_of(own.file_size, most.file_size),
-        written: lower_of(own.written, most.written),
-        open_files: lower_of(own.open_files, most.open_files),
-    }
-}
-
-fn lower_of(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
-
 fn item_of(effect: &Effect) -> Option<(LayerItem, Option<Content>)> {
     Some(match &effect.placed {
         PlacedEntry::Nothing => (LayerItem::Nothing, None),
         PlacedEntry::Directory { mode } => (LayerItem::Directory { mode: *mode }, None),
         PlacedEntry::Symlink { target } => (LayerItem::Symlink { target: target.clone() }, None),
         PlacedEntry::File { content, mode } => {
-            let modified = effect
-                .modified
-                .map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
+            let modified = effect.modified.map(to_timespec);
             let item = LayerItem::File {
                 mode: *mode,
                 size: content.len(),
-                modified,
+                modified: modified.map(|time| (time.tv_sec, time.tv_nsec)),
             };
             (item, Some(content.clone()))
         }
@@ -597,10 +548,8 @@ fn not_started_error(command: &SandboxCommand, failure: &StepFailure) -> Error {
 }
 
 fn supervisor_failure_error(failure: &StepFailure) -> Error {
-    let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
-    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
     Error::new(
         ErrorKind::Unavailable,
-        format!("the sandbox failed while {}: {reason}", failure.step),
+        format!("the sandbox failed while {}: {}", failure.step, failure.reason()),
     )
 }

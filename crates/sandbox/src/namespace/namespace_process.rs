@@ -3,19 +3,15 @@
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{
-    Chunk, CommandExit, CommandStdin, Error, ErrorKind, ExitCause, InputStream, Process, ResourceLimit, ResourceUsage,
-    Result, Signal,
-};
+use garret_core::{Chunk, CommandExit, CommandStdin, Error, ErrorKind, InputStream, Process, Result, Signal};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::connection::{ProcessSource, SupervisorConnection, sandbox_ended_error};
-use crate::supervisor::protocol::{CREDIT, DATA, EndedExit, EndingLimit, SupervisorRequest};
+use crate::supervisor::protocol::{CREDIT, DATA, SupervisorRequest};
 
 /// A process that was started. Dropping it ends its tree.
 #[derive(Debug)]
@@ -100,7 +96,7 @@ impl Process for NamespaceProcess {
         while self.exit.is_none() {
             tokio::select! {
                 biased;
-                exit = &mut self.source.exit => self.exit = Some(exit_of(exit.map_err(|_| sandbox_ended_error())?)),
+                exit = &mut self.source.exit => self.exit = Some(exit.map_err(|_| sandbox_ended_error())?),
                 chunk = self.source.output.recv(), if !self.is_output_over => match chunk {
                     Some(chunk) => self.make_room(chunk.bytes.len()),
                     None => self.is_output_over = true,
@@ -182,32 +178,4 @@ async fn send_input(bytes: &[u8], connection: &SupervisorConnection, room: &Sema
 
 fn not_running_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the command has ended").hint("start it again")
-}
-
-fn exit_of(exit: EndedExit) -> CommandExit {
-    let ended = match (exit.code, exit.signal) {
-        (Some(code), _) => ExitCause::Exited(code),
-        (None, signal) => ExitCause::Signalled(signal.unwrap_or(libc::SIGKILL)),
-    };
-    CommandExit {
-        ended,
-        limit: exit.limit.map(limit_of),
-        duration: Duration::from_micros(exit.duration_us),
-        usage: ResourceUsage {
-            user_ms: exit.user_us / 1000,
-            system_ms: exit.system_us / 1000,
-            max_memory: exit.max_memory,
-        },
-    }
-}
-
-fn limit_of(ending: EndingLimit) -> ResourceLimit {
-    match ending {
-        EndingLimit::Wall => ResourceLimit::Wall,
-        EndingLimit::Cpu => ResourceLimit::Cpu,
-        EndingLimit::Memory => ResourceLimit::Memory,
-        EndingLimit::FileSize => ResourceLimit::FileSize,
-        EndingLimit::Written => ResourceLimit::Written,
-        EndingLimit::Pause => ResourceLimit::Pause,
-    }
 }

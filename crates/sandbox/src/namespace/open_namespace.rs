@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::{Error, ErrorKind, Guard, GuardStatus, Layer, Network, OpenSandbox, Result, SandboxRequest};
-use garret_handles::remove_tree_in_pieces;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use garret_handles::{list_names, open_child, remove_tree_in_pieces};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -20,8 +20,8 @@ use super::guards;
 use super::namespace_layer::{LayerForm, NamespaceLayer, make_directories};
 use super::plan::{self, OverlayUse, PlanOptions, SandboxPlan, plan_sandbox};
 use super::{LayerMode, NamespaceOptions, SupervisorProgram, machine};
-use crate::supervisor::protocol::OpenedReport;
-use crate::supervisor::protocol::SupervisorRequest;
+use crate::scratch::{open_directory, unusable_directories_error};
+use crate::supervisor::protocol::{OpenedReport, SupervisorRequest};
 
 /// The prefix of the name of a layer that is about to be deleted.
 const GONE: &str = ".gone-";
@@ -97,7 +97,7 @@ impl OpenNamespace {
         let system = [&options.system[..], &request.system].concat();
         let machine = machine::examine_machine(&request.bench, &system, options.pauses)?;
         let (layers, lock) = prepare_directories(&request.scratch, &name)?;
-        let bench = open_directory(&request.bench)?;
+        let bench = open_directory(CWD, &request.bench)?;
         let place = (device_of(&layers)?, device_of(&bench)?, machine.uid);
         let overlays = match options.layers {
             LayerMode::Copies => OverlayUse::Unwanted,
@@ -169,7 +169,7 @@ fn prepare_directories(scratch: &Path, name: &str) -> Result<(OwnedFd, OwnedFd)>
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|_| unusable_directories_error())?;
     let owner = rustix::process::getpid().as_raw_nonzero().get();
     rustix::io::write(&lock, &owner.to_le_bytes()).map_err(|_| unusable_directories_error())?;
-    Ok((open_directory(&layers)?, lock))
+    Ok((open_directory(CWD, &layers)?, lock))
 }
 
 fn lock_known_overlays() -> MutexGuard<'static, Vec<(u64, u64, u32)>> {
@@ -192,16 +192,6 @@ pub(super) fn make_directory(path: &Path) -> Result<()> {
         }
         Err(_) => Err(unusable_directories_error()),
     }
-}
-
-pub(super) fn open_directory(path: &Path) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|_| unusable_directories_error())
-}
-
-pub(super) fn unusable_directories_error() -> Error {
-    Error::new(ErrorKind::Unavailable, "the directories of the sandbox cannot be used")
-        .hint("check that Garret may write its home, and that the disk is not full")
 }
 
 /// Returns the supervisor that the options name, or the one beside the running program.
@@ -353,17 +343,19 @@ impl OpenNamespaceShared {
 
     /// Returns the names of all layers, in the order in which they were made.
     fn layer_names(&self) -> Result<Vec<String>> {
-        let entries = rustix::fs::Dir::read_from(&self.layers).map_err(|_| unusable_directories_error())?;
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-            .collect();
+        let mut names = self.entry_names().map_err(|_| unusable_directories_error())?;
         names.retain(|name| name.contains('.') && !name.starts_with('.'));
         names.sort_by_key(|name| {
             let (sandbox, number) = name.split_once('.').unwrap_or((name, ""));
             (sandbox.to_owned(), number.parse::<u64>().unwrap_or(u64::MAX))
         });
         Ok(names)
+    }
+
+    fn entry_names(&self) -> Result<Vec<String>, Errno> {
+        // By a handle of its own, because the position of a handle is shared.
+        let names = list_names(open_child(&self.layers, ".")?)?.into_iter();
+        Ok(names.filter_map(|name| String::from_utf8(name).ok()).collect())
     }
 
     /// Takes the lock of another sandbox, if neither its Garret nor its supervisor, which outlives Garret by a moment,
@@ -434,18 +426,14 @@ impl OpenNamespaceShared {
 
     /// Deletes directories that an earlier sandbox removed from the list and did not delete.
     fn delete_discarded(&self) {
-        let Ok(entries) = rustix::fs::Dir::read_from(&self.layers) else {
-            return;
-        };
-        let names = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        let names = self.entry_names().unwrap_or_default();
         // The trial of another sandbox that opens at this moment is in use.
         let is_over = |name: &str| {
             let trial = name.strip_prefix(TRIAL);
             name.starts_with(GONE) || trial.is_some_and(|sandbox| self.try_lock_abandoned(sandbox).is_some())
         };
         names
+            .into_iter()
             .filter(|name| is_over(name))
             .for_each(|gone| self.delete_in_background(gone));
     }
@@ -464,7 +452,7 @@ impl Drop for OpenNamespaceShared {
             .layer_names()
             .is_ok_and(|names| names.iter().any(|name| name.starts_with(&prefix)));
         if !is_needed {
-            let _ = rustix::fs::unlinkat(rustix::fs::CWD, &self.plan.lock, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(CWD, &self.plan.lock, AtFlags::empty());
         }
     }
 }

@@ -57,8 +57,8 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// The plan of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPlan {
-    /// The namespaces that are made for it.
-    pub namespaces: Vec<NamespaceKind>,
+    /// The part of the network that commands reach.
+    pub network: Network,
     /// The user that runs commands.
     pub user: CommandUser,
     /// The steps that make its root, in order.
@@ -77,8 +77,6 @@ pub struct SandboxPlan {
     pub group: Option<ControlGroupPlan>,
     /// The time within which paused processes must be stopped before they are ended.
     pub still_within: Duration,
-    /// The filter of system calls.
-    pub system_calls: SystemCallPolicy,
     /// Whether Landlock is used in addition.
     pub has_landlock: bool,
     /// The shell that runs command lines.
@@ -96,25 +94,6 @@ pub enum OverlayUse {
     Tried(String),
     /// Yes: it is known that overlays can be mounted here.
     Known,
-}
-
-/// A kind of namespace of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NamespaceKind {
-    /// Users and their capabilities.
-    User,
-    /// Mounts.
-    Mount,
-    /// Processes.
-    Pid,
-    /// Interfaces, addresses, abstract sockets.
-    Network,
-    /// Shared memory, semaphores, message queues.
-    Ipc,
-    /// Names of the host.
-    Uts,
-    /// Control groups.
-    Cgroup,
 }
 
 /// The user that runs commands.
@@ -181,10 +160,10 @@ pub enum RootStep {
 /// The control group with the limits on all processes together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlGroupPlan {
-    /// The directories below which the group is made.
-    pub place: ControlGroupPlace,
-    /// The control group that freezes commands, if there is one.
-    pub freezer: Option<FreezerPlace>,
+    /// The groups below which it is made, one in each hierarchy.
+    pub parents: Vec<ParentGroup>,
+    /// The hierarchy that freezes commands, if one can.
+    pub freezer: Option<HierarchyCounter>,
     /// The name of the group.
     pub name: String,
     /// The limit of memory, in bytes.
@@ -193,47 +172,40 @@ pub struct ControlGroupPlan {
     pub processes: Option<u64>,
 }
 
-/// The control groups that Garret may write.
+/// A control group that Garret may write, in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ControlGroupPlace {
-    /// Version 1: a hierarchy for each resource.
-    One {
-        /// The directory in the hierarchy of memory.
-        memory: Option<PathBuf>,
-        /// The directory in the hierarchy of processes.
-        processes: Option<PathBuf>,
-        /// The directory in the hierarchy of time on processors.
-        time: Option<PathBuf>,
-    },
-    /// Version 2.
-    Two {
-        /// The directory in the one hierarchy.
-        path: PathBuf,
-    },
+pub struct ParentGroup {
+    /// The resource that its hierarchy counts.
+    pub counts: HierarchyCounter,
+    /// Its directory.
+    pub path: PathBuf,
 }
 
-/// The control groups that can freeze commands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FreezerPlace {
-    /// The groups of version 2 that also hold the limits.
-    OfLimits,
-    /// Separate groups of version 2, without limits.
-    Two {
-        /// The directory below which the group is made.
-        path: PathBuf,
-    },
-    /// Groups of the freezer of version 1.
-    One {
-        /// The directory below which the group is made.
-        path: PathBuf,
-    },
-}
-
-/// A filter of system calls.
+/// The resource that a hierarchy of control groups counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SystemCallPolicy {
-    /// Refuses the calls that a build, a test or a server has no use for.
-    Ordinary,
+pub enum HierarchyCounter {
+    /// Memory; version 1.
+    Memory,
+    /// Processes and threads; version 1.
+    Processes,
+    /// Time on processors; version 1.
+    Time,
+    /// All of the above: version 2.
+    All,
+    /// None: version 2 without controllers, which can freeze.
+    FreezerTwo,
+    /// None: the freezer of version 1.
+    FreezerOne,
+}
+
+impl HierarchyCounter {
+    pub(crate) fn counts_resource(self, one: Self) -> bool {
+        self == one || self == Self::All
+    }
+
+    pub(crate) fn is_version_two(self) -> bool {
+        matches!(self, Self::All | Self::FreezerTwo)
+    }
 }
 
 /// The features of the machine.
@@ -245,10 +217,10 @@ pub struct MachineFeatures {
     pub gid: u32,
     /// The owner of the bench.
     pub bench_owner: (u32, u32),
-    /// The control groups that Garret may write.
-    pub group: Option<ControlGroupPlace>,
-    /// The control group that freezes commands, if there is one.
-    pub freezer: Option<FreezerPlace>,
+    /// The control groups that Garret may write, one in each hierarchy; empty if it may write none.
+    pub groups: Vec<ParentGroup>,
+    /// The hierarchy that freezes commands, if one can.
+    pub freezer: Option<HierarchyCounter>,
     /// Whether the kernel has Landlock.
     pub has_landlock: bool,
     /// The wanted system paths that exist, with their kinds.
@@ -304,7 +276,7 @@ pub fn wanted_paths(system: &[PathBuf]) -> Vec<String> {
 /// Plans a sandbox.
 pub fn plan_sandbox(request: &SandboxRequest, machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> SandboxPlan {
     SandboxPlan {
-        namespaces: planned_namespaces(request.network),
+        network: request.network,
         user: command_user(machine, wishes),
         root: root_steps(request, machine, wishes),
         bench: request.bench.clone(),
@@ -314,7 +286,6 @@ pub fn plan_sandbox(request: &SandboxRequest, machine: &MachineFeatures, wishes:
         lock: locks_directory(&request.scratch).join(wishes.name),
         read_only: path_texts(&request.read_only),
         group: group_plan(request, machine, wishes),
-        system_calls: SystemCallPolicy::Ordinary,
         has_landlock: machine.has_landlock,
         shell: choose_shell(machine, wishes),
         environment: base_environment(),
@@ -347,21 +318,6 @@ pub fn base_environment() -> BTreeMap<String, String> {
 
 fn path_texts(paths: &[WsPath]) -> Vec<String> {
     paths.iter().map(|path| path.as_str().to_owned()).collect()
-}
-
-fn planned_namespaces(network: Network) -> Vec<NamespaceKind> {
-    let mut spaces = vec![
-        NamespaceKind::User,
-        NamespaceKind::Mount,
-        NamespaceKind::Pid,
-        NamespaceKind::Ipc,
-        NamespaceKind::Uts,
-        NamespaceKind::Cgroup,
-    ];
-    if network == Network::None {
-        spaces.push(NamespaceKind::Network);
-    }
-    spaces
 }
 
 fn command_user(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> CommandUser {
@@ -511,9 +467,9 @@ fn group_plan(
     machine: &MachineFeatures,
     wishes: &PlanOptions<'_>,
 ) -> Option<ControlGroupPlan> {
-    Some(ControlGroupPlan {
-        place: machine.group.clone()?,
-        freezer: machine.freezer.clone(),
+    (!machine.groups.is_empty()).then(|| ControlGroupPlan {
+        parents: machine.groups.clone(),
+        freezer: machine.freezer,
         name: format!("garret-{}", wishes.name),
         memory: request.limits.memory,
         processes: request.limits.processes,
@@ -533,28 +489,10 @@ fn choose_shell(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> String {
 impl SandboxPlan {
     /// Returns whether every path in the plan is UTF-8, because a message to the supervisor is JSON.
     pub fn is_utf8(&self) -> bool {
-        let group = self.group.as_ref().map(|group| &group.place);
-        let freezer = match self.group.as_ref().and_then(|group| group.freezer.as_ref()) {
-            Some(FreezerPlace::Two { path } | FreezerPlace::One { path }) => Some(path.as_path()),
-            Some(FreezerPlace::OfLimits) | None => None,
-        };
-        let groups: Vec<&Path> = match group {
-            None => Vec::new(),
-            Some(ControlGroupPlace::Two { path }) => vec![path],
-            Some(ControlGroupPlace::One {
-                memory,
-                processes,
-                time,
-            }) => [memory, processes, time]
-                .into_iter()
-                .flatten()
-                .map(PathBuf::as_path)
-                .collect(),
-        };
+        let parents = self.group.iter().flat_map(|group| &group.parents);
         [&*self.bench, &*self.layers, &*self.lock]
             .into_iter()
-            .chain(groups)
-            .chain(freezer)
+            .chain(parents.map(|parent| parent.path.as_path()))
             .all(|path| path.to_str().is_some())
     }
 }
@@ -591,7 +529,7 @@ mod tests {
             uid,
             gid: uid,
             bench_owner: (1001, 1001),
-            group: None,
+            groups: Vec::new(),
             freezer: None,
             has_landlock: true,
             present: present.map(|(path, kind)| (path.to_owned(), kind)).into(),
@@ -663,7 +601,7 @@ mod tests {
         };
         let plan = plan_sandbox(&open, &machine(1001), &wishes(&[]));
         assert!(plan.root.contains(&resolver));
-        assert!(!plan.namespaces.contains(&NamespaceKind::Network));
+        assert_eq!(plan.network, Network::Full);
     }
 
     #[test]
@@ -710,15 +648,16 @@ mod tests {
     #[test]
     fn limits_on_everything_together_go_to_a_group_where_there_is_one() {
         assert_eq!(planned(0).group, None);
-        let place = ControlGroupPlace::Two {
+        let parents = vec![ParentGroup {
+            counts: HierarchyCounter::All,
             path: "/sys/fs/cgroup/x".into(),
-        };
+        }];
         let machine = MachineFeatures {
-            group: Some(place.clone()),
+            groups: parents.clone(),
             ..machine(0)
         };
         let group = plan_sandbox(&request(), &machine, &wishes(&[])).group.unwrap();
-        assert_eq!((group.place, group.name.as_str()), (place, "garret-s1"));
+        assert_eq!((group.parents, group.name.as_str()), (parents, "garret-s1"));
         assert_eq!(group.processes, Limits::default().processes);
     }
 }

@@ -6,13 +6,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use garret_core::{EffectLimits, EffectsMark, ReadFilter, Result};
+use garret_core::{EffectsMark, ReadFilter, Result};
 use garret_handles::{open_child, run_blocking};
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode};
 
 use super::namespace_layer::{LayerForm, give_to_user, give_tree_to_user};
-use super::open_namespace::{OpenNamespaceShared, make_directory, open_directory, unusable_directories_error};
+use super::open_namespace::{OpenNamespaceShared, make_directory};
+use crate::copied_layer::copy_bench;
 use crate::effects;
+use crate::scratch::{open_directory, unusable_directories_error};
 use crate::supervisor::protocol::LayerLower;
 use crate::visible_bench::{BenchBaseline, CopyTarget, FileStore, HiddenRecord, copy_visible, hidden_paths};
 
@@ -76,7 +78,7 @@ impl PreparedLower {
         let target = CopyTarget {
             directory: lower.as_fd(),
             owner: user.bench_owner.map(|owner| (owner, (user.uid, user.gid))),
-            store: Some(FileStore::new(open_directory(&store)?)),
+            store: Some(FileStore::new(open_directory(CWD, &store)?)),
         };
         let copied = copy_visible(sandbox.bench.as_fd(), filter, target)?;
         Ok(Self {
@@ -90,26 +92,7 @@ impl PreparedLower {
     fn copy_bench(sandbox: &OpenNamespaceShared, name: &str, filter: Option<&dyn ReadFilter>) -> Result<Self> {
         let layer = directory_below(&sandbox.layers, name)?;
         let upper = directory_below(&layer, "upper")?;
-        let bench = sandbox.bench.as_fd();
-        let below = match filter {
-            Some(filter) => {
-                let target = CopyTarget {
-                    directory: upper.as_fd(),
-                    owner: None,
-                    store: None,
-                };
-                let copied = copy_visible(bench, filter, target)?;
-                HiddenRecord(copied.hidden)
-                    .write(&layer)
-                    .map_err(|_| unusable_directories_error())?;
-                BenchBaseline::Visible(copied.visible)
-            }
-            None => {
-                let below = effects::mark_bench(bench)?;
-                effects::copy_tree(bench, upper.as_fd())?;
-                BenchBaseline::Everything(below)
-            }
-        };
+        let below = copy_bench(sandbox.bench.as_fd(), &upper, &layer, filter)?;
         let user = &sandbox.plan.user;
         if user.is_dedicated {
             give_to_user(user, &upper)
@@ -121,7 +104,7 @@ impl PreparedLower {
         Ok(Self {
             form: LayerLower::Copy,
             below,
-            copied: Some(effects::read_copy_effects(upper.as_fd(), bench, None, EffectLimits::default())?.mark),
+            copied: Some(effects::mark_tree(upper.as_fd())?),
         })
     }
 }

@@ -9,12 +9,13 @@ use std::sync::{Mutex, PoisonError};
 
 use garret_core::{Guard, GuardStatus, Limits, Network, OutputStream, Result, SandboxRequest};
 use garret_handles::remove_tree;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode};
 
 use super::connection::ExpectedProcess;
 use super::guards;
-use super::open_namespace::{OpenNamespace, unusable_directories_error};
+use super::open_namespace::OpenNamespace;
 use super::{NamespaceOptions, SupervisorProgram};
+use crate::scratch::{open_directory, unusable_directories_error};
 use crate::supervisor::protocol::{ExecTarget, SpawnLimits, SpawnRequest, SupervisorRequest};
 
 /// The results of earlier probes, by supervisor; they stay true as long as this process runs.
@@ -61,8 +62,7 @@ struct ProbeTrial {
 
 impl ProbeTrial {
     fn new(options: &NamespaceOptions) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let parent = rustix::fs::open("/tmp", flags, Mode::empty()).map_err(|_| unusable_directories_error())?;
+        let parent = open_directory(CWD, "/tmp")?;
         let name = format!("garret-probe-{}", options.ids.next_id());
         let trial = Self { parent, name };
         for path in [

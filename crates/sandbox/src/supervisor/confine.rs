@@ -7,17 +7,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use garret_handles::open_through_links;
+use garret_handles::{open_child, open_through_links};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{ExecTarget, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
+use super::protocol::{ExecTarget, FailedStep, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
 use super::system_call_filter::SystemCallFilter;
 use super::{execute, sys};
 
@@ -43,10 +43,10 @@ pub(super) struct ExecOrder {
 /// The limit of the size of a core file at which the kernel starts no core-handling program either. If the host pipes
 /// cores to a program, that program runs as root outside every namespace, at a limit of 0 too; the kernel makes an
 /// exception for 1. The filter of system calls keeps commands from changing the limit.
-pub(crate) const NO_CORE: u64 = 1;
+const NO_CORE: u64 = 1;
 
 /// Sets the limit of the size of a core file, above the inherited one if this process may raise it.
-pub(super) fn forbid_cores() {
+pub(crate) fn forbid_cores() {
     let limit = Rlimit {
         current: Some(NO_CORE),
         maximum: Some(NO_CORE),
@@ -56,14 +56,14 @@ pub(super) fn forbid_cores() {
 
 /// Drops every capability except `kept` for good, for this process and all that it starts.
 pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), StepFailure> {
-    let failed = |error: rustix::io::Errno| StepFailure::new("dropping rights", error);
     let sets = CapabilitySets {
         effective: kept,
         permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    rustix::thread::set_capabilities(None, sets).map_err(failed)?;
-    rustix::thread::set_no_new_privs(true).map_err(failed)
+    rustix::thread::set_capabilities(None, sets)
+        .and_then(|()| rustix::thread::set_no_new_privs(true))
+        .in_step("dropping rights")
 }
 
 /// Removes every capability that a program could gain when it is executed, for this process and all that it starts.
@@ -109,9 +109,9 @@ fn prepare_process(standard: &StandardStreams, filter: &SystemCallFilter) -> Res
         .into_iter()
         .enumerate()
     {
-        sys::duplicate_to(fd.as_fd(), at as i32).map_err(|error| StepFailure::new("connecting", error))?;
+        sys::duplicate_to(fd.as_fd(), at as i32).in_step("connecting")?;
     }
-    sys::close_on_exec_from(3).map_err(|error| StepFailure::new("closing descriptors", error))?;
+    sys::close_on_exec_from(3).in_step("closing descriptors")?;
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
@@ -150,12 +150,12 @@ fn apply_order(order: &ExecOrder, fence: Result<RulesetCreated, RulesetError>) -
 }
 
 fn enter_directory(cwd: &str) -> Result<(), StepFailure> {
-    let failed = |error: rustix::io::Errno| StepFailure::new("entering the directory", error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
-    // A symbolic link is followed only if it leads to a place in the workspace.
-    let directory = open_through_links(&workspace, cwd.as_bytes(), flags).map_err(failed)?;
-    rustix::process::fchdir(&directory).map_err(failed)
+    rustix::fs::open("/workspace", flags, Mode::empty())
+        // A symbolic link is followed only if it leads to a place in the workspace.
+        .and_then(|workspace| open_through_links(&workspace, cwd.as_bytes(), flags))
+        .and_then(rustix::process::fchdir)
+        .in_step("entering the directory")
 }
 
 fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
@@ -175,19 +175,18 @@ fn set_limits(order: &ExecOrder) -> Result<(), StepFailure> {
     ];
     for (resource, value) in wanted {
         if let Some(value) = value {
-            set_limit(resource, value).map_err(|error| StepFailure::new("limiting resources", error))?;
+            lower_limit(resource, value, value).in_step("limiting resources")?;
         }
     }
     Ok(())
 }
 
-/// Sets a limit, no higher than the inherited one.
-fn set_limit(resource: Resource, value: u64) -> rustix::io::Result<()> {
-    let most = rustix::process::getrlimit(resource).maximum;
-    let value = most.map_or(value, |most| value.min(most));
+/// Lowers a limit; one that is lower already stays.
+pub(crate) fn lower_limit(resource: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {
+    let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let limit = Rlimit {
-        current: Some(value),
-        maximum: Some(value),
+        current: Some(soft.min(most)),
+        maximum: Some(hard.min(most)),
     };
     setrlimit(resource, limit)
 }
@@ -265,15 +264,7 @@ fn count_processes() -> Option<usize> {
 }
 
 fn list_names(path: &str) -> Option<Vec<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
-    Some(
-        entries
-            .map(|entry| entry.file_name().to_bytes().to_vec())
-            .filter(|name| name != b"." && name != b"..")
-            .collect(),
-    )
+    garret_handles::list_names(open_child(CWD, path).ok()?).ok()
 }
 
 /// Returns whether no network interface of the host is visible.

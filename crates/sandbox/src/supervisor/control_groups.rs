@@ -10,55 +10,37 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_handles::open_child;
-use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 
+use garret_handles::{for_each_name, open_child};
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::protocol::SpawnLimits;
+use super::protocol::{PauseMethod, SpawnLimits};
 use super::sys::{self, ForkSide, NewNamespaces};
-use crate::namespace::plan::{ControlGroupPlace, ControlGroupPlan, FreezerPlace, SandboxPlan};
+use crate::namespace::plan::{ControlGroupPlan, HierarchyCounter, ParentGroup, SandboxPlan};
 
 /// The prefix of the names of Garret's groups.
 const PREFIX: &str = "garret-";
 /// The number of tries to make a group that another sandbox may remove, as a leftover, before it is locked.
 const TRIES: usize = 8;
 
-/// The resource that a hierarchy of control groups counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HierarchyCounter {
-    Memory,
-    Processes,
-    Time,
-    /// All of the above: version 2.
-    All,
-    /// None: version 2 without controllers, which can freeze.
-    FreezerTwo,
-    /// None: the freezer of version 1.
-    FreezerOne,
+/// Returns whether a sandbox without this hierarchy has another way to do the same.
+fn is_optional(counts: HierarchyCounter) -> bool {
+    matches!(
+        counts,
+        HierarchyCounter::Time | HierarchyCounter::FreezerTwo | HierarchyCounter::FreezerOne
+    )
 }
 
-impl HierarchyCounter {
-    fn counts_resource(self, one: Self) -> bool {
-        self == one || self == Self::All
-    }
-
-    fn is_version_two(self) -> bool {
-        matches!(self, Self::All | Self::FreezerTwo)
-    }
-
-    /// Returns whether a sandbox without this hierarchy has another way to do the same.
-    fn is_optional(self) -> bool {
-        matches!(self, Self::Time | Self::FreezerTwo | Self::FreezerOne)
-    }
-
-    /// Returns the name of the file to which a process writes a zero to move itself into a group.
-    fn join_file(self) -> &'static str {
-        if self.is_version_two() { "cgroup.procs" } else { "tasks" }
+/// Returns the name of the file to which a process writes a zero to move itself into a group.
+fn join_file(counts: HierarchyCounter) -> &'static str {
+    if counts.is_version_two() {
+        "cgroup.procs"
+    } else {
+        "tasks"
     }
 }
 
@@ -79,7 +61,8 @@ pub(super) struct ControlGroups {
     hierarchies: Vec<GroupHierarchy>,
     /// The hierarchy that freezes commands.
     freezer: Option<HierarchyCounter>,
-    failure: Option<String>,
+    /// Whether a group that the sandbox needs could not be made or entered.
+    has_failed: bool,
 }
 
 /// Whether a process was forked directly into its control group.
@@ -90,22 +73,23 @@ pub(super) enum ForkPlace {
 }
 
 impl ControlGroups {
-    /// Makes the groups as planned. [`ControlGroups::enter_groups`] reports a failure; the caller decides whether it matters.
+    /// Makes the groups as planned. [`ControlGroups::are_in_force`] reports a failure; the caller decides whether it
+    /// matters.
     pub(super) fn make_planned(plan: &SandboxPlan) -> Self {
         let mut groups = Self {
             name: String::new(),
             hierarchies: Vec::new(),
             freezer: None,
-            failure: None,
+            has_failed: false,
         };
         if let Some(group) = &plan.group {
             groups.name.clone_from(&group.name);
-            groups.freezer = group.freezer.as_ref().map(counter_of_freezer);
-            for (counts, path) in planned_hierarchies(group) {
-                match GroupHierarchy::make_hierarchy(counts, path, group, plan) {
+            groups.freezer = group.freezer;
+            for place in &group.parents {
+                match GroupHierarchy::make_hierarchy(place, group, plan) {
                     Ok(hierarchy) => groups.hierarchies.push(hierarchy),
-                    Err(_) if counts.is_optional() => {}
-                    Err(error) => groups.failure = Some(format!("a control group could not be made: {error}")),
+                    Err(_) if is_optional(place.counts) => {}
+                    Err(_) => groups.has_failed = true,
                 }
             }
         }
@@ -114,57 +98,54 @@ impl ControlGroups {
 
     /// Forks into new namespaces, and directly into the groups if the kernel can do that.
     pub(super) fn fork_into_groups(&self, fresh: NewNamespaces) -> io::Result<(ForkSide, ForkPlace)> {
-        if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts.is_version_two())
-            && let Ok(forked) = sys::fork_into_group(fresh, hierarchy.main.as_fd())
-        {
-            return Ok((forked, ForkPlace::Inside));
-        }
-        Ok((sys::fork_into(fresh)?, ForkPlace::Outside))
+        let hierarchy = self.hierarchies.iter().find(|one| one.counts.is_version_two());
+        fork_into_group(fresh, hierarchy.map(|hierarchy| &hierarchy.main))
     }
 
-    /// Moves this process, which has a single thread, into the groups, and so all that it starts; returns the reason if
-    /// that fails.
-    pub(super) fn enter_groups(&mut self, born: ForkPlace) -> Result<(), String> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
+    /// Moves this process, which has a single thread, into the groups, and so all that it starts.
+    pub(super) fn enter_groups(&mut self, born: ForkPlace) {
+        if self.has_failed {
+            return;
         }
-        let mut failure = None;
         self.hierarchies.retain(|hierarchy| {
-            let entered = hierarchy.enter_main(born);
-            if let (Err(error), false) = (entered, hierarchy.counts.is_optional()) {
-                failure = Some(format!("a control group does not take processes: {error}"));
-            }
-            entered.is_ok()
+            let is_entered = hierarchy.enter_main(born).is_ok();
+            self.has_failed |= !is_entered && !is_optional(hierarchy.counts);
+            is_entered
         });
-        failure.map_or(Ok(()), Err)
     }
 
-    /// Returns the version of control groups that can freeze processes, if one can.
-    pub(super) fn freezer_version(&self) -> Option<CgroupVersion> {
+    /// Returns whether every group that the sandbox needs was made and entered.
+    pub(super) fn are_in_force(&self) -> bool {
+        !self.has_failed
+    }
+
+    /// Returns the freezer of these groups, if they have one.
+    pub(super) fn freezer(&self) -> Option<PauseMethod> {
         let hierarchy = self.hierarchies.iter().find(|one| Some(one.counts) == self.freezer)?;
         Some(if hierarchy.counts.is_version_two() {
-            CgroupVersion::Two
+            PauseMethod::FreezerTwo
         } else {
-            CgroupVersion::One
+            PauseMethod::FreezerOne
         })
     }
 
     /// Returns whether the groups limit memory.
     pub(super) fn have_memory(&self) -> bool {
-        self.failure.is_none()
+        self.are_in_force()
             && self
                 .hierarchies
                 .iter()
                 .any(|one| one.counts.counts_resource(HierarchyCounter::Memory))
     }
 
-    /// Returns the number of processes in the groups that the kernel ended for want of memory.
-    pub(super) fn memory_kills(&self) -> u64 {
-        let counting = self
-            .hierarchies
-            .iter()
-            .find(|one| one.counts.counts_resource(HierarchyCounter::Memory));
-        counting.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
+    /// Returns the number of processes that the kernel ended for want of memory: of one command if its own group counts
+    /// them, otherwise of all commands.
+    pub(super) fn kills_of_command(&self, own: Option<&CommandGroup>) -> u64 {
+        let counting = |one: &&GroupHierarchy| one.counts.counts_resource(HierarchyCounter::Memory);
+        own.and_then(CommandGroup::memory_kills).unwrap_or_else(|| {
+            let hierarchy = self.hierarchies.iter().find(counting);
+            hierarchy.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
+        })
     }
 
     /// Makes a group for one command if it needs one: because it may use less memory than the sandbox (`most`), because
@@ -218,16 +199,16 @@ impl ControlGroups {
     pub(super) fn remove_leftovers(&self) {
         for hierarchy in &self.hierarchies {
             let names = groups_below(&hierarchy.parent);
-            let others = names.iter().filter(|name| {
-                name.to_bytes().starts_with(PREFIX.as_bytes()) && name.to_bytes() != self.name.as_bytes()
-            });
+            let others = names
+                .iter()
+                .filter(|name| name.starts_with(PREFIX.as_bytes()) && name[..] != *self.name.as_bytes());
             for name in others {
-                let Ok(group) = open_child(&hierarchy.parent, name) else {
+                let Ok(group) = open_child(&hierarchy.parent, &name[..]) else {
                     continue;
                 };
                 // A living sandbox holds a shared lock on its group.
                 if rustix::fs::flock(&group, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                    remove_group(&hierarchy.parent, &group, name.to_bytes());
+                    remove_group(&hierarchy.parent, &group, name);
                 }
             }
         }
@@ -238,13 +219,6 @@ impl ControlGroups {
 #[derive(Debug)]
 pub(super) struct CommandGroup {
     parts: Vec<CommandGroupPart>,
-}
-
-/// The version of control groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CgroupVersion {
-    One,
-    Two,
 }
 
 /// The group of one command in a hierarchy.
@@ -271,12 +245,8 @@ impl CommandGroup {
 
     /// Forks a process that is in the groups, or can [join](Self::join_groups) them.
     pub(super) fn fork_into_groups(&self) -> io::Result<(ForkSide, ForkPlace)> {
-        if let Some(part) = self.parts.iter().find(|part| part.counts.is_version_two())
-            && let Ok(forked) = sys::fork_into_group(NewNamespaces::NOTHING, part.group.as_fd())
-        {
-            return Ok((forked, ForkPlace::Inside));
-        }
-        Ok((sys::fork_into(NewNamespaces::NOTHING)?, ForkPlace::Outside))
+        let part = self.parts.iter().find(|part| part.counts.is_version_two());
+        fork_into_group(NewNamespaces::NOTHING, part.map(|part| &part.group))
     }
 
     /// Moves this process, which has a single thread, into the groups.
@@ -284,7 +254,7 @@ impl CommandGroup {
         let others = self.parts.iter().filter(|part| !was_forked_into(part.counts, born));
         others
             .into_iter()
-            .try_for_each(|part| write_file(&part.group, part.counts.join_file(), "0"))
+            .try_for_each(|part| write_file(&part.group, join_file(part.counts), "0"))
     }
 
     /// Returns whether the command can be frozen.
@@ -298,12 +268,7 @@ impl CommandGroup {
 
     /// Begins to freeze the command.
     pub(super) fn freeze(&self) -> Result<(), Errno> {
-        let part = self.freezer_part().ok_or(Errno::NOENT)?;
-        if part.counts.is_version_two() {
-            write_file(&part.group, "cgroup.freeze", "1")
-        } else {
-            write_file(&part.group, "freezer.state", "FROZEN")
-        }
+        self.write_freezer("1", "FROZEN")
     }
 
     /// Returns whether every process of the command is frozen.
@@ -318,11 +283,15 @@ impl CommandGroup {
 
     /// Lets the command continue.
     pub(super) fn thaw(&self) -> Result<(), Errno> {
+        self.write_freezer("0", "THAWED")
+    }
+
+    fn write_freezer(&self, state_two: &str, state_one: &str) -> Result<(), Errno> {
         let part = self.freezer_part().ok_or(Errno::NOENT)?;
         if part.counts.is_version_two() {
-            write_file(&part.group, "cgroup.freeze", "0")
+            write_file(&part.group, "cgroup.freeze", state_two)
         } else {
-            write_file(&part.group, "freezer.state", "THAWED")
+            write_file(&part.group, "freezer.state", state_one)
         }
     }
 
@@ -333,7 +302,7 @@ impl CommandGroup {
         let Some(part) = self.freezer_part().filter(|part| !part.counts.is_version_two()) else {
             return;
         };
-        for pid in read_whole_file(&part.group, "cgroup.procs")
+        for pid in read_file(&part.group, "cgroup.procs")
             .unwrap_or_default()
             .split_whitespace()
         {
@@ -346,7 +315,7 @@ impl CommandGroup {
 
     /// Returns the number of processes of the command that the kernel ended for want of memory; `None` if they are
     /// counted with all others.
-    pub(super) fn memory_kills(&self) -> Option<u64> {
+    fn memory_kills(&self) -> Option<u64> {
         let counts_kills = |part: &&CommandGroupPart| part.has_memory || part.counts == HierarchyCounter::All;
         let part = self.parts.iter().find(counts_kills)?;
         Some(memory_kills(&part.group, part.counts))
@@ -394,15 +363,10 @@ impl Drop for CommandGroupPart {
 }
 
 impl GroupHierarchy {
-    fn make_hierarchy(
-        counts: HierarchyCounter,
-        path: &Path,
-        group: &ControlGroupPlan,
-        plan: &SandboxPlan,
-    ) -> Result<Self, Errno> {
-        let parent = open_child(rustix::fs::CWD, path)?;
+    fn make_hierarchy(place: &ParentGroup, group: &ControlGroupPlan, plan: &SandboxPlan) -> Result<Self, Errno> {
+        let parent = open_child(rustix::fs::CWD, &place.path)?;
         let made = make_locked_group(&parent, &group.name)?;
-        let result = Self::set_up_group(counts, &parent, made, group, plan);
+        let result = Self::set_up_group(place.counts, &parent, made, group, plan);
         if result.is_err() {
             let _ = rustix::fs::unlinkat(&parent, group.name.as_str(), AtFlags::REMOVEDIR);
         }
@@ -440,16 +404,14 @@ impl GroupHierarchy {
             group: made,
             door: rustix::fs::openat(
                 &main,
-                counts.join_file(),
+                join_file(counts),
                 OFlags::WRONLY | OFlags::CLOEXEC,
                 Mode::empty(),
             )?,
             main,
         })
     }
-}
 
-impl GroupHierarchy {
     /// Moves this process into the hierarchy's group, unless it was forked into it.
     fn enter_main(&self, born: ForkPlace) -> Result<(), Errno> {
         if was_forked_into(self.counts, born) {
@@ -457,6 +419,16 @@ impl GroupHierarchy {
         }
         rustix::io::write(&self.door, b"0").map(drop)
     }
+}
+
+/// Forks into new namespaces, and directly into this group of version 2, if there is one and the kernel can do that.
+fn fork_into_group(fresh: NewNamespaces, group: Option<&OwnedFd>) -> io::Result<(ForkSide, ForkPlace)> {
+    if let Some(group) = group
+        && let Ok(forked) = sys::fork_into_group(fresh, group.as_fd())
+    {
+        return Ok((forked, ForkPlace::Inside));
+    }
+    Ok((sys::fork_into(fresh)?, ForkPlace::Outside))
 }
 
 /// Returns whether a forked process is in this hierarchy already: the kernel forks into groups of version 2 only.
@@ -491,55 +463,19 @@ fn remove_group(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
 }
 
 /// Returns the names of the groups directly below a group.
-fn groups_below(group: &OwnedFd) -> Vec<CString> {
-    let Ok(entries) = rustix::fs::Dir::read_from(group) else {
-        return Vec::new();
-    };
-    let is_group = |entry: &rustix::fs::DirEntry| {
-        entry.file_type() == FileType::Directory && !matches!(entry.file_name().to_bytes(), b"." | b"..")
-    };
-    let groups = entries.flatten().filter(is_group);
-    groups.map(|entry| CStr::to_owned(entry.file_name())).collect()
+fn groups_below(group: &OwnedFd) -> Vec<Vec<u8>> {
+    let mut groups = Vec::new();
+    let _ = for_each_name(group, |name, kind| {
+        groups.extend((kind == FileType::Directory).then(|| name.to_vec()));
+        ControlFlow::Continue(())
+    });
+    groups
 }
 
 /// Thaws the group `name`, if it belongs to the freezer of version 1.
-fn thaw_version_one(parent: &OwnedFd, name: &CStr) {
+fn thaw_version_one(parent: &OwnedFd, name: &[u8]) {
     if let Ok(group) = open_child(parent, name) {
         let _ = write_file(&group, "freezer.state", "THAWED");
-    }
-}
-
-fn counter_of_freezer(freezer: &FreezerPlace) -> HierarchyCounter {
-    match freezer {
-        FreezerPlace::OfLimits => HierarchyCounter::All,
-        FreezerPlace::Two { .. } => HierarchyCounter::FreezerTwo,
-        FreezerPlace::One { .. } => HierarchyCounter::FreezerOne,
-    }
-}
-
-fn planned_hierarchies(group: &ControlGroupPlan) -> Vec<(HierarchyCounter, &Path)> {
-    let mut places = limiting_hierarchies(&group.place);
-    if let Some(freezer @ (FreezerPlace::Two { path } | FreezerPlace::One { path })) = &group.freezer {
-        places.push((counter_of_freezer(freezer), path));
-    }
-    places
-}
-
-fn limiting_hierarchies(place: &ControlGroupPlace) -> Vec<(HierarchyCounter, &Path)> {
-    match place {
-        ControlGroupPlace::Two { path } => vec![(HierarchyCounter::All, path)],
-        ControlGroupPlace::One {
-            memory,
-            processes,
-            time,
-        } => [
-            (HierarchyCounter::Memory, memory),
-            (HierarchyCounter::Processes, processes),
-            (HierarchyCounter::Time, time),
-        ]
-        .into_iter()
-        .filter_map(|(counts, path)| Some((counts, path.as_deref()?)))
-        .collect(),
     }
 }
 
@@ -589,15 +525,6 @@ fn write_file(directory: &OwnedFd, name: &str, text: &str) -> Result<(), Errno> 
 }
 
 fn read_file(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
-    let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut bytes = vec![0; 4096];
-    let length = rustix::io::read(&file, &mut bytes)?;
-    bytes.truncate(length);
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Reads a file that may be long.
-fn read_whole_file(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
     let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
     while let length @ 1.. = rustix::io::read(&file, &mut piece)? {

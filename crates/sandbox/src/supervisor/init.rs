@@ -6,15 +6,16 @@
 
 #![cfg(target_os = "linux")]
 
-use garret_handles::open_across_mounts;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use garret_core::{ExitCause, ResourceUsage};
+use garret_handles::{open_across_mounts, open_child};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 use rustix::thread::CapabilitySet;
@@ -24,9 +25,9 @@ use super::confine::{self, ExecOrder, StandardStreams};
 use super::control_groups::{CommandGroup, ForkPlace};
 use super::descriptor_passing::{self, DescriptorReceiver};
 use super::ipc_memory;
-use super::protocol::{FrameDecoder, ProtocolFrame, StepFailure, read_frame, write_message};
+use super::protocol::{FailedStep, FrameDecoder, ProtocolFrame, StepFailure, read_frame, write_message};
 use super::sandbox_root::{PRIVATE, mount_proc};
-use super::sys::{self, ChildStatus, ForkSide, MountAttributes};
+use super::sys::{self, ChildStatus, ForkSide, MountExtent};
 use super::system_call_filter::SystemCallFilter;
 use super::thread_tracer::{StopOutcome, ThreadTracer};
 
@@ -64,13 +65,7 @@ pub(super) enum MessageFromInit {
     /// Every process is stopped, on this request.
     Paused(u64),
     /// The program ended, and every other process of the command with it.
-    Ended {
-        code: Option<i32>,
-        signal: Option<i32>,
-        user_us: u64,
-        system_us: u64,
-        max_memory: u64,
-    },
+    Ended { ended: ExitCause, usage: ResourceUsage },
 }
 
 /// The descriptors and settings that an init is made with.
@@ -132,7 +127,7 @@ fn run_init(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&Co
 fn announce_ready(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std::io::Result<()> {
     let mut views = Vec::new();
     if has_proc {
-        views.push(open_directory("/proc")?);
+        views.push(open_child(CWD, "/proc")?);
     }
     if has_proc && counts_ipc {
         views.extend(ipc_memory::open_lists()?);
@@ -141,18 +136,9 @@ fn announce_ready(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std:
     descriptor_passing::send_with_descriptors(socket, b"r", &views)
 }
 
-fn open_directory(path: &str) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(
-        path,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-}
-
 /// Attaches the layer, gives up all rights and lets the program begin.
 fn begin_program(layer: &OwnedFd, run: RunOrder, program: &mut WaitingProgram) -> Result<(), StepFailure> {
-    move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(|error| StepFailure::new("showing the layer", error))?;
+    move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).in_step("showing the layer")?;
     protect_paths(&run.read_only)?;
     let kept = if run.may_pause {
         // A process that is not dumpable can be traced only with this capability.
@@ -178,14 +164,10 @@ fn protect_paths(paths: &[String]) -> Result<(), StepFailure> {
 }
 
 fn protect_path(path: &str) -> rustix::io::Result<()> {
-    let workspace = open_directory("/workspace")?;
-    let attributes = MountAttributes {
-        is_read_only: true,
-        is_without_devices: true,
-        ..MountAttributes::default()
-    };
+    let workspace = open_child(CWD, "/workspace")?;
     let protect = |tree: &OwnedFd| {
-        sys::set_mount(tree.as_fd(), attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+        sys::protect_mount(tree.as_fd(), MountExtent::Alone)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
     };
     // The mount of the whole layer is private to this command already: its own attributes can be set.
     if path.is_empty() {
@@ -223,7 +205,7 @@ impl WaitingProgram {
                 drop(socket);
                 let joined = narrow
                     .map_or(Ok(()), |narrow| narrow.join_groups(born))
-                    .map_err(|error| StepFailure::new("joining the group", error));
+                    .in_step("joining the group");
                 let failure = joined
                     .err()
                     .unwrap_or_else(|| confine::wait_and_execute(standard, filter, &mut other));
@@ -296,17 +278,12 @@ fn end_the_rest() {
 fn report_end(status: ChildStatus, socket: &mut UnixStream) -> std::io::Result<()> {
     end_the_rest();
     // Reported before the init itself ends: the kernel takes longer for that, and nobody needs to wait for it.
-    let used = sys::used_by_children();
-    let (code, signal) = match status {
-        ChildStatus::Exited(code) => (Some(code), None),
-        ChildStatus::Signalled(signal) | ChildStatus::Stopped(signal) => (None, Some(signal)),
-    };
     let ended = MessageFromInit::Ended {
-        code,
-        signal,
-        user_us: used.user_us,
-        system_us: used.system_us,
-        max_memory: used.max_memory,
+        ended: match status {
+            ChildStatus::Exited(code) => ExitCause::Exited(code),
+            ChildStatus::Signalled(signal) | ChildStatus::Stopped(signal) => ExitCause::Signalled(signal),
+        },
+        usage: sys::used_by_children(),
     };
     write_message(&ended, socket)?;
     socket.flush()

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use garret_core::Network;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -17,11 +18,12 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
 use super::control_groups::ControlGroups;
 use super::protocol::{
-    FrameDecoder, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest, read_frame, write_message,
+    FailedStep, FrameDecoder, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest, read_frame,
+    write_message,
 };
-use super::sys::{ForkSide, MountAttributes, NewNamespaces};
+use super::sys::{ForkSide, NewNamespaces};
 use super::{confine, serve, sys};
-use crate::namespace::plan::{CommandUser, INSIDE, NamespaceKind, SandboxPlan};
+use crate::namespace::plan::{CommandUser, INSIDE, SandboxPlan};
 
 /// The directories that can be opened only with the keeper's rights.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(super) fn main() -> ExitCode {
     match keep_sandbox(&plan, &channel, decoder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Opened(Err(failure)), &mut channel);
             ExitCode::FAILURE
         }
     }
@@ -71,14 +73,13 @@ fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, decoder: FrameDecoder)
     } else {
         None
     };
-    let (link, other_end) = UnixStream::pair().map_err(|error| StepFailure::new("making a pair of sockets", error))?;
-    let forked = groups.fork_into_groups(namespaces_to_make(&plan.namespaces));
-    match forked.map_err(|error| StepFailure::new("making namespaces", error))? {
+    let (link, other_end) = UnixStream::pair().in_step("making a pair of sockets")?;
+    let forked = groups.fork_into_groups(namespaces_to_make(plan.network));
+    match forked.in_step("making namespaces")? {
         (ForkSide::Child, born) => {
             drop(link);
-            let group_failure = groups.enter_groups(born).err();
-            let limits = serve::GroupedLimits { groups, group_failure };
-            serve::main(plan, channel, decoder, other_end, grabbed, limits)
+            groups.enter_groups(born);
+            serve::main(plan, channel, decoder, other_end, grabbed, groups)
         }
         (ForkSide::Parent(inner), _) => {
             drop((other_end, grabbed));
@@ -100,49 +101,45 @@ fn lock_sandbox(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let locked = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
         .and_then(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).map(|()| file));
-    locked.map_err(|error| StepFailure::new("locking the sandbox", error))
+    locked.in_step("locking the sandbox")
 }
 
-fn namespaces_to_make(spaces: &[NamespaceKind]) -> NewNamespaces {
-    spaces.iter().fold(NewNamespaces::NOTHING, |all, space| {
-        all.union_with(match space {
-            NamespaceKind::User => NewNamespaces::USER,
-            NamespaceKind::Mount => NewNamespaces::MOUNT,
-            NamespaceKind::Pid => NewNamespaces::PID,
-            NamespaceKind::Network => NewNamespaces::NETWORK,
-            NamespaceKind::Ipc => NewNamespaces::IPC,
-            NamespaceKind::Uts => NewNamespaces::UTS,
-            // Each command makes a cgroup namespace of its own, after it has joined its group.
-            NamespaceKind::Cgroup => NewNamespaces::NOTHING,
-        })
-    })
+/// Returns the namespaces of the sandbox. Each command makes a cgroup namespace of its own, after it has joined its group.
+fn namespaces_to_make(network: Network) -> NewNamespaces {
+    let always = [
+        NewNamespaces::USER,
+        NewNamespaces::MOUNT,
+        NewNamespaces::PID,
+        NewNamespaces::IPC,
+        NewNamespaces::UTS,
+    ];
+    let all = always
+        .into_iter()
+        .fold(NewNamespaces::NOTHING, NewNamespaces::union_with);
+    match network {
+        Network::None => all.union_with(NewNamespaces::NETWORK),
+        Network::Full => all,
+    }
 }
 
 /// Opens the directories that the user of the commands could not reach, and maps the owner of the bench to that user.
 fn open_directories(plan: &SandboxPlan) -> Result<KeeperDirectories> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let bench = open_tree(CWD, &plan.bench, flags)
-        .map_err(|error| StepFailure::new("opening the directory of the files", error))?;
-    let layers = open_tree(CWD, &plan.layers, flags).map_err(|error| StepFailure::new("opening the layers", error))?;
+    let bench = open_tree(CWD, &plan.bench, flags).in_step("opening the directory of the files")?;
+    let layers = open_tree(CWD, &plan.layers, flags).in_step("opening the layers")?;
     if let Some(owner) = plan.user.bench_owner {
         let owners = make_owner_map(owner, &plan.user)?;
-        let attributes = MountAttributes {
-            owners: Some(owners.as_fd()),
-            ..MountAttributes::default()
-        };
-        sys::set_mount(bench.as_fd(), attributes)
-            .map_err(|error| StepFailure::new("mapping the owner of the files", error))?;
+        sys::map_owners(bench.as_fd(), owners.as_fd()).in_step("mapping the owner of the files")?;
     }
-    rustix::thread::set_thread_groups(&[]).map_err(|error| StepFailure::new("dropping groups", error))?;
+    rustix::thread::set_thread_groups(&[]).in_step("dropping groups")?;
     Ok(KeeperDirectories { bench, layers })
 }
 
 /// Makes a user namespace that maps the owner of the bench to the user of the commands; it lives as long as the
 /// descriptor.
 fn make_owner_map((uid, gid): (u32, u32), user: &CommandUser) -> Result<OwnedFd> {
-    let failed = |error: std::io::Error| StepFailure::new("mapping the owner of the files", error);
     // A new user namespace needs a process in it; the child keeps it alive until it is open as a descriptor.
-    match sys::fork_into(NewNamespaces::USER).map_err(failed)? {
+    match sys::fork_into(NewNamespaces::USER).in_step("mapping the owner of the files")? {
         ForkSide::Child => loop {
             rustix::event::pause();
         },
@@ -153,7 +150,7 @@ fn make_owner_map((uid, gid): (u32, u32), user: &CommandUser) -> Result<OwnedFd>
             });
             let _ = sys::send_signal(child, libc::SIGKILL);
             let _ = sys::wait_for(child, true);
-            made.map_err(failed)
+            made.in_step("mapping the owner of the files")
         }
     }
 }
@@ -177,13 +174,11 @@ fn write_proc(pid: i32, name: &str, text: &str) -> std::io::Result<()> {
 
 /// Writes the user map of the process inside, and tells that process to continue.
 fn map_user(inner: i32, user: &CommandUser, mut link: &UnixStream) -> Result<()> {
-    write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid))
-        .map_err(|error| StepFailure::new("mapping the user of the commands", error))?;
+    write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid)).in_step("mapping the user of the commands")?;
     // Only now: the files in `/proc` of a process that is not dumpable belong to root, and the map could not be
     // written.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    link.write_all(b"m")
-        .map_err(|error| StepFailure::new("starting", error))
+    link.write_all(b"m").in_step("starting")
 }
 
 /// Waits for the end of the process inside, and kills it one second after Garret has closed the channel.

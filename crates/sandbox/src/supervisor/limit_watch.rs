@@ -4,9 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use garret_core::{ResourceLimit, ResourceUsage};
+
 use super::clock::current_time;
 use super::layer_usage;
-use super::protocol::{EndingLimit, SpawnLimits};
+use super::protocol::SpawnLimits;
 use super::usage_tally::{CounterSet, ProcessUsage, UsageTally};
 
 /// The time from the start of a command to its first check, and between the later ones.
@@ -43,15 +45,6 @@ pub(super) struct GroupAndLayerUsage {
     pub(super) unexplained: u64,
     /// Whether there may be more such bytes, because a part of the layer could not be read.
     pub(super) is_blind: bool,
-}
-
-/// The resources that a command used, as far as they can be seen while it runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct CommandUsage {
-    pub(super) user_ms: u64,
-    pub(super) system_ms: u64,
-    /// The peak memory of the largest process.
-    pub(super) max_memory: u64,
 }
 
 impl LimitWatch {
@@ -116,15 +109,16 @@ impl LimitWatch {
         !self.has_group && self.limits.memory.is_some()
     }
 
-    /// Checks its processes for the last time; `group` is the time on processors, if its own control group counts that.
-    pub(super) fn final_usage(&mut self, group: Option<u64>) -> CommandUsage {
+    /// Checks its processes for the last time, and returns the resources that the command used, as far as they can be seen
+    /// while it runs; the memory is the peak of the largest process. `group` is the time on processors, if its own control group counts that.
+    pub(super) fn final_usage(&mut self, group: Option<u64>) -> ResourceUsage {
         let Some(tally) = &mut self.tally else {
-            return CommandUsage::default();
+            return ResourceUsage::default();
         };
         tally.sweep_last(LAST_LOOK);
         let total = group.unwrap_or(tally.total_usage().cpu_ms);
         let system_ms = tally.system_ms().min(total);
-        CommandUsage {
+        ResourceUsage {
             user_ms: total - system_ms,
             system_ms,
             max_memory: tally.largest_memory(),
@@ -132,21 +126,21 @@ impl LimitWatch {
     }
 
     /// Returns the limit that it is over, by the last check.
-    pub(super) fn exceeded_limit(&self, around: GroupAndLayerUsage) -> Option<EndingLimit> {
+    pub(super) fn exceeded_limit(&self, around: GroupAndLayerUsage) -> Option<ResourceLimit> {
         let limits = &self.limits;
         let is_over = |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used > limit);
         if self.deadline().is_some_and(|deadline| deadline <= current_time()) {
-            return Some(EndingLimit::Wall);
+            return Some(ResourceLimit::Wall);
         }
         if is_over(around.cpu_ms.unwrap_or(self.process_usage().cpu_ms), limits.cpu_ms) {
-            return Some(EndingLimit::Cpu);
+            return Some(ResourceLimit::Cpu);
         }
         if is_over(self.written_bytes(around), limits.written) {
-            return Some(EndingLimit::Written);
+            return Some(ResourceLimit::Written);
         }
         let tally = self.tally.as_ref().filter(|_| self.counts_memory());
         let memory = tally.map_or(0, UsageTally::memory_in_use);
-        is_over(memory, limits.memory).then_some(EndingLimit::Memory)
+        is_over(memory, limits.memory).then_some(ResourceLimit::Memory)
     }
 
     /// Returns the bytes that the command wrote.

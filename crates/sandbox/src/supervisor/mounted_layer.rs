@@ -7,15 +7,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use garret_core::path::{join_path, split_path};
-use garret_handles::{open_across_mounts, open_child, remove_tree};
+use garret_handles::{list_names_up_to, open_across_mounts, open_child, remove_tree};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
-use super::protocol::{LayerLower, StepFailure};
+use super::protocol::{FailedStep, LayerLower, StepFailure};
 use super::sandbox_root::{BENCH, LAYERS, MASKS, MOUNTED};
 use crate::namespace::plan::OverlayUse;
 use crate::visible_bench::HiddenRecord;
+
+const MOUNTING: &str = "mounting a layer";
 
 /// A layer that is mounted over the bench.
 #[derive(Debug)]
@@ -39,33 +41,27 @@ struct UpperDirectoryState {
 impl MountedLayer {
     /// Mounts the layer in the directory `name`.
     pub(super) fn mount_layer(number: u64, name: &str, lower: LayerLower) -> Result<Self, StepFailure> {
-        if lower == LayerLower::Copy {
-            return Self::mount_copy(number, name);
-        }
-        let failed = |error: Errno| StepFailure::new("mounting a layer", error);
         let mut laid = Self {
             number,
             has_mask: false,
             untouched: None,
         };
-        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).in_step(MOUNTING)?;
+        if lower == LayerLower::Copy {
+            // The upper directory holds a copy of the bench, which needs no overlay.
+            mount_bind(upper_path(name), laid.path()).in_step(MOUNTING)?;
+            return Ok(laid);
+        }
         if lower == LayerLower::BenchWithoutHidden {
-            let not_hidden = |error| StepFailure::new("hiding paths", error);
-            let hidden = read_hidden(name).map_err(not_hidden)?;
+            let hidden = read_hidden(name).in_step("hiding paths")?;
             laid.has_mask = !hidden.0.is_empty();
             if laid.has_mask {
-                make_mask(&laid.mask_path(), &hidden.0).map_err(not_hidden)?;
+                make_mask(&laid.mask_path(), &hidden.0).in_step("hiding paths")?;
             }
         }
         let options = laid.overlay_options(name, lower);
-        mount(
-            "garret",
-            laid.path(),
-            "overlay",
-            MountFlags::NOSUID | MountFlags::NODEV,
-            options.as_c_str(),
-        )
-        .map_err(failed)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount("garret", laid.path(), "overlay", flags, options.as_c_str()).in_step(MOUNTING)?;
         laid.untouched = read_upper_state(name).ok();
         Ok(laid)
     }
@@ -74,20 +70,6 @@ impl MountedLayer {
     pub(super) fn is_untouched(&self, name: &str) -> bool {
         let now = read_upper_state(name).ok();
         now == self.untouched && now.is_some_and(|look| look.is_empty)
-    }
-
-    /// Mounts the upper directory of the layer in `name` as it is: it holds a copy of the bench, which needs no
-    /// overlay.
-    fn mount_copy(number: u64, name: &str) -> Result<Self, StepFailure> {
-        let failed = |error: Errno| StepFailure::new("mounting a layer", error);
-        let laid = Self {
-            number,
-            has_mask: false,
-            untouched: None,
-        };
-        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
-        mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
-        Ok(laid)
     }
 
     /// Returns the mount point of the layer.
@@ -109,7 +91,8 @@ impl MountedLayer {
         // `volatile`: without it, an unmount would sync the whole file system below. Nothing is lost by it: effects
         // that become a change are made durable when they are committed, and a layer is never mounted a second time.
         let options = format!(
-            "lowerdir={directories},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
+            "lowerdir={directories},upperdir={},workdir={LAYERS}/{name}/work,userxattr,volatile,index=off",
+            upper_path(name)
         );
         CString::new(options).expect("names of layers hold no NUL")
     }
@@ -117,13 +100,12 @@ impl MountedLayer {
     /// Drops the kernel's cached view of the bench, so that the next access finds changes that others made there.
     pub(super) fn refresh(&self) -> Result<(), StepFailure> {
         // A remount with the same flags drops the cached entries that nobody has open, and changes nothing else.
-        mount_remount(self.path(), MountFlags::NOSUID | MountFlags::NODEV, c"")
-            .map_err(|error| StepFailure::new("refreshing a layer", error))
+        mount_remount(self.path(), MountFlags::NOSUID | MountFlags::NODEV, c"").in_step("refreshing a layer")
     }
 
     /// Unmounts the layer. No process may run on it any more.
     pub(super) fn unmount_layer(self) -> Result<(), StepFailure> {
-        unmount(self.path(), UnmountFlags::DETACH).map_err(|error| StepFailure::new("unmounting a layer", error))?;
+        unmount(self.path(), UnmountFlags::DETACH).in_step("unmounting a layer")?;
         let _ = rustix::fs::rmdir(self.path());
         if self.has_mask {
             let number = self.number.to_string();
@@ -133,15 +115,18 @@ impl MountedLayer {
     }
 }
 
+fn upper_path(name: &str) -> String {
+    format!("{LAYERS}/{name}/upper")
+}
+
 fn read_upper_state(name: &str) -> rustix::io::Result<UpperDirectoryState> {
-    let upper = open_child(CWD, format!("{LAYERS}/{name}/upper"))?;
+    let upper = open_child(CWD, upper_path(name))?;
     let stat = rustix::fs::fstat(&upper)?;
-    let mut entries = rustix::fs::Dir::read_from(&upper)?.flatten();
     Ok(UpperDirectoryState {
         owner: (stat.st_mode, stat.st_uid, stat.st_gid),
         changed: (stat.st_ctime, stat.st_ctime_nsec as _),
         attributes: rustix::fs::flistxattr(&upper, &mut [0; 0])?,
-        is_empty: entries.all(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")),
+        is_empty: list_names_up_to(&upper, Some(0))?.is_some(),
     })
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::Timespec;
 
 use super::protocol::{LayerItem, StepFailure};
-use crate::entry_placement::{self, DraftFile};
+use crate::layer_placement::{self, DraftFile};
 
 /// A file that is being placed and whose bytes still arrive.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub(super) struct ArrivingFile {
 pub(super) fn place_item(base: &OwnedFd, path: &[u8], item: &LayerItem) -> Result<Option<ArrivingFile>, StepFailure> {
     let top = base.as_fd();
     let placed = match item {
-        LayerItem::Nothing => entry_placement::remove_path(top, path),
-        LayerItem::Directory { mode } => entry_placement::make_directory(top, path, *mode),
-        LayerItem::Symlink { target } => entry_placement::make_link(top, path, target),
+        LayerItem::Nothing => layer_placement::remove_path(top, path),
+        LayerItem::Directory { mode } => layer_placement::make_directory(top, path, *mode),
+        LayerItem::Symlink { target } => layer_placement::make_link(top, path, target),
         LayerItem::File { mode, size, modified } => {
             let draft = DraftFile::begin(top, path, *mode).map_err(placing_failure)?;
             let arriving = ArrivingFile {

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
+use garret_core::{CommandExit, Limits, ResourceLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::plan::SandboxPlan;
@@ -135,37 +137,63 @@ pub(crate) struct SpawnLimits {
 }
 
 impl SpawnLimits {
+    /// Returns the limits of a command, none of them above that of the sandbox.
+    pub(crate) fn of_command(own: &Limits, most: &Limits) -> Self {
+        let millis = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        Self {
+            wall_ms: lower_of(millis(own.wall), millis(most.wall)),
+            cpu_ms: lower_of(millis(own.cpu), millis(most.cpu)),
+            memory: lower_of(own.memory, most.memory),
+            processes: lower_of(own.processes, most.processes),
+            file_size: lower_of(own.file_size, most.file_size),
+            written: lower_of(own.written, most.written),
+            open_files: lower_of(own.open_files, most.open_files),
+        }
+    }
+
     /// Returns the most bytes that one file may have, and the limit that sets this number.
-    pub(crate) fn largest_file(&self) -> Option<(u64, EndingLimit)> {
+    pub(crate) fn largest_file(&self) -> Option<(u64, ResourceLimit)> {
         // The total of written bytes is checked only from time to time. With twice that limit as the limit of a file, a
         // single file cannot exceed the total by far between two checks.
-        let by_size = self.file_size.map(|bytes| (bytes, EndingLimit::FileSize));
+        let by_size = self.file_size.map(|bytes| (bytes, ResourceLimit::FileSize));
         let by_written = self
             .written
-            .map(|bytes| (bytes.saturating_mul(2), EndingLimit::Written));
+            .map(|bytes| (bytes.saturating_mul(2), ResourceLimit::Written));
         by_size.into_iter().chain(by_written).min_by_key(|(bytes, _)| *bytes)
     }
+}
+
+fn lower_of(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 /// A message of the supervisor to Garret.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum SupervisorAnswer {
-    /// The sandbox is ready.
-    Opened(OpenedReport),
-    /// A request was done.
-    Done { request: u64 },
-    /// The processes of a layer are stopped; this many commands were ended because they were not stopped in time.
-    Paused { request: u64, ended: u64 },
-    /// A layer that was to be unmounted stays, because nothing was written to it.
-    Stays { request: u64 },
-    /// A request failed; request 0 is the opening.
-    Failed { request: u64, failure: StepFailure },
+    /// The sandbox is ready, or could not be made.
+    Opened(Result<OpenedReport, StepFailure>),
+    /// A request was carried out, or failed.
+    Answered {
+        request: u64,
+        outcome: Result<RequestOutcome, StepFailure>,
+    },
     /// There is room for this many more bytes of input.
     Room { process: u64, bytes: u64 },
     /// All output of a process was sent.
     OutputEnded { process: u64 },
     /// A process and its whole tree ended.
-    Ended { process: u64, exit: EndedExit },
+    Ended { process: u64, exit: CommandExit },
+}
+
+/// The result of a request that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RequestOutcome {
+    /// The request was carried out as it was made.
+    Complete,
+    /// A layer that was to be unmounted stays, because nothing was written to it.
+    Kept,
+    /// The processes of the layer are stopped; this many commands were ended because they were not stopped in time.
+    Paused { ended: u64 },
 }
 
 /// The properties of a sandbox that was made.
@@ -175,8 +203,8 @@ pub(crate) struct OpenedReport {
     pub(crate) has_proc: bool,
     /// The reason, if no overlay can be mounted.
     pub(crate) overlay_failure: Option<String>,
-    /// The reason, if the control groups do not hold.
-    pub(crate) group_failure: Option<String>,
+    /// Whether the planned control groups were made and entered.
+    pub(crate) has_groups: bool,
     /// The means by which processes in the background are paused.
     pub(crate) pausing: PauseMethod,
 }
@@ -211,30 +239,23 @@ impl StepFailure {
             errno: error.into().raw_os_error().unwrap_or(0),
         }
     }
+
+    /// Returns the reason in the words of the system, without the number.
+    pub(crate) fn reason(&self) -> String {
+        let text = io::Error::from_raw_os_error(self.errno).to_string();
+        text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    }
 }
 
-/// How a process ended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct EndedExit {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) limit: Option<EndingLimit>,
-    pub(crate) duration_us: u64,
-    pub(crate) user_us: u64,
-    pub(crate) system_us: u64,
-    pub(crate) max_memory: u64,
+/// Names the step of the supervisor that failed.
+pub(crate) trait FailedStep<T> {
+    fn in_step(self, step: &str) -> Result<T, StepFailure>;
 }
 
-/// The limit that ended a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum EndingLimit {
-    Wall,
-    Cpu,
-    Memory,
-    FileSize,
-    Written,
-    /// It was not stopped in time when its layer was paused.
-    Pause,
+impl<T, E: Into<io::Error>> FailedStep<T> for Result<T, E> {
+    fn in_step(self, step: &str) -> Result<T, StepFailure> {
+        self.map_err(|error| StepFailure::new(step, error))
+    }
 }
 
 /// A frame that was received.
@@ -399,15 +420,15 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in_however_the_stream_is_cut() {
         let mut out = Vec::new();
-        encode_message(&SupervisorAnswer::Done { request: 7 }, &mut out);
+        encode_message(&SupervisorAnswer::OutputEnded { process: 7 }, &mut out);
         encode_bytes(9, 2, b"\x00\xff\n", &mut out);
-        encode_message(&SupervisorAnswer::Done { request: 8 }, &mut out);
+        encode_message(&SupervisorAnswer::OutputEnded { process: 8 }, &mut out);
         for step in [1, 3, out.len()] {
             let found = frames(&out, step);
             assert_eq!(found.len(), 3);
             assert!(matches!(
                 found[0],
-                ProtocolFrame::Message(SupervisorAnswer::Done { request: 7 })
+                ProtocolFrame::Message(SupervisorAnswer::OutputEnded { process: 7 })
             ));
             let ProtocolFrame::Bytes {
                 id: 9,

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use garret_core::Network;
+use garret_handles::write_all;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -14,9 +16,9 @@ use rustix::mount::{
 };
 
 use super::keeper::KeeperDirectories;
-use super::protocol::StepFailure;
-use super::sys::{self, MountAttributes};
-use crate::namespace::plan::{NamespaceKind, RootStep, SandboxPlan};
+use super::protocol::{FailedStep, StepFailure};
+use super::sys::{self, MountExtent};
+use crate::namespace::plan::{RootStep, SandboxPlan};
 
 /// The directory of the supervisor, which commands do not see.
 pub(super) const PRIVATE: &str = "/.garret";
@@ -34,7 +36,7 @@ type Result<T> = std::result::Result<T, StepFailure>;
 /// Makes the root and moves into it; returns whether it has a `/proc`.
 pub(super) fn make_root(plan: &SandboxPlan, grabbed: Option<KeeperDirectories>) -> Result<bool> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(|error| StepFailure::new("separating mounts", error))?;
+    mount_change("/", private).in_step("separating mounts")?;
     // Everything is opened before anything is covered: the bench may lie below `/tmp`, which the new root covers.
     let (bench, layers) = match grabbed {
         Some(grabbed) => (grabbed.bench, grabbed.layers),
@@ -51,10 +53,10 @@ pub(super) fn make_root(plan: &SandboxPlan, grabbed: Option<KeeperDirectories>) 
     install_private(&base, &bench, &layers)?;
     let has_proc = mount_proc(&base.join("proc")).is_ok();
     enter_root(&base)?;
-    if plan.namespaces.contains(&NamespaceKind::Network) {
-        sys::raise_loopback().map_err(|error| StepFailure::new("raising the loopback interface", error))?;
+    if plan.network == Network::None {
+        sys::raise_loopback().in_step("raising the loopback interface")?;
     }
-    rustix::system::sethostname(b"garret").map_err(|error| StepFailure::new("naming the host", error))?;
+    rustix::system::sethostname(b"garret").in_step("naming the host")?;
     Ok(has_proc)
 }
 
@@ -110,19 +112,13 @@ pub(super) fn clone_tree(path: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 fn clone_named_tree(path: &Path, what: &str) -> Result<OwnedFd> {
-    clone_tree(path).map_err(|error| StepFailure::new(format!("opening {what}"), error))
+    clone_tree(path).in_step(&format!("opening {what}"))
 }
 
 fn system_tree(path: &str) -> Result<OwnedFd> {
     let failed = |error: io::Error| StepFailure::new(format!("showing {path}"), error);
     let tree = clone_tree(Path::new(path)).map_err(|error| failed(error.into()))?;
-    let attributes = MountAttributes {
-        is_read_only: true,
-        is_without_devices: true,
-        is_recursive: true,
-        ..MountAttributes::default()
-    };
-    sys::set_mount(tree.as_fd(), attributes).map_err(failed)?;
+    sys::protect_mount(tree.as_fd(), MountExtent::WithMountsBelow).map_err(failed)?;
     Ok(tree)
 }
 
@@ -137,8 +133,7 @@ fn read_host_file(path: &str) -> io::Result<Vec<u8>> {
 fn mount_base() -> Result<PathBuf> {
     let base = PathBuf::from("/tmp");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("garret", &base, "tmpfs", flags, c"mode=0755,size=16m")
-        .map_err(|error| StepFailure::new("making a root", error))?;
+    mount("garret", &base, "tmpfs", flags, c"mode=0755,size=16m").in_step("making a root")?;
     Ok(base)
 }
 
@@ -221,12 +216,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = &rest[written..];
-    }
-    Ok(())
+    write_all(&file, bytes)
 }
 
 fn attach_tree(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {
@@ -241,13 +231,13 @@ fn mount_memory(target: &Path, options: impl Into<Vec<u8>>) -> rustix::io::Resul
 
 /// Mounts the directories that only the supervisor sees.
 fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
-    let failed = |error: Errno| StepFailure::new("making the private directory", error);
-    mount_memory(&path_within(base, PRIVATE), "mode=700,size=16m").map_err(failed)?;
+    let step = "making the private directory";
+    mount_memory(&path_within(base, PRIVATE), "mode=700,size=16m").in_step(step)?;
     for path in [BENCH, LAYERS, MOUNTED, MASKS] {
-        make_directories(&path_within(base, path)).map_err(failed)?;
+        make_directories(&path_within(base, path)).in_step(step)?;
     }
-    attach_tree(bench, &path_within(base, BENCH)).map_err(|error| StepFailure::new("mounting the files", error))?;
-    attach_tree(layers, &path_within(base, LAYERS)).map_err(|error| StepFailure::new("mounting the layers", error))
+    attach_tree(bench, &path_within(base, BENCH)).in_step("mounting the files")?;
+    attach_tree(layers, &path_within(base, LAYERS)).in_step("mounting the layers")
 }
 
 /// Makes `base` the root, unmounts the old root, and makes the new one read-only.
@@ -260,10 +250,5 @@ fn enter_root(base: &Path) -> Result<()> {
     unmount(".", UnmountFlags::DETACH).map_err(failed)?;
     rustix::process::chdir("/").map_err(failed)?;
     let top = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    let attributes = MountAttributes {
-        is_read_only: true,
-        is_without_devices: true,
-        ..MountAttributes::default()
-    };
-    sys::set_mount(top.as_fd(), attributes).map_err(|error| StepFailure::new("closing the root", error))
+    sys::protect_mount(top.as_fd(), MountExtent::Alone).in_step("closing the root")
 }

@@ -25,23 +25,16 @@ use rustix::process::DumpableBehavior;
 use self::layer_requests::ServedLayer;
 use self::running_command::RunningCommand;
 use self::spare_init::SpareInit;
-use super::control_groups::{CgroupVersion, ControlGroups};
+use super::control_groups::ControlGroups;
 use super::keeper::KeeperDirectories;
 use super::place_item::ArrivingFile;
 use super::protocol::{
-    FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest,
-    encode_message, write_message,
+    FailedStep, FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
+    SupervisorRequest, encode_message, write_message,
 };
 use super::system_call_filter::SystemCallFilter;
 use super::{confine, mounted_layer, sandbox_root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
-
-/// The control groups of the sandbox, and the reason if they do not hold.
-#[derive(Debug)]
-pub(super) struct GroupedLimits {
-    pub(super) groups: ControlGroups,
-    pub(super) group_failure: Option<String>,
-}
 
 /// Runs the server; never returns.
 pub(super) fn main(
@@ -50,15 +43,21 @@ pub(super) fn main(
     decoder: FrameDecoder,
     link: UnixStream,
     grabbed: Option<KeeperDirectories>,
-    grouped: GroupedLimits,
+    groups: ControlGroups,
 ) -> ! {
     let Ok(mut channel) = channel.try_clone() else {
         sys::exit_process(1)
     };
     match enter_sandbox(plan, &link, grabbed) {
         Ok((has_proc, filter)) => {
-            let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
-            let pausing = pause_method(&grouped.groups, has_proc);
+            let has_group = groups.have_memory();
+            let has_groups = groups.are_in_force();
+            let without_freezer = if has_proc {
+                PauseMethod::Trace
+            } else {
+                PauseMethod::Nothing
+            };
+            let pausing = groups.freezer().unwrap_or(without_freezer);
             let server = SupervisorServer {
                 plan,
                 has_group,
@@ -66,7 +65,7 @@ pub(super) fn main(
                 decoder,
                 out: Vec::new(),
                 carried: Vec::new(),
-                groups: grouped.groups,
+                groups,
                 filter,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
@@ -80,26 +79,16 @@ pub(super) fn main(
             let _ = server.serve(OpenedReport {
                 has_proc,
                 overlay_failure: mounted_layer::try_overlay(&plan.overlays),
-                group_failure: grouped.group_failure,
+                has_groups,
                 pausing,
             });
         }
         Err(failure) => {
-            let _ = write_message(&SupervisorAnswer::Failed { request: 0, failure }, &mut channel);
+            let _ = write_message(&SupervisorAnswer::Opened(Err(failure)), &mut channel);
         }
     }
     // This is the first process of its namespace, so the kernel now ends every process of the sandbox.
     sys::exit_process(0)
-}
-
-/// Returns the means by which background commands are paused.
-fn pause_method(groups: &ControlGroups, has_proc: bool) -> PauseMethod {
-    match groups.freezer_version() {
-        Some(CgroupVersion::Two) => PauseMethod::FreezerTwo,
-        Some(CgroupVersion::One) => PauseMethod::FreezerOne,
-        None if has_proc => PauseMethod::Trace,
-        None => PauseMethod::Nothing,
-    }
 }
 
 fn enter_sandbox(
@@ -108,7 +97,7 @@ fn enter_sandbox(
     grabbed: Option<KeeperDirectories>,
 ) -> Result<(bool, SystemCallFilter), StepFailure> {
     let mut byte = [0];
-    rustix::io::read(link, &mut byte).map_err(|error| StepFailure::new("starting", error))?;
+    rustix::io::read(link, &mut byte).in_step("starting")?;
     if byte[0] != b'm' {
         return Err(StepFailure::new(
             "starting",
@@ -116,7 +105,7 @@ fn enter_sandbox(
         ));
     }
     if plan.user.is_dedicated {
-        become_user().map_err(|error| StepFailure::new("becoming the user of the commands", error))?;
+        become_user().in_step("becoming the user of the commands")?;
     }
     let has_proc = sandbox_root::make_root(plan, grabbed)?;
     // Removes the capabilities from the bounding set; each command drops the ones it holds itself.
@@ -125,7 +114,7 @@ fn enter_sandbox(
     // After the change of identity, which would reset both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
-        .map_err(|error| StepFailure::new("closing itself off", error))?;
+        .in_step("closing itself off")?;
     // Translated once here, and inherited by every init.
     let filter = SystemCallFilter::new().map_err(|_| {
         StepFailure::new(
@@ -171,7 +160,7 @@ type ServeResult<T = ()> = std::io::Result<T>;
 impl SupervisorServer<'_> {
     fn serve(mut self, opened: OpenedReport) -> ServeResult {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
-        self.send_answer(&SupervisorAnswer::Opened(opened));
+        self.send_answer(&SupervisorAnswer::Opened(Ok(opened)));
         self.flush_channel()?;
         loop {
             if std::mem::take(&mut self.wants_spare) && self.spare.is_none() {
@@ -187,10 +176,8 @@ impl SupervisorServer<'_> {
     }
 
     fn answer_request(&mut self, request: u64, result: Result<(), StepFailure>) {
-        self.send_answer(&match result {
-            Ok(()) => SupervisorAnswer::Done { request },
-            Err(failure) => SupervisorAnswer::Failed { request, failure },
-        });
+        let outcome = result.map(|()| RequestOutcome::Complete);
+        self.send_answer(&SupervisorAnswer::Answered { request, outcome });
     }
 
     /// Writes as much as the channel takes, and never waits.
@@ -230,7 +217,7 @@ impl SupervisorServer<'_> {
                 _ => {}
             }
             while let Some(frame) = self.decoder.next_frame()? {
-                self.handle_frame(frame)?;
+                self.handle_frame(frame);
             }
         }
         Ok(())
@@ -275,16 +262,15 @@ impl SupervisorServer<'_> {
         })
     }
 
-    fn handle_frame(&mut self, frame: ProtocolFrame<SupervisorRequest>) -> ServeResult {
+    fn handle_frame(&mut self, frame: ProtocolFrame<SupervisorRequest>) {
         match frame {
             ProtocolFrame::Bytes { id, stream: 0, bytes } => self.take_input(id, &bytes),
             ProtocolFrame::Bytes { id, bytes, .. } => self.take_content(id, &bytes),
-            ProtocolFrame::Message(ask) => self.handle_request(ask)?,
+            ProtocolFrame::Message(ask) => self.handle_request(ask),
         }
-        Ok(())
     }
 
-    fn handle_request(&mut self, ask: SupervisorRequest) -> ServeResult {
+    fn handle_request(&mut self, ask: SupervisorRequest) {
         match ask {
             SupervisorRequest::Open(_) => {}
             SupervisorRequest::Lay { layer, lower } => self.mount_layer(layer, lower),
@@ -318,9 +304,8 @@ impl SupervisorServer<'_> {
             SupervisorRequest::Refresh { request, layer } => self.refresh_layer(request, &layer),
             SupervisorRequest::Pause { request, layer } => self.pause_layer(request, &layer),
             SupervisorRequest::Resume { request, layer } => self.resume_layer(request, &layer),
-            SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer)?,
+            SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer),
         }
-        Ok(())
     }
 }
 

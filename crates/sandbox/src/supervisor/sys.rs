@@ -11,6 +11,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use garret_core::ResourceUsage;
+
 /// Makes the allocator merge freed memory with its free neighbours at once. Otherwise it merges much at a time, later:
 /// in pages that a process shares with its parent until one of them writes, so that each such page is copied.
 pub(crate) fn join_free_memory_at_once() {
@@ -185,26 +187,23 @@ fn ptrace_request(request: i64, thread: i32, data: i64) -> io::Result<()> {
     check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
-/// The resources that ended children used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ChildrenUsage {
-    pub(crate) user_us: u64,
-    pub(crate) system_us: u64,
-    pub(crate) max_memory: u64,
-}
-
 /// Returns the resources used by all children that were waited for, including the children they waited for.
-pub(crate) fn used_by_children() -> ChildrenUsage {
+pub(crate) fn used_by_children() -> ResourceUsage {
     // SAFETY: a zeroed rusage is a valid one, and the kernel writes into a live one.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
         usage
     };
-    let micros = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000 + time.tv_usec as u64;
-    ChildrenUsage {
-        user_us: micros(usage.ru_utime),
-        system_us: micros(usage.ru_stime),
+    resource_usage(&usage)
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+pub(crate) fn resource_usage(usage: &libc::rusage) -> ResourceUsage {
+    let milliseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000 + time.tv_usec as u64 / 1_000;
+    ResourceUsage {
+        user_ms: milliseconds(usage.ru_utime),
+        system_ms: milliseconds(usage.ru_stime),
         max_memory: usage.ru_maxrss as u64 * 1024,
     }
 }
@@ -215,14 +214,17 @@ pub(crate) fn send_signal(pid: i32, signal: i32) -> io::Result<()> {
     check_result(unsafe { libc::kill(pid, signal) })
 }
 
-/// Returns a descriptor that is readable whenever a child has ended; the signal itself is blocked.
+/// Returns a descriptor that is readable whenever a child has ended, and blocks all signals. Allocates nothing, so that it
+/// can be called after a fork.
 pub(crate) fn watch_children() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is read; the descriptor is new and owned by nobody else.
+    // SAFETY: the set is initialised by sigfillset and sigemptyset before it is read; the descriptor is new and owned by
+    // nobody else.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        check_result(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        check_result(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
         own_descriptor(libc::signalfd(
             -1,
             &raw const set,
@@ -272,44 +274,42 @@ fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
     check_result(i32::try_from(answer).unwrap_or(-1))
 }
 
-/// The attributes to set on a mount.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct MountAttributes<'a> {
-    pub(crate) is_read_only: bool,
-    pub(crate) is_without_devices: bool,
-    pub(crate) is_without_execution: bool,
-    pub(crate) owners: Option<BorrowedFd<'a>>,
-    pub(crate) is_recursive: bool,
+/// The mounts that a change holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MountExtent {
+    Alone,
+    WithMountsBelow,
 }
 
-/// Sets the attributes of a mount; set-user-id bits lose their effect on it in any case.
-pub(crate) fn set_mount(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) -> io::Result<()> {
-    let mut set = libc::MOUNT_ATTR_NOSUID;
-    for (is_wanted, bit) in [
-        (attributes.is_read_only, libc::MOUNT_ATTR_RDONLY),
-        (attributes.is_without_devices, libc::MOUNT_ATTR_NODEV),
-        (attributes.is_without_execution, libc::MOUNT_ATTR_NOEXEC),
-        (attributes.owners.is_some(), libc::MOUNT_ATTR_IDMAP),
-    ] {
-        if is_wanted {
-            set |= bit;
-        }
-    }
+/// Makes a mount read-only and its devices useless.
+pub(crate) fn protect_mount(mount: BorrowedFd<'_>, extent: MountExtent) -> io::Result<()> {
+    let flags = match extent {
+        MountExtent::Alone => 0,
+        MountExtent::WithMountsBelow => libc::AT_RECURSIVE,
+    };
+    set_mount(mount, flags, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
+}
+
+/// Shows the owners of a mount as this user namespace maps them.
+pub(crate) fn map_owners(mount: BorrowedFd<'_>, owners: BorrowedFd<'_>) -> io::Result<()> {
+    set_mount(mount, 0, libc::MOUNT_ATTR_IDMAP, owners.as_raw_fd() as u64)
+}
+
+/// Sets attributes of a mount; set-user-id bits lose their effect on it in any case.
+fn set_mount(mount: BorrowedFd<'_>, flags: i32, attributes: u64, userns_fd: u64) -> io::Result<()> {
     let request = libc::mount_attr {
-        attr_set: set,
+        attr_set: libc::MOUNT_ATTR_NOSUID | attributes,
         attr_clr: 0,
         propagation: 0,
-        userns_fd: attributes.owners.map_or(0, |fd| fd.as_raw_fd() as u64),
+        userns_fd,
     };
-    let recursive = if attributes.is_recursive { libc::AT_RECURSIVE } else { 0 };
-    let flags = libc::AT_EMPTY_PATH | recursive;
     // SAFETY: the path is a literal C string and `request` lives through the call, which is told its size.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
             c"".as_ptr(),
-            flags,
+            libc::AT_EMPTY_PATH | flags,
             &raw const request,
             size_of::<libc::mount_attr>(),
         )
@@ -381,7 +381,7 @@ pub(crate) fn duplicate_to(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
     check_result(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })
 }
 
-fn check_result(answer: i32) -> io::Result<()> {
+pub(crate) fn check_result(answer: i32) -> io::Result<()> {
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }

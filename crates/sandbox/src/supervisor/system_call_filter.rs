@@ -143,7 +143,7 @@ pub(super) struct SystemCallFilter(BpfProgram);
 impl SystemCallFilter {
     /// Translates the rules for this processor.
     pub(super) fn new() -> Result<Self, seccompiler::BackendError> {
-        let mut rules = refused_rules()?;
+        let mut rules = refused_rules();
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
         let refusal = SeccompAction::Errno(libc::EPERM as u32);
         let ahead = std::iter::once(make_instruction(LOAD, (0, 0), NUMBER_OFFSET))
@@ -273,19 +273,38 @@ const fn argument_offset(argument: u32) -> u32 {
     16 + 8 * argument
 }
 
-fn refused_rules() -> Result<SeccompRules, seccompiler::BackendError> {
+fn refused_rules() -> SeccompRules {
     let mut rules: SeccompRules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.extend(refused_on_this_processor());
-    rules.insert(libc::SYS_clone, new_namespace_rules()?);
-    rules.insert(libc::SYS_socket, socket_rules()?);
-    rules.insert(libc::SYS_socketpair, socketpair_rules()?);
-    rules.insert(libc::SYS_personality, personality_rules()?);
-    rules.insert(libc::SYS_prlimit64, core_limit_rules()?);
-    rules.insert(libc::SYS_ioctl, terminal_rules()?);
-    rules.insert(libc::SYS_mknodat, device_rules(2)?);
+    rules.insert(
+        libc::SYS_clone,
+        NEW_NAMESPACES.map(|flag| make_rule([is_masked(0, flag, flag)])).into(),
+    );
+    rules.insert(libc::SYS_socket, socket_rules());
+    // Only the Unix family has pairs of sockets that are of use.
+    rules.insert(libc::SYS_socketpair, vec![make_rule([is_not(0, libc::AF_UNIX)])]);
+    // The other execution domains switch off protections, such as the randomization of addresses.
+    rules.insert(
+        libc::SYS_personality,
+        vec![make_rule(PERSONALITIES.map(|allowed| is_not(0, allowed)))],
+    );
+    // The limit of the size of a core cannot be set; `ignore_core_limits` says why.
+    let is_set = make_condition(2, Length::Qword, Is::Ne, 0);
+    rules.insert(
+        libc::SYS_prlimit64,
+        vec![make_rule([is_equal(1, libc::RLIMIT_CORE as i32), is_set])],
+    );
+    // Nobody may type on another process's terminal.
+    rules.insert(
+        libc::SYS_ioctl,
+        [libc::TIOCSTI, libc::TIOCLINUX]
+            .map(|request| make_rule([is_equal(1, request as i32)]))
+            .into(),
+    );
+    rules.insert(libc::SYS_mknodat, device_rules(2));
     #[cfg(target_arch = "x86_64")]
-    rules.insert(libc::SYS_mknod, device_rules(1)?);
-    Ok(rules)
+    rules.insert(libc::SYS_mknod, device_rules(1));
+    rules
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -308,86 +327,44 @@ fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
     Vec::new()
 }
 
-fn argument_condition(argument: u8, is: Is, value: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, Length::Dword, is, u64::from(value as u32))
+/// Makes a rule that refuses a call whose arguments meet all of these conditions.
+fn make_rule<const COUNT: usize>(conditions: [SeccompCondition; COUNT]) -> SeccompRule {
+    SeccompRule::new(conditions.into()).expect("no rule is without conditions")
 }
 
-fn masked_condition(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
-    argument_condition(argument, Is::MaskedEq(u64::from(mask as u32)), value)
+fn make_condition(argument: u8, length: Length, is: Is, value: i32) -> SeccompCondition {
+    SeccompCondition::new(argument, length, is, u64::from(value as u32)).expect("a call has six arguments")
 }
 
-fn new_namespace_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    NEW_NAMESPACES
-        .iter()
-        .map(|flag| SeccompRule::new(vec![masked_condition(0, *flag, *flag)?]))
-        .collect()
+fn is_equal(argument: u8, value: i32) -> SeccompCondition {
+    make_condition(argument, Length::Dword, Is::Eq, value)
+}
+
+fn is_not(argument: u8, value: i32) -> SeccompCondition {
+    make_condition(argument, Length::Dword, Is::Ne, value)
+}
+
+fn is_masked(argument: u8, mask: i32, value: i32) -> SeccompCondition {
+    make_condition(argument, Length::Dword, Is::MaskedEq(u64::from(mask as u32)), value)
 }
 
 /// Refuses raw sockets and all but a few families.
-fn socket_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    // Other families reach parts of the kernel without namespaces, and raw sockets see packets of other processes.
-    let other = FAMILIES
-        .iter()
-        .map(|family| argument_condition(0, Is::Ne, *family))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(vec![
-        SeccompRule::new(other)?,
-        SeccompRule::new(vec![
-            argument_condition(0, Is::Ne, libc::AF_NETLINK)?,
-            masked_condition(1, 0xf, libc::SOCK_RAW)?,
-        ])?,
-        SeccompRule::new(vec![masked_condition(1, 0xf, 10)?])?,
-        SeccompRule::new(vec![
-            argument_condition(0, Is::Eq, libc::AF_NETLINK)?,
-            argument_condition(2, Is::Ne, libc::NETLINK_ROUTE)?,
-        ])?,
-    ])
-}
-
-/// Refuses pairs of sockets except of the Unix family, the only useful one that has pairs.
-fn socketpair_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    Ok(vec![SeccompRule::new(vec![argument_condition(
-        0,
-        Is::Ne,
-        libc::AF_UNIX,
-    )?])?])
-}
-
-/// Refuses every execution domain except those in [`PERSONALITIES`].
-fn personality_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    // The others switch off protections, such as the randomization of addresses.
-    let other = PERSONALITIES
-        .iter()
-        .map(|personality| argument_condition(0, Is::Ne, *personality))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(vec![SeccompRule::new(other)?])
-}
-
-/// Refuses to set the limit of the size of a core; [`ignore_core_limits`] says why.
-fn core_limit_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let is_set = SeccompCondition::new(2, Length::Qword, Is::Ne, 0)?;
-    Ok(vec![SeccompRule::new(vec![
-        argument_condition(1, Is::Eq, libc::RLIMIT_CORE as i32)?,
-        is_set,
-    ])?])
-}
-
-/// Refuses to type on another process's terminal.
-fn terminal_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    [libc::TIOCSTI, libc::TIOCLINUX]
-        .iter()
-        .map(|request| SeccompRule::new(vec![argument_condition(1, Is::Eq, *request as i32)?]))
-        .collect()
+fn socket_rules() -> Vec<SeccompRule> {
+    vec![
+        // Other families reach parts of the kernel without namespaces, and raw sockets see packets of other processes.
+        make_rule(FAMILIES.map(|allowed| is_not(0, allowed))),
+        make_rule([is_not(0, libc::AF_NETLINK), is_masked(1, 0xf, libc::SOCK_RAW)]),
+        make_rule([is_masked(1, 0xf, 10)]),
+        make_rule([is_equal(0, libc::AF_NETLINK), is_not(2, libc::NETLINK_ROUTE)]),
+    ]
 }
 
 /// Refuses to make device files.
-fn device_rules(argument: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn device_rules(argument: u8) -> Vec<SeccompRule> {
     // A character device of number 0 is a whiteout: in a layer, it means that an entry was deleted.
-    let format = libc::S_IFMT as i32;
     [libc::S_IFCHR, libc::S_IFBLK]
-        .iter()
-        .map(|kind| SeccompRule::new(vec![masked_condition(argument, format, *kind as i32)?]))
-        .collect()
+        .map(|kind| make_rule([is_masked(argument, libc::S_IFMT as i32, kind as i32)]))
+        .into()
 }
 
 #[cfg(test)]
@@ -446,7 +423,7 @@ mod tests {
 
     #[test]
     fn every_number_is_judged_by_its_rules_and_most_in_a_few_steps() {
-        let rules = refused_rules().unwrap();
+        let rules = refused_rules();
         let quick = SystemCallFilter::new().unwrap().0;
         let architecture = quick[1].k;
         assert_eq!((quick[0].code, quick[0].k, quick[2].code), (LOAD, 4, RETURN));

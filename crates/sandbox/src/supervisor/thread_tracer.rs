@@ -7,17 +7,18 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Dir, Mode, OFlags};
+use garret_handles::open_child;
+use rustix::fs::{CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::clock::current_time;
 use super::sys::{self, ChildStatus};
 
 /// The kernel functions in which a process waits until the child that shares its memory executes a program or ends.
-pub(crate) const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
+const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
 
 /// The threads that this process traces.
 #[derive(Debug, Default)]
@@ -118,7 +119,8 @@ impl ThreadTracer {
                     return Ok(None);
                 }
                 threads.push(thread);
-                if !is_thread_stopped(&format!("/proc/{pid}/task/{thread}")) {
+                // A tracer other than this process is a process of the same command, and so is stopped too.
+                if !is_thread_stopped(Path::new(&format!("/proc/{pid}/task/{thread}")), b"tZX") {
                     is_still = false;
                     self.trace_thread(thread as i32);
                 }
@@ -137,20 +139,18 @@ impl ThreadTracer {
     }
 }
 
-/// Returns whether a thread does not run and cannot begin to: it is stopped by a tracer, dead, or waits for a child for
-/// which the same holds.
-fn is_thread_stopped(path: &str) -> bool {
-    let stat = match read_proc_file(&format!("{path}/stat")) {
+/// Returns whether a thread, by its directory under `/proc`, does not run and cannot begin to: it is in one of these
+/// states, has ended, or waits in the kernel for a child that shares its memory and for which the same holds.
+pub(crate) fn is_thread_stopped(thread: &Path, stopped: &[u8]) -> bool {
+    let stat = match read_proc_file(&thread.join("stat")) {
         Ok(stat) => stat,
         Err(error) => return is_gone(error),
     };
     match thread_state(&stat) {
-        // Its tracer, if not this process, is a process of the same command, and so is stopped too.
-        Some(b't' | b'Z' | b'X') => true,
         Some(b'D') => {
-            read_proc_file(&format!("{path}/wchan")).is_ok_and(|place| WAITS_FOR_CHILD.contains(&place.as_slice()))
+            read_proc_file(&thread.join("wchan")).is_ok_and(|place| WAITS_FOR_CHILD.contains(&place.as_slice()))
         }
-        _ => false,
+        state => state.is_some_and(|state| stopped.contains(&state)),
     }
 }
 
@@ -161,7 +161,7 @@ fn thread_state(stat: &[u8]) -> Option<u8> {
     stat.get(end_of_name + 2).copied()
 }
 
-fn read_proc_file(path: &str) -> rustix::io::Result<Vec<u8>> {
+fn read_proc_file(path: &Path) -> rustix::io::Result<Vec<u8>> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; 512];
     let length = rustix::io::read(&file, &mut bytes)?;
@@ -169,15 +169,14 @@ fn read_proc_file(path: &str) -> rustix::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether an error of `/proc` says that the process or thread has ended.
-fn is_gone(error: Errno) -> bool {
+/// Returns whether an error of `/proc` says that the process or thread has ended. One that cannot be checked for another
+/// reason may run.
+pub(crate) fn is_gone(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::SRCH)
 }
 
 fn open_entries(path: &str) -> rustix::io::Result<Dir> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
-    Dir::new(directory)
+    Dir::new(open_child(CWD, path)?)
 }
 
 /// Returns the next entry of a directory of `/proc` that is a number. The kernel lists the processes in order of their

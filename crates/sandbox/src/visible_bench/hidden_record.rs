@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
 use garret_core::{Effect, EntryPath, PlacedEntry};
-use garret_handles::create_file;
+use garret_handles::{create_file, write_all};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -22,12 +22,7 @@ impl HiddenRecord {
     pub(crate) fn write(&self, layer: &OwnedFd) -> Result<(), Errno> {
         let file = create_file(layer, NAME, 0o644)?;
         let text: Vec<u8> = self.0.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect();
-        let mut rest = &text[..];
-        while !rest.is_empty() {
-            let written = rustix::io::write(&file, rest)?;
-            rest = &rest[written..];
-        }
-        Ok(())
+        write_all(&file, &text)
     }
 
     /// Reads the record from the directory of a layer; empty if that has none.

@@ -5,24 +5,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
 use garret_core::{EntryKind, ReadFilter, Result};
-use garret_handles::{GENTLY, create_file, list_names, open_beneath, set_mode, stat_beneath};
+use garret_handles::{GENTLY, create_file, list_names, open_beneath, stat_beneath};
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat, readlinkat,
-    symlinkat, unlinkat, utimensat,
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, readlinkat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::filter_listing::{
     ListingDepth, VisibleEntries, VisibleEntry, kind_of, list_by_filter, names_of_hidden_files, settled_status,
 };
+use crate::effects::copy_comparison::COMPARED_BITS;
 use crate::effects::entry_status::EntryStatus;
 use crate::effects::path_error::ErrnoAtPath;
-use crate::effects::tree_copy::{copy_content, times_of};
+use crate::effects::tree_copy::{copy_content, finish_directory, finish_file, times_of};
 
 /// The number of tries to copy a file that others write to meanwhile.
 const MAX_TRIES: usize = 6;
-/// The bits of a mode that are copied: none that give a program the rights of its owner.
-const COPIED_BITS: u32 = 0o1777;
 /// The number of unused copies that are kept in any case. More are deleted once they also outnumber the used ones.
 const MAX_UNUSED: usize = 1_000;
 
@@ -159,7 +157,7 @@ impl VisibleCopy<'_> {
             let is_settled = now == Some(EntryStatus::from_stat(&before));
             let is_at_path = now.is_some_and(|now| now.inode == before.st_ino);
             if copied.is_ok() && (is_settled || (is_at_path && tries == MAX_TRIES)) {
-                self.copy_attributes(&target, &before).at_path(path)?;
+                finish_file(&target, &before, self.owner_of(&before)).at_path(path)?;
                 let key = settled_status(&before).map(|seen| self.store_key(&seen, &before));
                 if let (Some(key), Some(store), true) = (key, &mut self.to.store, is_settled) {
                     store.store_copy(key, above, name);
@@ -184,15 +182,6 @@ impl VisibleCopy<'_> {
         };
         let stat = fstat(&source).at_path(path)?;
         Ok((kind_of(&stat) == EntryKind::File).then_some((source, stat)))
-    }
-
-    /// Gives a copy the owner, the mode and the times of the file.
-    fn copy_attributes(&self, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
-        let (uid, gid) = self.owner_of(stat);
-        // Only root can give files away; the copy of any other user belongs to that user.
-        let _ = fchown(target, Some(uid), Some(gid));
-        fchmod(target, Mode::from_raw_mode(stat.st_mode & COPIED_BITS))?;
-        futimens(target, &times_of(stat))
     }
 
     fn owner_of(&self, stat: &Stat) -> (Uid, Gid) {
@@ -263,11 +252,8 @@ impl VisibleCopy<'_> {
         };
         let directories = std::mem::take(&mut self.directories);
         for VisibleEntry { path, stat } in directories.iter().rev().chain([&root]) {
-            let held = open_beneath(self.to.directory, path, OFlags::PATH | OFlags::DIRECTORY).at_path(path)?;
-            let (uid, gid) = self.owner_of(stat);
-            let _ = chownat(&held, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH);
-            utimensat(&held, c".", &times_of(stat), AtFlags::empty()).at_path(path)?;
-            set_mode(&held, stat.st_mode & COPIED_BITS).at_path(path)?;
+            let mode = stat.st_mode & COMPARED_BITS;
+            finish_directory(self.to.directory, path, stat, self.owner_of(stat), mode)?;
         }
         if let Some(store) = &self.to.store {
             store.delete_unused();

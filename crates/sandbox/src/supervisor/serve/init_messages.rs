@@ -1,9 +1,8 @@
 //! Handles the messages of inits, and the end of commands.
 
 use super::{ServeResult, SupervisorServer};
-use crate::supervisor::control_groups::CommandGroup;
 use crate::supervisor::init::{MessageFromInit, MessageToInit};
-use crate::supervisor::protocol::{EndedExit, ProtocolFrame, StepFailure, SupervisorAnswer, write_message};
+use crate::supervisor::protocol::{ProtocolFrame, StepFailure, SupervisorAnswer, write_message};
 use crate::supervisor::sys;
 
 impl SupervisorServer<'_> {
@@ -52,22 +51,8 @@ impl SupervisorServer<'_> {
                 running.is_paused = is_asked == Some(request);
                 self.check_paused(&layer);
             }
-            MessageFromInit::Ended {
-                code,
-                signal,
-                user_us,
-                system_us,
-                max_memory,
-            } => {
-                running.exit = Some(EndedExit {
-                    code,
-                    signal,
-                    limit: None,
-                    duration_us: 0,
-                    user_us,
-                    system_us,
-                    max_memory,
-                });
+            MessageFromInit::Ended { ended, usage } => {
+                running.exit = Some((ended, usage));
                 self.leaving.push(running.pid);
                 self.report_end(process);
             }
@@ -94,12 +79,7 @@ impl SupervisorServer<'_> {
         };
         running.pidfd = None;
         running.input = None;
-        let kills = running
-            .narrow
-            .as_ref()
-            .and_then(CommandGroup::memory_kills)
-            .unwrap_or_else(|| self.groups.memory_kills());
-        let exit = running.final_exit(kills);
+        let exit = running.final_exit(self.groups.kills_of_command(running.narrow.as_ref()));
         let layer = running.layer.clone();
         if let Some(request) = running.starting.take() {
             running.outputs = [None, None];

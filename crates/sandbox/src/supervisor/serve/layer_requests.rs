@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use garret_handles::open_child;
+use rustix::fs::CWD;
 
+use super::SupervisorServer;
 use super::running_command::RunningCommand;
-use super::{ServeResult, SupervisorServer};
 use crate::supervisor::clock::current_time;
 use crate::supervisor::layer_usage::LayerUsage;
 use crate::supervisor::mounted_layer::MountedLayer;
 use crate::supervisor::place_item::{self, ArrivingFile};
-use crate::supervisor::protocol::{LayerItem, LayerLower, LiftRequest, StepFailure, SupervisorAnswer};
+use crate::supervisor::protocol::{
+    FailedStep, LayerItem, LayerLower, LiftRequest, RequestOutcome, StepFailure, SupervisorAnswer,
+};
 
 /// A layer, and the requests that wait for its commands.
 pub(super) struct ServedLayer {
@@ -112,7 +115,8 @@ impl SupervisorServer<'_> {
         if let Some(pause) = self.unanswered_pause(layer) {
             pause.is_answered = true;
             let (request, ended) = (pause.request, pause.ended);
-            self.send_answer(&SupervisorAnswer::Paused { request, ended });
+            let outcome = Ok(RequestOutcome::Paused { ended });
+            self.send_answer(&SupervisorAnswer::Answered { request, outcome });
         }
     }
 
@@ -174,13 +178,12 @@ impl SupervisorServer<'_> {
         self.answer_request(request, Ok(()));
     }
 
-    pub(super) fn lift_layer(&mut self, request: u64, layer: &str) -> ServeResult {
+    pub(super) fn lift_layer(&mut self, request: u64, layer: &str) {
         for running in self.commands_on_layer(layer) {
             running.kill_init();
         }
         let may_stay = false;
         self.lift_after_all(LiftRequest { request, may_stay }, layer);
-        Ok(())
     }
 
     /// Unmounts the layer once every command on it has ended.
@@ -200,7 +203,8 @@ impl SupervisorServer<'_> {
             return;
         }
         if may_stay && self.keep_if_untouched(layer) {
-            self.send_answer(&SupervisorAnswer::Stays { request });
+            let outcome = Ok(RequestOutcome::Kept);
+            self.send_answer(&SupervisorAnswer::Answered { request, outcome });
         } else if let Some(ServedLayer { laid, .. }) = self.laid.remove(layer) {
             let lifted = laid.map_or(Ok(()), MountedLayer::unmount_layer);
             self.answer_request(request, lifted);
@@ -220,10 +224,8 @@ impl SupervisorServer<'_> {
     }
 
     pub(super) fn place_item(&mut self, request: u64, layer: &str, path: &[u8], item: &LayerItem) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let placed = self.mount_point(layer).and_then(|mounted| {
-            let base = rustix::fs::open(mounted, flags, Mode::empty())
-                .map_err(|error| StepFailure::new("opening the layer", error))?;
+            let base = open_child(CWD, mounted).in_step("opening the layer")?;
             place_item::place_item(&base, path, item)
         });
         if let (LayerItem::File { size, .. }, Some(laid)) = (item, self.laid.get_mut(layer)) {

@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use garret_core::{CommandExit, ExitCause, ResourceLimit, ResourceUsage};
+
 use super::ReadyPart;
 use crate::supervisor::clock::current_time;
 use crate::supervisor::control_groups::CommandGroup;
 use crate::supervisor::init::MessageToInit;
-use crate::supervisor::limit_watch::{CommandUsage, LimitWatch};
-use crate::supervisor::protocol::{EndedExit, EndingLimit, FrameDecoder, SpawnLimits, SpawnRequest, write_message};
+use crate::supervisor::limit_watch::LimitWatch;
+use crate::supervisor::protocol::{FrameDecoder, SpawnLimits, write_message};
 use crate::supervisor::{descriptor_passing, sys};
 
 /// A command, from its start until its end and all of its output are reported.
@@ -31,14 +33,14 @@ pub(super) struct RunningCommand {
     pub(super) credit: u64,
     pub(super) narrow: Option<CommandGroup>,
     pub(super) watch: LimitWatch,
-    pub(super) spawn: SpawnRequest,
     pub(super) memory_kills: u64,
-    pub(super) exit: Option<EndedExit>,
-    pub(super) limit: Option<EndingLimit>,
+    /// How its program ended, as the init reported it, and the resources used.
+    pub(super) exit: Option<(ExitCause, ResourceUsage)>,
+    pub(super) limit: Option<ResourceLimit>,
     /// The time at which it is killed, after its init was told to end it.
     pub(super) ends_by: Option<Instant>,
     /// The resources it had used when it was killed.
-    pub(super) used: Option<CommandUsage>,
+    pub(super) used: Option<ResourceUsage>,
 }
 
 /// The order to run a command, with the layer to run it on.
@@ -115,7 +117,7 @@ impl RunningCommand {
     /// Ends it because it was not stopped in time.
     pub(super) fn end_for_pause(&mut self) {
         self.ends_by.get_or_insert_with(current_time);
-        self.limit = Some(EndingLimit::Pause);
+        self.limit = Some(ResourceLimit::Pause);
         self.count_and_kill();
     }
 
@@ -163,39 +165,28 @@ impl RunningCommand {
     }
 
     /// Returns how it ended, with the limit that ended it.
-    pub(super) fn final_exit(&self, memory_kills: u64) -> EndedExit {
-        let used = self.used.unwrap_or_default();
-        let mut exit = self.exit.clone().unwrap_or(EndedExit {
-            code: None,
-            signal: Some(libc::SIGKILL),
-            limit: None,
-            duration_us: 0,
-            user_us: used.user_ms * 1000,
-            system_us: used.system_ms * 1000,
-            max_memory: used.max_memory,
-        });
-        exit.duration_us = u64::try_from(
-            current_time()
-                .saturating_duration_since(self.watch.started())
-                .as_micros(),
-        )
-        .unwrap_or(u64::MAX);
+    pub(super) fn final_exit(&self, memory_kills: u64) -> CommandExit {
+        let killed = (ExitCause::Signalled(libc::SIGKILL), self.used.unwrap_or_default());
+        let (ended, usage) = self.exit.unwrap_or(killed);
         let has_memory_kill = memory_kills > self.memory_kills;
-        exit.limit = self
-            .limit
-            .or_else(|| limit_from_exit(&exit, &self.spawn.limits, has_memory_kill));
-        exit
+        CommandExit {
+            ended,
+            limit: self
+                .limit
+                .or_else(|| limit_from_exit(ended, self.watch.limits(), has_memory_kill)),
+            duration: current_time().saturating_duration_since(self.watch.started()),
+            usage,
+        }
     }
 }
 
 /// Returns the limit that an exit code or signal reveals.
-fn limit_from_exit(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Option<EndingLimit> {
+fn limit_from_exit(ended: ExitCause, limits: &SpawnLimits, has_memory_kill: bool) -> Option<ResourceLimit> {
     // A shell exits with 128 and the number of the signal that ended its program.
-    let number = exit.signal.or(exit.code.map(|code| code - 128))?;
-    match number {
+    match ended.exit_code() - 128 {
         libc::SIGXFSZ => limits.largest_file().map(|(_, limit)| limit),
-        libc::SIGXCPU => Some(EndingLimit::Cpu),
-        _ if has_memory_kill && exit.code != Some(0) => Some(EndingLimit::Memory),
+        libc::SIGXCPU => Some(ResourceLimit::Cpu),
+        _ if has_memory_kill && ended != ExitCause::Exited(0) => Some(ResourceLimit::Memory),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use crate::supervisor::confine::ExecOrder;
 use crate::supervisor::control_groups::CommandGroup;
 use crate::supervisor::init::{MessageToInit, RunOrder};
 use crate::supervisor::limit_watch::LimitWatch;
-use crate::supervisor::protocol::{CREDIT, FrameDecoder, SpawnRequest, StepFailure, encode_message};
+use crate::supervisor::protocol::{CREDIT, FailedStep, FrameDecoder, SpawnRequest, StepFailure, encode_message};
 use crate::supervisor::sandbox_root::clone_tree;
 use crate::supervisor::usage_tally::UsageTally;
 
@@ -49,7 +49,7 @@ impl SupervisorServer<'_> {
         may_pause: bool,
     ) -> Result<RunningCommand, StepFailure> {
         let mounted = self.mount_point(layer)?;
-        let shown = clone_tree(Path::new(&mounted)).map_err(|error| StepFailure::new("finding the layer", error))?;
+        let shown = clone_tree(Path::new(&mounted)).in_step("finding the layer")?;
         let most = self.plan.group.as_ref().and_then(|group| group.memory);
         let narrow = self.groups.make_command_group(process, &spawn.limits, most, may_pause);
         // A spare init runs in the group of the sandbox; a command with a group of its own needs an init made for that.
@@ -57,13 +57,10 @@ impl SupervisorServer<'_> {
             (Some(spare), None) => spare,
             (kept, narrow) => {
                 self.spare = kept;
-                self.make_init(narrow)
-                    .map_err(|error| StepFailure::new("making an init", error))?
+                self.make_init(narrow).in_step("making an init")?
             }
         };
-        let mut views = receive_views(&spare.socket)
-            .map_err(|error| StepFailure::new("meeting the init", error))?
-            .into_iter();
+        let mut views = receive_views(&spare.socket).in_step("meeting the init")?.into_iter();
         let tally = views
             .next()
             .map(|processes| UsageTally::new(processes, views.collect()));
@@ -85,11 +82,9 @@ impl SupervisorServer<'_> {
         let mut unsent = Some(UnsentOrder { order, layer: shown });
         let is_paused = self.laid.get(layer).is_some_and(|laid| laid.pause.is_some());
         if !is_paused && let Some(unsent) = unsent.take() {
-            unsent
-                .send_to_init(&socket)
-                .map_err(|error| StepFailure::new("telling the init", error))?;
+            unsent.send_to_init(&socket).in_step("telling the init")?;
         }
-        let memory_kills = self.memory_kills(spare.narrow.as_ref());
+        let memory_kills = self.groups.kills_of_command(spare.narrow.as_ref());
         let watch = LimitWatch::new(spawn.limits.clone(), self.has_group, tally);
         Ok(RunningCommand {
             layer: layer.to_owned(),
@@ -107,17 +102,11 @@ impl SupervisorServer<'_> {
             credit: CREDIT,
             narrow: spare.narrow,
             watch,
-            spawn: spawn.clone(),
             memory_kills,
             exit: None,
             limit: None,
             ends_by: None,
             used: None,
         })
-    }
-
-    pub(super) fn memory_kills(&self, narrow: Option<&CommandGroup>) -> u64 {
-        let own = narrow.and_then(CommandGroup::memory_kills);
-        own.unwrap_or_else(|| self.groups.memory_kills())
     }
 }

@@ -1,4 +1,4 @@
-//! Writes entries into a directory by handle.
+//! Writes entries into a bench by handle.
 //!
 //! A file is always a new one, so that nothing is ever written through another name of an existing file. Permission
 //! bits of directories that are in the way are granted for the time, and a directory gets its own mode and time when
@@ -15,14 +15,15 @@ use garret_handles::{
     write_all,
 };
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown,
-    flistxattr, flock, fremovexattr, fstat, futimens, linkat, mkdirat, renameat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, flistxattr, flock,
+    fremovexattr, fstat, futimens, linkat, mkdirat, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use crate::effects::entry_status::EntryStatus;
 use crate::effects::path_error::ErrnoAtPath;
 use crate::effects::tree_copy::copy_content;
+use crate::file_times::modification_times;
 
 /// The prefix of every temporary name; the `local` storage hides and removes names with the same prefix.
 pub(super) const TEMPORARY: &[u8] = b".garret-tmp-";
@@ -30,13 +31,6 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// A block of zeros of this size is written as a hole.
 const BLOCK_BYTES: usize = 4096;
 const ATTRIBUTE_BYTES: usize = 64 * 1024;
-
-/// Options for writing entries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct EntryPlacerOptions {
-    /// Whether writers of Garret exclude each other here by locks on directories, as in every `local` storage.
-    pub(super) takes_locks: bool,
-}
 
 /// The final mode and time of a directory.
 #[derive(Debug, Clone, Copy)]
@@ -46,10 +40,11 @@ struct FinalDirectoryState {
 }
 
 /// Writes entries into a directory.
-pub(super) struct EntryPlacer<'a> {
+pub(super) struct BenchPlacer<'a> {
     tree: HandleTree<'a>,
     top: BorrowedFd<'a>,
-    options: EntryPlacerOptions,
+    /// Whether writers of Garret exclude each other here by locks on directories, as in every `local` storage.
+    takes_locks: bool,
     /// Whether this process may set the owner of entries.
     gives_owners: bool,
     finals: BTreeMap<Vec<u8>, FinalDirectoryState>,
@@ -61,18 +56,26 @@ pub(super) struct EntryPlacer<'a> {
     count: u64,
 }
 
-impl<'a> EntryPlacer<'a> {
-    pub(super) fn new(top: BorrowedFd<'a>, options: EntryPlacerOptions) -> Self {
+impl<'a> BenchPlacer<'a> {
+    pub(super) fn new(top: BorrowedFd<'a>) -> Self {
         Self {
             tree: HandleTree::new(top),
             top,
-            options,
+            takes_locks: false,
             gives_owners: rustix::process::geteuid().is_root(),
             finals: BTreeMap::new(),
             placed: BTreeMap::new(),
             several: HashMap::new(),
             parent: None,
             count: 0,
+        }
+    }
+
+    /// Writes into a directory in which other writers of Garret take locks.
+    pub(super) fn with_locks(top: BorrowedFd<'a>) -> Self {
+        Self {
+            takes_locks: true,
+            ..Self::new(top)
         }
     }
 
@@ -101,9 +104,7 @@ impl<'a> EntryPlacer<'a> {
         };
         self.lock_directory(&parent).at_path(path)?;
         self.placed.insert(path.to_vec(), None);
-        let is_directory =
-            || Ok(stat_entry(&parent, name)?.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory()));
-        if kept.is_empty() || !is_directory().at_path(path)? {
+        if kept.is_empty() || !is_directory(&parent, name).at_path(path)? {
             self.forget_directories(path);
             remove_tree(&parent, name).at_path(path)
         } else {
@@ -128,7 +129,7 @@ impl<'a> EntryPlacer<'a> {
             let handle = self.tree.open_directory(&directory).at_path(&directory)?;
             for name in list_names(&handle).at_path(&directory)? {
                 let child = join_path(&directory, &name);
-                if is_kept(&handle, &name, &child, kept).at_path(&child)? {
+                if kept.covers_bytes(&child, is_directory(&handle, &name).at_path(&child)?) {
                     continue;
                 }
                 match unlinkat(&handle, &name, AtFlags::empty()) {
@@ -152,9 +153,7 @@ impl<'a> EntryPlacer<'a> {
     /// Creates a directory; an existing one keeps its entries.
     pub(super) fn place_directory(&mut self, path: &[u8], mode: u32, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.open_parent(path)?;
-        let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        if !there.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory()) {
-            self.clear_directory(&parent, path, there.as_ref())?;
+        if !is_directory(&parent, split_path(path).1).at_path(path)? {
             self.make_directory(&parent, path)?;
         }
         self.finals
@@ -166,14 +165,13 @@ impl<'a> EntryPlacer<'a> {
     /// Creates a symbolic link.
     pub(super) fn place_link(&mut self, path: &[u8], target: &str, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.open_parent(path)?;
-        let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(&parent, path, there.as_ref())?;
+        self.clear_directory(&parent, path)?;
         let temporary = self.temporary_name();
         symlinkat(target, &parent, &temporary).at_path(path)?;
         if let Some((user, group)) = self.owner_for(&parent, split_path(path).1).at_path(path)? {
             let _ = chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
         }
-        if let Some(times) = modified.and_then(modification_times) {
+        if let Some(times) = modified.map(modification_times) {
             utimensat(&parent, &temporary, &times, AtFlags::SYMLINK_NOFOLLOW).at_path(path)?;
         }
         self.publish_entry(parent, &temporary, path)
@@ -219,12 +217,9 @@ impl<'a> EntryPlacer<'a> {
 
     /// Gives the file a name here; returns `false` if that is not possible, for example on another file system.
     fn adopt_file(&mut self, path: &[u8], file: &OwnedFd, mode: u32, modified: Option<Timestamp>) -> Result<bool> {
-        let parent = self.open_parent(path)?;
-        let temporary = self.temporary_name();
-        if linkat(CWD, path_of_handle(file), &parent, &temporary, AtFlags::SYMLINK_FOLLOW).is_err() {
-            self.keep_parent(path, parent);
+        let Some((parent, temporary)) = self.link_beside(file, path)? else {
             return Ok(false);
-        }
+        };
         let stripped = strip_attributes(file).or_else(|errno| match errno {
             // Writing attributes needs the same permission as writing content. The mode that denies it is set again
             // below.
@@ -236,10 +231,19 @@ impl<'a> EntryPlacer<'a> {
             let _ = unlinkat(&parent, &temporary, AtFlags::empty());
             return Err(errno).at_path(path);
         }
-        let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(&parent, path, there.as_ref())?;
         self.publish_entry(parent, &temporary, path)?;
         Ok(true)
+    }
+
+    /// Gives a file a temporary name beside `path`; returns `None` if that is not possible.
+    fn link_beside(&mut self, file: &OwnedFd, path: &[u8]) -> Result<Option<(OwnedFd, Vec<u8>)>> {
+        let parent = self.open_parent(path)?;
+        let temporary = self.temporary_name();
+        if linkat(CWD, path_of_handle(file), &parent, &temporary, AtFlags::SYMLINK_FOLLOW).is_err() {
+            self.keep_parent(path, parent);
+            return Ok(None);
+        }
+        Ok(Some((parent, temporary)))
     }
 
     /// Gives the file at `first` another name.
@@ -247,14 +251,9 @@ impl<'a> EntryPlacer<'a> {
         let Ok(held) = open_beneath(self.top, first, OFlags::PATH | OFlags::NOFOLLOW) else {
             return Ok(false);
         };
-        let parent = self.open_parent(path)?;
-        let temporary = self.temporary_name();
-        if linkat(CWD, path_of_handle(&held), &parent, &temporary, AtFlags::SYMLINK_FOLLOW).is_err() {
-            self.keep_parent(path, parent);
+        let Some((parent, temporary)) = self.link_beside(&held, path)? else {
             return Ok(false);
-        }
-        let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(&parent, path, there.as_ref())?;
+        };
         self.publish_entry(parent, &temporary, path)?;
         // A new name changes the time of change of the file, so the record of the first name is updated.
         let seen = EntryStatus::from_stat(&fstat(&held).at_path(path)?);
@@ -283,8 +282,6 @@ impl<'a> EntryPlacer<'a> {
             let _ = unlinkat(&parent, &temporary, AtFlags::empty());
             return filled;
         }
-        let there = stat_entry(&parent, split_path(path).1).at_path(path)?;
-        self.clear_directory(&parent, path, there.as_ref())?;
         self.publish_entry(parent, &temporary, path)
     }
 
@@ -312,37 +309,35 @@ impl<'a> EntryPlacer<'a> {
             fchown(file, Some(user), Some(group))?;
         }
         fchmod(file, Mode::from_raw_mode(mode & 0o1777))?;
-        match modified.and_then(modification_times) {
+        match modified.map(modification_times) {
             Some(times) => futimens(file, &times),
             None => Ok(()),
         }
     }
 
-    /// Renames a finished entry to its final name.
+    /// Renames a finished entry to its final name, in the place of any existing entry.
     fn publish_entry(&mut self, parent: OwnedFd, temporary: &[u8], path: &[u8]) -> Result<()> {
         let name = split_path(path).1;
-        if let Err(errno) = renameat(&parent, temporary, &parent, name) {
-            let _ = unlinkat(&parent, temporary, AtFlags::empty());
-            return Err(errno).at_path(path);
-        }
-        // A rename does nothing if both names are links to one file; then the temporary name is still there.
+        let cleared = self.clear_directory(&parent, path);
+        let renamed = cleared.and_then(|()| renameat(&parent, temporary, &parent, name).at_path(path));
+        // A rename does nothing if both names are links to one file; then the temporary name is still there, as it is
+        // after a failure.
         let _ = unlinkat(&parent, temporary, AtFlags::empty());
-        let stat = stat_entry(&parent, name).at_path(path)?;
-        self.placed
-            .insert(path.to_vec(), stat.map(|stat| EntryStatus::from_stat(&stat)));
+        renamed?;
+        let seen = EntryStatus::of_entry(&parent, name).at_path(path)?;
+        self.placed.insert(path.to_vec(), seen);
         self.keep_parent(path, parent);
         Ok(())
     }
 
     /// Removes a directory that is in the way of another kind of entry.
-    fn clear_directory(&mut self, parent: &OwnedFd, path: &[u8], there: Option<&Stat>) -> Result<()> {
-        match there.map(EntryStatus::from_stat) {
-            Some(seen) if seen.is_directory() => {
-                self.forget_directories(path);
-                remove_tree(parent, split_path(path).1).at_path(path)
-            }
-            _ => Ok(()),
+    fn clear_directory(&mut self, parent: &OwnedFd, path: &[u8]) -> Result<()> {
+        let name = split_path(path).1;
+        if !is_directory(parent, name).at_path(path)? {
+            return Ok(());
         }
+        self.forget_directories(path);
+        remove_tree(parent, name).at_path(path)
     }
 
     fn make_directory(&self, parent: &OwnedFd, path: &[u8]) -> Result<()> {
@@ -401,7 +396,7 @@ impl<'a> EntryPlacer<'a> {
     }
 
     fn lock_directory(&self, directory: &OwnedFd) -> Result<(), Errno> {
-        if self.options.takes_locks {
+        if self.takes_locks {
             flock(directory, FlockOperation::LockExclusive)
         } else {
             Ok(())
@@ -420,7 +415,7 @@ impl<'a> EntryPlacer<'a> {
         // Deepest first: the mode of a directory may deny access to those below it.
         for (path, last) in std::mem::take(&mut self.finals).iter().rev() {
             let held = open_beneath(self.top, path, OFlags::PATH | OFlags::DIRECTORY).at_path(path)?;
-            if let Some(times) = last.modified.and_then(modification_times) {
+            if let Some(times) = last.modified.map(modification_times) {
                 utimensat(&held, c".", &times, AtFlags::empty()).at_path(path)?;
             }
             set_mode(&held, last.mode & 0o3777).at_path(path)?;
@@ -437,23 +432,8 @@ fn file_identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// Returns whether the entry is kept out of history.
-fn is_kept(directory: &OwnedFd, name: &[u8], path: &[u8], kept: &Exclusions) -> Result<bool, Errno> {
-    let is_directory = stat_entry(directory, name)?.is_some_and(|stat| EntryStatus::from_stat(&stat).is_directory());
-    Ok(kept.covers_bytes(path, is_directory))
-}
-
-/// Returns timestamps with this time of modification; the access time is set to the same.
-fn modification_times(modified: Timestamp) -> Option<Timestamps> {
-    let nanoseconds = modified.as_nanosecond();
-    let modified = Timespec {
-        tv_sec: i64::try_from(nanoseconds.div_euclid(1_000_000_000)).ok()?,
-        tv_nsec: nanoseconds.rem_euclid(1_000_000_000) as _,
-    };
-    Some(Timestamps {
-        last_access: modified,
-        last_modification: modified,
-    })
+fn is_directory(directory: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
+    Ok(EntryStatus::of_entry(directory, name)?.is_some_and(|seen| seen.is_directory()))
 }
 
 /// Removes all extended attributes. Those that overlayfs wrote have another meaning below a layer, and no others are

@@ -1,4 +1,4 @@
-//! Places entries in a tree in which processes work.
+//! Places entries in a layer in which processes work.
 //!
 //! The tree belongs to those processes: a path is walked name by name, through no link and at any length, and a file
 //! appears complete, by a rename.
@@ -10,8 +10,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use garret_core::path::split_path;
 use garret_handles::{create_file, remove_tree, set_mode, stat_entry, write_all};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec};
 use rustix::io::Errno;
+
+use crate::file_times::same_times;
 
 const DRAFT: &[u8] = b".garret-draft";
 
@@ -91,11 +93,7 @@ impl DraftFile {
     /// Renames the file to its path, in the place of any existing entry, with this time of modification.
     pub(crate) fn finish(mut self, modified: Option<Timespec>) -> rustix::io::Result<()> {
         if let Some(time) = modified {
-            let times = Timestamps {
-                last_access: time,
-                last_modification: time,
-            };
-            rustix::fs::futimens(&self.file, &times)?;
+            rustix::fs::futimens(&self.file, &same_times(time))?;
         }
         let moved = || rustix::fs::renameat(&self.directory, DRAFT, &self.directory, self.name.as_slice());
         match moved() {
