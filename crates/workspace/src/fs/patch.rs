@@ -7,7 +7,7 @@ use garret_core::{Access, ChangedPath, EntryPath, Error, ErrorKind, Mutation, Pr
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
-use crate::fs::edit::{ATTEMPTS, error_kind, is_overtaken};
+use crate::fs::edit::{ATTEMPTS, is_overtaken};
 use crate::fs::permissions::check_mode;
 use crate::text::patch::{FilePatch, Patch, PatchAction, PatchError, apply_file, parse_patch};
 use crate::{DiffStatus, PatchResult, PatchedFile, Workspace};
@@ -310,8 +310,8 @@ fn remove_mutation(target: &AdmittedPath, before: &ReadResult) -> Mutation {
 }
 
 fn patch_error(error: &PatchError) -> Error {
-    let wrong = Error::new(error_kind(error.class()), error.to_string()).hint(error.hint());
-    match error.path() {
+    let wrong = Error::new(error.kind(), error.to_string()).hint(error.hint());
+    match &error.path {
         Some(path) => wrong.at_path_text(path),
         None => wrong,
     }
