@@ -14,7 +14,6 @@ pub(crate) struct Arguments {
     pub(crate) src: String,
     /// Its new full path; directories above are made.
     pub(crate) dest: String,
-    #[serde(default)]
     overwrite: Option<bool>,
 }
 

@@ -126,15 +126,14 @@ impl FileAccess {
             });
         }
         let mut walk = TreeWalk::begin(self, &target, request)?;
-        let mut last = None;
         while let Some(entry) = walk.next().await? {
             // Only an entry after a full page shows that another page follows.
             if page.entries.len() == request.limit {
-                page.next_cursor = last.map(|path: EntryPath| self.view.relative_entry_path(&path).to_token());
+                page.next_cursor = page.cursors.last().cloned();
                 break;
             }
             page.entries.push(self.view.listed_entry(&entry));
-            last = Some(entry.path);
+            page.cursors.push(self.view.relative_entry_path(&entry.path).to_token());
         }
         Ok(page)
     }

@@ -202,7 +202,7 @@ impl GlobCollector {
         }
     }
 
-    /// Returns the page; if sorted by path, without the cursors after its entries.
+    /// Returns the page.
     fn into_page(self, limit: usize) -> TimePage<Vec<u8>> {
         match self {
             Self::ByTime(first) => first.into_page(),
@@ -210,11 +210,12 @@ impl GlobCollector {
                 let mut paths = first.into_sorted_vec();
                 let has_more = paths.len() > limit;
                 paths.truncate(limit);
-                let last = paths.last().filter(|_| has_more);
+                let tokens = paths.iter().map(|path| EntryPath::from_bytes(path.clone()).to_token());
+                let cursors: Vec<String> = tokens.collect();
                 TimePage {
-                    next_cursor: last.map(|path| EntryPath::from_bytes(path.clone()).to_token()),
+                    next_cursor: cursors.last().filter(|_| has_more).cloned(),
                     entries: paths,
-                    cursors: Vec::new(),
+                    cursors,
                 }
             }
         }
