@@ -154,24 +154,12 @@ fn not_found_problem(content: &[u8], edit: &Edit) -> EditProblem {
 }
 
 /// Notes that the text was in the file until an earlier edit of the same call changed it.
-fn blame_earlier_edit(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
-    match problem {
-        EditProblem::NotFound {
-            nearest,
-            new_text_at_line,
-            is_binary,
-            ..
-        } => EditProblem::NotFound {
-            nearest,
-            new_text_at_line,
-            was_there_before: index > 0
-                && !occurrences::find_occurrences(original, &edit.old_text, false)
-                    .ranges
-                    .is_empty(),
-            is_binary,
-        },
-        other => other,
+fn blame_earlier_edit(mut problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
+    if let EditProblem::NotFound { was_there_before, .. } = &mut problem {
+        let before = occurrences::find_occurrences(original, &edit.old_text, false);
+        *was_there_before = index > 0 && !before.ranges.is_empty();
     }
+    problem
 }
 
 fn replace_occurrences(
