@@ -233,26 +233,24 @@ fn plan_mutations(planned: Vec<PlannedFilePatch>) -> Vec<Mutation> {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for file in planned {
         let swaps = file.to.as_ref().is_some_and(|to| given_up.contains(&to.real));
+        let (precondition, mode) = match (file.action, &file.from) {
+            (PatchAction::Modify, Some((_, before))) => (Precondition::Version(before.version.clone()), file.mode),
+            (PatchAction::Copy | PatchAction::Rename, Some((_, before))) => {
+                (Precondition::Absent, file.mode.or(before.mode))
+            }
+            _ => (Precondition::Absent, file.mode),
+        };
         match (file.action, file.from, file.to) {
             (PatchAction::Delete, Some((from, before)), _) => first.push(remove_mutation(&from, &before)),
             // Two renames that exchange names have no order in which both work, so each becomes a removal and a write.
             (PatchAction::Rename, Some((from, before)), Some(to)) if swaps => {
                 first.push(remove_mutation(&from, &before));
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Absent,
-                    file.mode.or(before.mode),
-                ));
+                then.push(write_mutation(to, file.content, precondition, mode));
             }
             (PatchAction::Rename, Some((from, before)), Some(to)) => {
                 if file.has_hunks || file.mode.is_some() {
-                    first.push(write_mutation(
-                        from.clone(),
-                        file.content,
-                        Precondition::Version(before.version),
-                        file.mode,
-                    ));
+                    let precondition = Precondition::Version(before.version);
+                    first.push(write_mutation(from.clone(), file.content, precondition, file.mode));
                 }
                 then.push(Mutation::Rename {
                     from: from.real,
@@ -261,23 +259,7 @@ fn plan_mutations(planned: Vec<PlannedFilePatch>) -> Vec<Mutation> {
                     parents: true,
                 });
             }
-            (PatchAction::Modify, Some((_, before)), Some(to)) => {
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Version(before.version),
-                    file.mode,
-                ));
-            }
-            (PatchAction::Copy, Some((_, before)), Some(to)) => {
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Absent,
-                    file.mode.or(before.mode),
-                ));
-            }
-            (_, _, Some(to)) => then.push(write_mutation(to, file.content, Precondition::Absent, file.mode)),
+            (_, _, Some(to)) => then.push(write_mutation(to, file.content, precondition, mode)),
             (_, _, None) => {}
         }
     }
