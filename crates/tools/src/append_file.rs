@@ -14,7 +14,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct AppendFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Added byte for byte, with no newline.

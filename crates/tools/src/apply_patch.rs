@@ -12,7 +12,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct ApplyPatchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Unified diff as by `git diff`; `/dev/null` creates or deletes, `rename from`/`rename to` renames.
     diff: String,

@@ -13,7 +13,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct BranchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Name of the new workspace.
     name: String,

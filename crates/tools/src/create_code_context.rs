@@ -14,7 +14,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct CreateCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     language: Language,
     #[serde(default, deserialize_with = "unless_empty")]

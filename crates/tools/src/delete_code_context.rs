@@ -10,7 +10,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct DeleteCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     context: String,
 }

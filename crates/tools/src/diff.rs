@@ -16,7 +16,6 @@ const MAX_HELD_BYTES: usize = 8 << 20;
 pub(crate) struct DiffTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Earlier point: snapshot label, change, or time; 0 is the beginning. Default: just before the newest change at `to`.
     #[serde(default, deserialize_with = "text_or_number")]

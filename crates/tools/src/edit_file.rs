@@ -14,7 +14,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct EditFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Exact text to replace, without line numbers. It must occur once, unless an argument says otherwise.
@@ -38,7 +37,6 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct EditArguments {
     old_text: String,
     new_text: String,

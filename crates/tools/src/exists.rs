@@ -14,7 +14,6 @@ pub(crate) struct ExistsTool;
 
 /// The path to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     #[serde(default, deserialize_with = "text_or_number")]

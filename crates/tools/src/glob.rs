@@ -14,7 +14,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct GlobTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Matched against the path below `path`: `*.rs` in that directory alone, `**/*.rs` at any depth; `{a,b}` and `[!a]` work.
     pattern: String,

@@ -21,7 +21,6 @@ const MAX_HELD_BYTES: usize = 16 << 20;
 pub(crate) struct GrepTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Regular expression (Rust syntax).
     pattern: String,

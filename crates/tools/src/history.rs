@@ -17,7 +17,6 @@ const DEFAULT_LIMIT: u64 = 50;
 pub(crate) struct HistoryTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Only changes of this file or directory.
     #[serde(default)]

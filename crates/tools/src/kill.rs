@@ -11,7 +11,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct KillTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     id: String,
 }

@@ -15,7 +15,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct LsTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Directory; default the root.
     #[serde(default)]

@@ -16,7 +16,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct MergeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Branch, or other workspace of the same origin.
     from: String,

@@ -11,7 +11,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct MkdirTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Also make directories above, and accept one that exists; default true.

@@ -19,7 +19,6 @@ const GAP_ROOM: usize = 60;
 pub(crate) struct OutputTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// From `start` or `processes`.
     id: String,

@@ -11,6 +11,7 @@ use crate::{Annotations, AnswerLimits, text};
 pub(crate) struct ProcessesTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
+// The reader of arguments refuses names that are not in the schema, but the schema of no arguments lists no names.
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {}
 

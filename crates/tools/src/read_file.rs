@@ -29,7 +29,6 @@ const LEAST_ROOM: usize = 1 << 10;
 pub(crate) struct ReadFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Relative to the workspace root.
     path: Option<String>,

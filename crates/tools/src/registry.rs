@@ -12,60 +12,60 @@ use crate::{
 
 /// The tools of the `fs` capability.
 const FS: &[AnyTool] = &[
-    AnyTool::of::<read_file::ReadFileTool>(),
-    AnyTool::of::<write_file::WriteFileTool>(),
-    AnyTool::of::<append_file::AppendFileTool>(),
-    AnyTool::of::<edit_file::EditFileTool>(),
-    AnyTool::of::<apply_patch::ApplyPatchTool>(),
-    AnyTool::of::<ls::LsTool>(),
-    AnyTool::of::<glob::GlobTool>(),
-    AnyTool::of::<grep::GrepTool>(),
-    AnyTool::of::<stat::StatTool>(),
-    AnyTool::of::<exists::ExistsTool>(),
-    AnyTool::of::<mkdir::MkdirTool>(),
-    AnyTool::of::<rm::RmTool>(),
-    AnyTool::of::<copy::CopyTool>(),
-    AnyTool::of::<r#move::MoveTool>(),
+    AnyTool::from_tool::<read_file::ReadFileTool>(),
+    AnyTool::from_tool::<write_file::WriteFileTool>(),
+    AnyTool::from_tool::<append_file::AppendFileTool>(),
+    AnyTool::from_tool::<edit_file::EditFileTool>(),
+    AnyTool::from_tool::<apply_patch::ApplyPatchTool>(),
+    AnyTool::from_tool::<ls::LsTool>(),
+    AnyTool::from_tool::<glob::GlobTool>(),
+    AnyTool::from_tool::<grep::GrepTool>(),
+    AnyTool::from_tool::<stat::StatTool>(),
+    AnyTool::from_tool::<exists::ExistsTool>(),
+    AnyTool::from_tool::<mkdir::MkdirTool>(),
+    AnyTool::from_tool::<rm::RmTool>(),
+    AnyTool::from_tool::<copy::CopyTool>(),
+    AnyTool::from_tool::<r#move::MoveTool>(),
 ];
 
 /// The tools of the `fs` capability for earlier states.
 const HISTORY: &[AnyTool] = &[
-    AnyTool::of::<history::HistoryTool>(),
-    AnyTool::of::<diff::DiffTool>(),
-    AnyTool::of::<undo::UndoTool>(),
-    AnyTool::of::<restore_version::RestoreVersionTool>(),
+    AnyTool::from_tool::<history::HistoryTool>(),
+    AnyTool::from_tool::<diff::DiffTool>(),
+    AnyTool::from_tool::<undo::UndoTool>(),
+    AnyTool::from_tool::<restore_version::RestoreVersionTool>(),
 ];
 
 /// The tools of the `snapshot` capability.
 const SNAPSHOT: &[AnyTool] = &[
-    AnyTool::of::<snapshot::SnapshotTool>(),
-    AnyTool::of::<list_snapshots::ListSnapshotsTool>(),
-    AnyTool::of::<restore::RestoreTool>(),
-    AnyTool::of::<branch::BranchTool>(),
-    AnyTool::of::<merge::MergeTool>(),
+    AnyTool::from_tool::<snapshot::SnapshotTool>(),
+    AnyTool::from_tool::<list_snapshots::ListSnapshotsTool>(),
+    AnyTool::from_tool::<restore::RestoreTool>(),
+    AnyTool::from_tool::<branch::BranchTool>(),
+    AnyTool::from_tool::<merge::MergeTool>(),
 ];
 
 /// The tools of the `shell` capability.
 const SHELL: &[AnyTool] = &[
-    AnyTool::of::<run::RunTool>(),
-    AnyTool::of::<start::StartTool>(),
-    AnyTool::of::<output::OutputTool>(),
-    AnyTool::of::<kill::KillTool>(),
-    AnyTool::of::<processes::ProcessesTool>(),
+    AnyTool::from_tool::<run::RunTool>(),
+    AnyTool::from_tool::<start::StartTool>(),
+    AnyTool::from_tool::<output::OutputTool>(),
+    AnyTool::from_tool::<kill::KillTool>(),
+    AnyTool::from_tool::<processes::ProcessesTool>(),
 ];
 
 /// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
 /// back effects that went to a branch.
-const BRANCH_MERGE: &[AnyTool] = &[AnyTool::of::<merge::CommandMergeTool>()];
+const BRANCH_MERGE: &[AnyTool] = &[AnyTool::from_tool::<merge::CommandMergeTool>()];
 
 /// The tools of the `code` capability.
-const CODE: &[AnyTool] = &[AnyTool::of::<run_code::RunCodeTool>()];
+const CODE: &[AnyTool] = &[AnyTool::from_tool::<run_code::RunCodeTool>()];
 
 /// The tools of the `code` capability for contexts that stay between calls.
 const CONTEXTS: &[AnyTool] = &[
-    AnyTool::of::<create_code_context::CreateCodeContextTool>(),
-    AnyTool::of::<run_in_code_context::RunInCodeContextTool>(),
-    AnyTool::of::<delete_code_context::DeleteCodeContextTool>(),
+    AnyTool::from_tool::<create_code_context::CreateCodeContextTool>(),
+    AnyTool::from_tool::<run_in_code_context::RunInCodeContextTool>(),
+    AnyTool::from_tool::<delete_code_context::DeleteCodeContextTool>(),
 ];
 
 /// All tools with their capabilities, in the order in which they are offered. `BRANCH_MERGE` is not among them: its tool

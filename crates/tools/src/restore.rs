@@ -12,7 +12,6 @@ use crate::{Annotations, AnswerLimits, change_text};
 pub(crate) struct RestoreTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Snapshot label, change, or time.
     #[serde(deserialize_with = "point::required")]

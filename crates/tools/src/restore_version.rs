@@ -12,7 +12,6 @@ use crate::{Annotations, AnswerLimits, change_text};
 pub(crate) struct RestoreVersionTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// May be a deleted file.
     path: String,

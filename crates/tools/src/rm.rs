@@ -13,7 +13,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct RmTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Remove a directory with everything in it.

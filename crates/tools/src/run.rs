@@ -17,7 +17,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct RunTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Shell command line.
     command: String,

@@ -16,7 +16,6 @@ use crate::{Annotations, AnswerLimits, code_text};
 pub(crate) struct RunCodeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     language: Language,
     /// The value of the last expression comes back (not for bash); top-level `await` works.

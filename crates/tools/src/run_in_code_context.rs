@@ -12,7 +12,6 @@ use crate::{Annotations, AnswerLimits, code_text};
 pub(crate) struct RunInCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Id from `create_code_context`.
     context: String,

@@ -13,7 +13,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct SnapshotTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Unique name for the state.
     label: String,

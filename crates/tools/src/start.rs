@@ -15,7 +15,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct StartTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     command: String,
     #[serde(default, deserialize_with = "unless_empty")]

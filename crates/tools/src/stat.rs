@@ -13,7 +13,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct StatTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     #[serde(default, deserialize_with = "text_or_number")]

@@ -14,7 +14,7 @@ use crate::{Annotations, AnswerImage, AnswerLimits, Definition, ToolAnswer, sche
 
 /// One operation that a model may call. Each tool is a type; the registry holds them as [`AnyTool`].
 pub(crate) trait Tool: 'static {
-    /// The arguments; their schema is generated from this type.
+    /// The arguments; their schema is generated from this type, and no others are accepted.
     type Arguments: DeserializeOwned + JsonSchema + Send;
     /// The data of an answer without an error.
     type Data: Serialize + JsonSchema;
@@ -72,7 +72,7 @@ pub(crate) struct AnyTool {
 }
 
 impl AnyTool {
-    pub(crate) const fn of<T: Tool>() -> Self {
+    pub(crate) const fn from_tool<T: Tool>() -> Self {
         Self {
             name: T::NAME,
             short_name: T::SHORT,

@@ -29,7 +29,6 @@ pub(crate) enum UndoTarget {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: the one that `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
     #[serde(default, deserialize_with = "unless_empty")]

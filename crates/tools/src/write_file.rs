@@ -14,7 +14,6 @@ use crate::{Annotations, AnswerLimits};
 pub(crate) struct WriteFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     content: String,
