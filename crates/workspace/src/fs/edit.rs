@@ -69,14 +69,8 @@ impl FileAccess {
         if options.dry_run {
             return Ok(outcome);
         }
-        let mut applied = self
-            .commit_mutations(
-                "edit_file",
-                vec![rewrite_mutation(target, content, before)],
-                target.follow,
-            )
-            .await?;
-        let applied = applied.swap_remove(0);
+        let rewrite = rewrite_mutation(target, content, before);
+        let applied = self.commit_mutation("edit_file", rewrite, target.follow).await?;
         Ok(EditResult {
             version: applied.version,
             change: applied.change,
