@@ -79,7 +79,8 @@ impl<T> TimePageCollector<T> {
     pub(crate) fn takes_key(&self, key: &TimeSortKey) -> bool {
         let is_before = self.after.as_ref().is_some_and(|after| key <= after);
         let is_full = self.first.len() > self.limit;
-        !is_before && !(is_full && self.first.last_key_value().is_some_and(|(last, _)| key >= last))
+        let is_past = is_full && self.first.last_key_value().is_some_and(|(last, _)| key >= last);
+        !(is_before || is_past)
     }
 
     /// Adds an entry if it is among the first; `entry` is called only then.

@@ -66,6 +66,9 @@ pub fn merge_texts(base: &[u8], ours: &[u8], theirs: &[u8], favour: ConflictFavo
     }
 }
 
+/// Returns a line of one side of a merge.
+type SideLine<'m, 't> = fn(&'m TextMerge<'t, 't, 't, [u8]>, usize) -> Option<&'m [u8]>;
+
 /// The merged text while it is being written.
 struct MergeOutput<'m, 't> {
     merge: &'m TextMerge<'t, 't, 't, [u8]>,
@@ -75,11 +78,7 @@ struct MergeOutput<'m, 't> {
 }
 
 impl<'m, 't> MergeOutput<'m, 't> {
-    fn push_lines(
-        &mut self,
-        lines: Range<usize>,
-        side: fn(&'m TextMerge<'t, 't, 't, [u8]>, usize) -> Option<&'m [u8]>,
-    ) {
+    fn push_lines(&mut self, lines: Range<usize>, side: SideLine<'m, 't>) {
         let lines = lines.filter_map(|at| side(self.merge, at));
         lines.for_each(|line| self.text.extend_from_slice(line));
     }
