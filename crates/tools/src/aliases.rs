@@ -4,7 +4,9 @@
 //! project. A value with another meaning elsewhere (milliseconds, the opposite) is converted; for a value without a
 //! meaning here, the error names the argument to use.
 
-use garret_core::shape::KeyAlias;
+use std::sync::LazyLock;
+
+use garret_core::shape::{AliasConversion, KeyAlias};
 use garret_core::{Error, Result};
 use serde_json::{Value, json};
 
@@ -13,133 +15,119 @@ use serde_json::{Value, json};
 /// and the answer says so.
 const MILLISECONDS_FROM: f64 = 10_000.0;
 
-/// The names, in the order in which they are tried: a name that stands for several arguments means the first one that
-/// the tool has.
-pub(crate) const ALIASES: &[KeyAlias] = &[
-    plain_alias("file_path", "path"),
-    plain_alias("filepath", "path"),
-    plain_alias("filename", "path"),
-    plain_alias("file", "path"),
-    plain_alias("absolute_path", "path"),
-    plain_alias("target_file", "path"),
-    plain_alias("file_paths", "paths"),
-    plain_alias("files", "paths"),
-    plain_alias("directory", "cwd"),
-    plain_alias("directory", "path"),
-    plain_alias("dir", "cwd"),
-    plain_alias("dir", "path"),
-    plain_alias("dir_path", "path"),
-    plain_alias("target_directory", "path"),
-    plain_alias("working_directory", "cwd"),
-    plain_alias("working_dir", "cwd"),
-    plain_alias("workdir", "cwd"),
-    plain_alias("contents", "content"),
-    plain_alias("file_text", "content"),
-    plain_alias("text", "content"),
-    plain_alias("old_string", "old_text"),
-    plain_alias("old_str", "old_text"),
-    plain_alias("new_string", "new_text"),
-    plain_alias("new_str", "new_text"),
-    plain_alias("allow_multiple", "replace_all"),
-    plain_alias("expected_occurrences", "expected_replacements"),
-    plain_alias("patch", "diff"),
-    plain_alias("unified_diff", "diff"),
-    plain_alias("source", "src"),
-    plain_alias("source_path", "src"),
-    plain_alias("old_path", "src"),
-    plain_alias("from", "src"),
-    plain_alias("destination", "dest"),
-    plain_alias("destination_path", "dest"),
-    plain_alias("new_path", "dest"),
-    plain_alias("target", "dest"),
-    plain_alias("to", "dest"),
-    plain_alias("recursive", "parents"),
-    plain_alias("max_depth", "depth"),
-    plain_alias("head", "limit"),
-    plain_alias("head_limit", "limit"),
-    plain_alias("max_results", "limit"),
-    plain_alias("max_entries", "limit"),
-    plain_alias("max_lines", "limit"),
-    plain_alias("num_lines", "limit"),
-    plain_alias("max_matches", "limit"),
-    plain_alias("skip", "offset"),
-    plain_alias("sort_by", "sort"),
-    plain_alias("query", "pattern"),
-    plain_alias("regex", "pattern"),
-    plain_alias("glob", "include"),
-    plain_alias("glob", "pattern"),
-    plain_alias("glob_pattern", "include"),
-    plain_alias("glob_pattern", "pattern"),
-    plain_alias("include_glob", "include"),
-    plain_alias("include_pattern", "include"),
-    plain_alias("file_pattern", "include"),
-    plain_alias("exclude_glob", "exclude"),
-    plain_alias("exclude_pattern", "exclude"),
-    plain_alias("exclude_patterns", "exclude"),
-    plain_alias("-i", "ignore_case"),
-    plain_alias("case_insensitive", "ignore_case"),
-    converted_alias("case_sensitive", "ignore_case", negate_bool),
-    plain_alias("-w", "whole_word"),
-    plain_alias("-F", "literal"),
-    plain_alias("fixed_strings", "literal"),
-    converted_alias("is_regex", "literal", negate_bool),
-    plain_alias("-A", "after"),
-    plain_alias("-B", "before"),
-    plain_alias("-C", "context"),
-    plain_alias("after_context", "after"),
-    plain_alias("before_context", "before"),
-    plain_alias("context_lines", "context"),
-    plain_alias("output_mode", "output"),
-    plain_alias("no_ignore", "include_ignored"),
-    converted_alias("respect_gitignore", "include_ignored", negate_bool),
-    converted_alias("respect_git_ignore", "include_ignored", negate_bool),
-    plain_alias("name", "label"),
-    plain_alias("cmd", "command"),
-    plain_alias("script", "command"),
-    plain_alias("input", "stdin"),
-    plain_alias("environment", "env"),
-    plain_alias("envs", "env"),
-    converted_alias("timeout", "timeout_s", convert_timeout),
-    converted_alias("timeout_ms", "timeout_s", convert_milliseconds),
-    plain_alias("timeout_seconds", "timeout_s"),
-    plain_alias("timeout_sec", "timeout_s"),
-    plain_alias("wait_seconds", "wait_s"),
-    converted_alias("wait_ms", "wait_s", convert_milliseconds),
-    plain_alias("max_output", "max_output_bytes"),
-    plain_alias("max_output_length", "max_output_bytes"),
-    plain_alias("lang", "language"),
-    plain_alias("context_id", "context"),
-    plain_alias("process_id", "id"),
-    plain_alias("bash_id", "id"),
-    // The names below stand for no argument; the argument beside each one selects the tools that are asked for it.
-    converted_alias("-n", "whole_word", check_line_numbers),
-    converted_alias("type", "include", refuse_file_type),
-    converted_alias("view_range", "tail", refuse_line_range),
-    converted_alias("start_line", "tail", refuse_line_range),
-    converted_alias("end_line", "tail", refuse_line_range),
-    converted_alias("description", "command", ignore_value),
-    converted_alias("run_in_background", "command", refuse_background),
+/// The plain other names of each argument, in the order in which they are tried: a name that stands for several
+/// arguments means the first one that the tool has.
+const OTHER_NAMES: &[(&str, &[&str])] = &[
+    (
+        "cwd",
+        &["directory", "dir", "working_directory", "working_dir", "workdir"],
+    ),
+    (
+        "path",
+        &[
+            "file_path",
+            "filepath",
+            "filename",
+            "file",
+            "absolute_path",
+            "target_file",
+            "directory",
+            "dir",
+            "dir_path",
+            "target_directory",
+        ],
+    ),
+    ("paths", &["file_paths", "files"]),
+    ("content", &["contents", "file_text", "text"]),
+    ("old_text", &["old_string", "old_str"]),
+    ("new_text", &["new_string", "new_str"]),
+    ("replace_all", &["allow_multiple"]),
+    ("expected_replacements", &["expected_occurrences"]),
+    ("diff", &["patch", "unified_diff"]),
+    ("src", &["source", "source_path", "old_path", "from"]),
+    ("dest", &["destination", "destination_path", "new_path", "target", "to"]),
+    ("parents", &["recursive"]),
+    ("depth", &["max_depth"]),
+    (
+        "limit",
+        &[
+            "head",
+            "head_limit",
+            "max_results",
+            "max_entries",
+            "max_lines",
+            "num_lines",
+            "max_matches",
+        ],
+    ),
+    ("offset", &["skip"]),
+    ("sort", &["sort_by"]),
+    (
+        "include",
+        &[
+            "glob",
+            "glob_pattern",
+            "include_glob",
+            "include_pattern",
+            "file_pattern",
+        ],
+    ),
+    ("pattern", &["query", "regex", "glob", "glob_pattern"]),
+    ("exclude", &["exclude_glob", "exclude_pattern", "exclude_patterns"]),
+    ("ignore_case", &["-i", "case_insensitive"]),
+    ("whole_word", &["-w"]),
+    ("literal", &["-F", "fixed_strings"]),
+    ("after", &["-A", "after_context"]),
+    ("before", &["-B", "before_context"]),
+    ("context", &["-C", "context_lines", "context_id"]),
+    ("output", &["output_mode"]),
+    ("include_ignored", &["no_ignore"]),
+    ("label", &["name"]),
+    ("command", &["cmd", "script"]),
+    ("stdin", &["input"]),
+    ("env", &["environment", "envs"]),
+    ("timeout_s", &["timeout_seconds", "timeout_sec"]),
+    ("wait_s", &["wait_seconds"]),
+    ("max_output_bytes", &["max_output", "max_output_length"]),
+    ("language", &["lang"]),
+    ("id", &["process_id", "bash_id"]),
 ];
 
-const fn plain_alias(name: &'static str, key: &'static str) -> KeyAlias {
-    KeyAlias {
-        name,
-        key,
-        convert: None,
-    }
-}
+/// Names whose values are converted, or refused.
+const CONVERTED_NAMES: &[(&str, &str, AliasConversion)] = &[
+    ("case_sensitive", "ignore_case", negate_bool),
+    ("is_regex", "literal", negate_bool),
+    ("respect_gitignore", "include_ignored", negate_bool),
+    ("respect_git_ignore", "include_ignored", negate_bool),
+    ("timeout", "timeout_s", convert_timeout),
+    ("timeout_ms", "timeout_s", convert_milliseconds),
+    ("wait_ms", "wait_s", convert_milliseconds),
+    // The names below stand for no argument; the argument beside each one selects the tools that are asked for it.
+    ("-n", "whole_word", check_line_numbers),
+    ("type", "include", refuse_file_type),
+    ("view_range", "tail", refuse_line_range),
+    ("start_line", "tail", refuse_line_range),
+    ("end_line", "tail", refuse_line_range),
+    ("description", "command", ignore_value),
+    ("run_in_background", "command", refuse_background),
+];
 
-const fn converted_alias(
-    name: &'static str,
-    key: &'static str,
-    convert: fn(Value) -> Result<Option<Value>>,
-) -> KeyAlias {
-    KeyAlias {
+/// All other names of arguments.
+pub(crate) static ALIASES: LazyLock<Vec<KeyAlias>> = LazyLock::new(|| {
+    let plain = OTHER_NAMES.iter().flat_map(|(key, names)| {
+        names.iter().map(|name| KeyAlias {
+            name,
+            key,
+            convert: None,
+        })
+    });
+    let converted = CONVERTED_NAMES.iter().map(|(name, key, convert)| KeyAlias {
         name,
         key,
-        convert: Some(convert),
-    }
-}
+        convert: Some(*convert),
+    });
+    plain.chain(converted).collect()
+});
 
 /// Converts a bool to its opposite.
 fn negate_bool(value: Value) -> Result<Option<Value>> {

@@ -1,21 +1,19 @@
 //! `append_file`: adds content at the end of a file.
 
+use garret_core::Precondition;
 use garret_core::path::quote;
-use garret_core::{Precondition, Result};
 use garret_workspace::{AppendOptions, Encoding, Workspace, WriteResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::{content_bytes, unless_empty};
 use crate::text::{format_bytes, version_note};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct AppendFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Added byte for byte, with no newline.
@@ -23,7 +21,6 @@ pub(crate) struct Arguments {
     #[serde(default, deserialize_with = "unless_empty")]
     encoding: Option<Encoding>,
     /// Create a missing file; default true.
-    #[serde(default)]
     create: Option<bool>,
     /// Only if it still has this version, or is `absent`.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -40,11 +37,7 @@ impl Tool for AppendFileTool {
     const DESCRIPTION: &'static str = "Adds content at the end of a file. Concurrent appends are all kept.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<WriteResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let options = AppendOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             create: arguments.create.unwrap_or(true),

@@ -1,24 +1,20 @@
 //! `apply_patch`: a unified diff over several files, all or nothing.
 
-use garret_core::Result;
 use garret_core::path::escape_unprintable;
 use garret_workspace::{PatchOptions, PatchResult, PatchedFile, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::text::{bound_text, format_count};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct ApplyPatchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Unified diff as by `git diff`; `/dev/null` creates or deletes, `rename from`/`rename to` renames.
     diff: String,
-    #[serde(default)]
     dry_run: Option<bool>,
 }
 
@@ -32,11 +28,7 @@ impl Tool for ApplyPatchTool {
     const DESCRIPTION: &'static str = "Applies a unified diff to one or more files, all or nothing. Hunks must match the content; line numbers may be off.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<PatchResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let options = PatchOptions {
             dry_run: arguments.dry_run.unwrap_or(false),
         };

@@ -1,20 +1,18 @@
 //! `branch`: makes a second workspace that begins at a point of this one.
 
 use garret_core::path::quote;
-use garret_core::{Branch, Point, Result};
+use garret_core::{Branch, Point};
 use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::point::text_or_number;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct BranchTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Name of the new workspace.
     name: String,
@@ -33,7 +31,7 @@ impl Tool for BranchTool {
     const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one. These tools stay on this workspace; merge brings the work of the branch back.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Branch>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let from = Point::parse_or_now(arguments.from.as_deref());
         let branch = workspace.branch(&arguments.name, &from).await?;
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use garret_core::path::{escape_unprintable, quote};
 use garret_workspace::{Actor, Change, ChangedPath, HistoryOperationResult};
 
-use crate::answer_limits::AnswerLimits;
+use crate::AnswerLimits;
 use crate::text::{self, group_digits};
 use crate::tool::ToolOutput;
 
@@ -52,10 +52,7 @@ pub(crate) fn made_by(operation: &str, actor: &Actor) -> String {
 /// Returns numbers of changes: `#5, #4 and 12 more`.
 fn list_numbers(all: &[u64]) -> String {
     let shown: Vec<String> = all.iter().take(5).map(|number| format!("#{number}")).collect();
-    match all.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), group_digits(more as u64)),
-    }
+    text::join_with_more(&shown, (all.len() - shown.len()) as u64)
 }
 
 /// Returns the result of an undo, a redo or a restore; `idle` tells that nothing differed.
@@ -101,7 +98,7 @@ fn unchanged_lines(result: &HistoryOperationResult) -> String {
     let Some(left) = &result.left_alone else {
         return String::new();
     };
-    let mut text = String::new();
+    let mut lines = String::new();
     for (words, paths, more) in [
         ("left unchanged (excluded from history)", &left.paths, left.more),
         (
@@ -111,13 +108,10 @@ fn unchanged_lines(result: &HistoryOperationResult) -> String {
         ),
     ] {
         if !paths.is_empty() {
-            let named = paths.iter().map(|path| quote(path)).collect::<Vec<_>>().join(", ");
-            let more = match more {
-                0 => String::new(),
-                more => format!(" and {} more", group_digits(more)),
-            };
-            write!(text, "\n{words}: {named}{more}").expect("a string takes everything");
+            let named: Vec<String> = paths.iter().map(|path| quote(path)).collect();
+            let named = text::join_with_more(&named, more);
+            write!(lines, "\n{words}: {named}").expect("a string takes everything");
         }
     }
-    text
+    lines
 }

@@ -1,11 +1,9 @@
 //! `copy`: copies a file or a directory.
 
-use garret_core::Result;
 use garret_workspace::{TransferResult, Workspace};
 
-use crate::answer_limits::AnswerLimits;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, transfer};
+use crate::tool::{Tool, ToolResult};
+use crate::{Annotations, AnswerLimits, transfer};
 
 pub(crate) struct CopyTool;
 
@@ -19,11 +17,7 @@ impl Tool for CopyTool {
     const DESCRIPTION: &'static str = "Copies a file, or a directory with everything in it.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Self::Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<TransferResult>> {
+    async fn run(workspace: &Workspace, arguments: Self::Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let copied = workspace
             .copy(&arguments.src, &arguments.dest, arguments.options())
             .await?;

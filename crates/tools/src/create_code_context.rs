@@ -2,26 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{Language, Result};
+use garret_core::Language;
 use garret_workspace::{ContextRequest, ContextStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, languages};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct CreateCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     language: Language,
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
-    #[serde(default)]
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -35,15 +31,7 @@ impl Tool for CreateCodeContextTool {
     const DESCRIPTION: &'static str = "Starts an interpreter that keeps variables and imports between pieces of code.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
-        languages::narrow_languages(schema, workspace);
-    }
-
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ContextStatus>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let request = ContextRequest {
             cwd: arguments.cwd.unwrap_or_default(),
             env: arguments.env.unwrap_or_default(),

@@ -1,18 +1,15 @@
 //! `delete_code_context`: ends a context.
 
-use garret_core::Result;
 use garret_workspace::{ContextStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct DeleteCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     context: String,
 }
@@ -27,11 +24,7 @@ impl Tool for DeleteCodeContextTool {
     const DESCRIPTION: &'static str = "Ends a context with everything that its code started. Files stay.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ContextStatus>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let context = workspace.delete_code_context(&arguments.context).await?;
         let how = context.ended.as_deref().unwrap_or("it ends");
         let text = format!("the context `{}` has ended: {how}", context.id);

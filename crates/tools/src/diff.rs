@@ -1,15 +1,14 @@
 //! `diff`: shows the differences between two points.
 
-use garret_core::{Point, Result};
+use garret_core::Point;
 use garret_workspace::{Diff, DiffRequest, PathDiff, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::point::text_or_number;
 use crate::text::{AnswerPage, cut_line, format_count, group_digits};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 /// The most text that one call holds for its pages: far more than a page, and far less than the memory of a machine.
 const MAX_HELD_BYTES: usize = 8 << 20;
@@ -17,7 +16,6 @@ const MAX_HELD_BYTES: usize = 8 << 20;
 pub(crate) struct DiffTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Earlier point: snapshot label, change, or time; 0 is the beginning. Default: just before the newest change at `to`.
     #[serde(default, deserialize_with = "text_or_number")]
@@ -29,9 +27,7 @@ pub(crate) struct Arguments {
     #[serde(default)]
     path: String,
     /// Lines to skip.
-    #[serde(default)]
     offset: Option<u64>,
-    #[serde(default)]
     limit: Option<u64>,
 }
 
@@ -46,7 +42,7 @@ impl Tool for DiffTool {
         "Shows the differences between two points as a unified diff; without arguments, those of the newest change.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<Diff>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let to = Point::parse_or_now(arguments.to.as_deref());
         // Without `from`, the newest change at `to` alone is shown.
         let from = match Point::parse_or_now(arguments.from.as_deref()) {

@@ -6,38 +6,30 @@ use garret_workspace::{Edit, EditOptions, EditResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::text::{bound_text, format_bytes, format_count, version_note};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct EditFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Exact text to replace, without line numbers. It must occur once, unless an argument says otherwise.
-    #[serde(default)]
     old_text: Option<String>,
     /// What to put in its place; empty to delete.
-    #[serde(default)]
     new_text: Option<String>,
     /// Replace every occurrence.
-    #[serde(default)]
     replace_all: Option<bool>,
     /// How many occurrences there must be.
-    #[serde(default)]
     expected_replacements: Option<usize>,
     /// Replace at most this many occurrences, from the first on.
-    #[serde(default)]
     max_replacements: Option<usize>,
     /// Several edits, each on the result of the one before; all or none.
     #[serde(default)]
     edits: Vec<EditArguments>,
     /// Show the difference and write nothing.
-    #[serde(default)]
     dry_run: Option<bool>,
     /// Only if it still has this version.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -45,15 +37,11 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct EditArguments {
     old_text: String,
     new_text: String,
-    #[serde(default)]
     replace_all: Option<bool>,
-    #[serde(default)]
     expected_replacements: Option<usize>,
-    #[serde(default)]
     max_replacements: Option<usize>,
 }
 
@@ -67,7 +55,7 @@ impl Tool for EditFileTool {
     const DESCRIPTION: &'static str = "Replaces exact text in a file: one place with `old_text` and `new_text`, or several with `edits`. Line endings are kept.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<EditResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let options = EditOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             dry_run: arguments.dry_run.unwrap_or(false),

@@ -1,22 +1,19 @@
 //! `exists`: tells whether an entry is at a path.
 
-use garret_core::Result;
 use garret_core::path::quote;
 use garret_workspace::{Existence, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::point::{self, text_or_number};
 use crate::text::kind_name;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct ExistsTool;
 
 /// The path to look for.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     #[serde(default, deserialize_with = "text_or_number")]
@@ -33,7 +30,7 @@ impl Tool for ExistsTool {
     const DESCRIPTION: &'static str = "Tells whether a path exists.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Existence>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let found = viewed.exists(&arguments.path).await?;
         let shown = quote(&arguments.path);

@@ -1,29 +1,25 @@
 //! `glob`: finds files by their names.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_core::{EntryPath, Result, WsPath};
 use garret_workspace::{GlobRequest, GlobResult, ListSortOrder, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::point::{self, text_or_number};
 use crate::text::{AnswerPage, format_count, incomplete_note, left_out_note, quote_token, skipped_note};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct GlobTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Matched against the path below `path`: `*.rs` in that directory alone, `**/*.rs` at any depth; `{a,b}` and `[!a]` work.
     pattern: String,
     /// Directory; default the root.
     #[serde(default)]
     path: String,
-    #[serde(default)]
     limit: Option<u64>,
     /// By path (default) or the newest first.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -31,11 +27,8 @@ pub(crate) struct Arguments {
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
     /// Also what `.gitignore` excludes.
-    #[serde(default)]
     include_ignored: Option<bool>,
-    #[serde(default)]
     include_git: Option<bool>,
-    #[serde(default)]
     include_directories: Option<bool>,
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
@@ -51,7 +44,7 @@ impl Tool for GlobTool {
     const DESCRIPTION: &'static str = "Finds files by name, including hidden files, but not `.git` or ignored files.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<GlobResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let pattern = arguments.pattern.clone();
         let limits = limits.for_limit(arguments.limit);
@@ -78,7 +71,7 @@ fn format_page(mut found: GlobResult, pattern: &str, limits: &AnswerLimits) -> T
         .iter()
         .take_while(|path| page.push_block(&escape_unprintable(path)))
         .count();
-    shorten_page(&mut found, fitting);
+    found.shorten(fitting);
     let footer = format_footer(&found, pattern);
     ToolOutput::new(page.finish(footer), found)
 }
@@ -93,29 +86,5 @@ fn format_footer(found: &GlobResult, pattern: &str) -> Option<String> {
         None if found.paths.is_empty() => Some(format!("[no path matches {}{skipped}]", quote(pattern))),
         None if skipped.is_empty() => None,
         None => Some(format!("[{paths}{skipped}]")),
-    }
-}
-
-/// Ends the page after `fitting` paths.
-fn shorten_page(found: &mut GlobResult, fitting: usize) {
-    if fitting >= found.paths.len() {
-        return;
-    }
-    if let Some(cursor) = fitting.checked_sub(1).and_then(|last| found.cursors.get(last)) {
-        found.next_cursor = Some(cursor.clone());
-        found.paths.truncate(fitting);
-        found.escaped.retain(|path| found.paths.contains(path));
-        return;
-    }
-    // Without cursors, the next page begins after a path by its text; an escaped path has no such text, so the page
-    // ends before it.
-    let last = found.paths[..fitting]
-        .iter()
-        .rposition(|path| !found.escaped.contains(path));
-    let cursor = last.and_then(|last| WsPath::parse(&found.paths[last]).ok().map(|path| (last, path)));
-    if let Some((last, path)) = cursor {
-        found.paths.truncate(last + 1);
-        found.escaped.retain(|path| found.paths.contains(path));
-        found.next_cursor = Some(EntryPath::from(path).to_token());
     }
 }

@@ -1,19 +1,17 @@
 //! `grep`: finds lines by their content.
 
-use garret_core::Result;
 use garret_core::path::{escape_unprintable, quote};
 use garret_workspace::{GrepMatch, GrepOutput, GrepRequest, GrepResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::{one_or_many, unless_empty};
 use crate::point::{self, text_or_number};
 use crate::text::{
     AnswerPage, cut_block, cut_line, format_count, group_digits, incomplete_note, left_out_note, skipped_note,
 };
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 /// The most lines of context around a match.
 const MAX_CONTEXT: u64 = 50;
@@ -23,7 +21,6 @@ const MAX_HELD_BYTES: usize = 16 << 20;
 pub(crate) struct GrepTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Regular expression (Rust syntax).
     pattern: String,
@@ -31,20 +28,13 @@ pub(crate) struct Arguments {
     #[serde(default)]
     path: String,
     /// `pattern` is plain text.
-    #[serde(default)]
     literal: Option<bool>,
-    #[serde(default)]
     ignore_case: Option<bool>,
-    #[serde(default)]
     whole_word: Option<bool>,
-    #[serde(default)]
     multiline: Option<bool>,
     /// Lines to show around each match.
-    #[serde(default)]
     context: Option<u64>,
-    #[serde(default)]
     before: Option<u64>,
-    #[serde(default)]
     after: Option<u64>,
     /// Globs of files to search, such as `*.rs`.
     #[serde(default, deserialize_with = "one_or_many")]
@@ -55,18 +45,13 @@ pub(crate) struct Arguments {
     /// Matching lines (default), file names, or matches per file.
     #[serde(default, deserialize_with = "unless_empty")]
     output: Option<GrepOutput>,
-    #[serde(default)]
     limit: Option<u64>,
     /// Results to skip.
-    #[serde(default)]
     offset: Option<u64>,
     /// Most matches of one file.
-    #[serde(default)]
     max_matches_per_file: Option<u64>,
     /// Also what `.gitignore` excludes.
-    #[serde(default)]
     include_ignored: Option<bool>,
-    #[serde(default)]
     include_git: Option<bool>,
     /// Past state: snapshot label, change or time.
     #[serde(default, deserialize_with = "text_or_number")]
@@ -83,7 +68,7 @@ impl Tool for GrepTool {
     const DESCRIPTION: &'static str = "Searches file contents; answers with `path:line:text`. Hidden files are searched, `.git` and ignored files are not.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<GrepResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let limits = limits.for_limit(arguments.limit);
         let request = grep_request(arguments, &limits);

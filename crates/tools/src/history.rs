@@ -1,17 +1,15 @@
 //! `history`: lists changes with their authors, and the versions of a file.
 
-use garret_core::Result;
 use garret_core::path::{escape_unprintable, quote};
 use garret_workspace::{FileVersion, HistoryPage, LogPage, LogRequest, VersionsPage, VersionsRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::change_text::{self, made_by};
 use crate::text::{AnswerPage, cut_line, format_count, quote_token, short_size};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 /// The number of changes without a `limit`: questions are mostly about the newest ones.
 const DEFAULT_LIMIT: u64 = 50;
@@ -19,16 +17,13 @@ const DEFAULT_LIMIT: u64 = 50;
 pub(crate) struct HistoryTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Only changes of this file or directory.
     #[serde(default)]
     path: String,
     /// List the versions of the file at `path`, also of a deleted file.
-    #[serde(default)]
     versions: Option<bool>,
     /// Most changes; default 50.
-    #[serde(default)]
     limit: Option<u64>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
@@ -45,11 +40,7 @@ impl Tool for HistoryTool {
         "Lists changes, newest first. The number of a change is a point for `at`, diff and undo.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<HistoryPage>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let asked = arguments.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT);
         let limit = limits.page_size(Some(asked));
         let is_continued = arguments.cursor.is_some();

@@ -1,19 +1,16 @@
 //! `kill`: ends a process in the background.
 
-use garret_core::Result;
 use garret_workspace::{ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::processes::describe_state;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct KillTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     id: String,
 }
@@ -28,11 +25,7 @@ impl Tool for KillTool {
     const DESCRIPTION: &'static str = "Ends a background process with everything that it started.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ProcessStatus>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let process = workspace.kill(&arguments.id).await?;
         Ok(ToolOutput::new(
             format!("{} {}", process.id, describe_state(&process)),

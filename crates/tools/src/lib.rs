@@ -27,7 +27,6 @@ mod glob;
 mod grep;
 mod history;
 mod kill;
-mod languages;
 mod list_snapshots;
 mod ls;
 mod merge;
@@ -59,6 +58,7 @@ mod undo;
 mod write_file;
 
 pub use answer::{AnswerImage, ToolAnswer};
+use answer_limits::AnswerLimits;
 pub use definition::{Annotations, Definition};
 pub use export::ExportFormat;
 pub use registry::tool_names;

@@ -1,28 +1,24 @@
 //! `list_snapshots`: lists the named states and the branches.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_core::{Branch, Result, Snapshot};
+use garret_core::{Branch, Snapshot};
 use garret_workspace::{SnapshotList, SnapshotListRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::text::{AnswerPage, cut_line, format_count, quote_token};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct ListSnapshotsTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    #[serde(default)]
     limit: Option<u64>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
     /// Show files and bytes of each; slow.
-    #[serde(default)]
     sizes: Option<bool>,
 }
 
@@ -36,11 +32,7 @@ impl Tool for ListSnapshotsTool {
     const DESCRIPTION: &'static str = "Lists snapshots, oldest first, then branches.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<SnapshotList>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let limits = limits.for_limit(arguments.limit);
         let is_continued = arguments.cursor.is_some();
         let request = SnapshotListRequest {

@@ -1,39 +1,33 @@
 //! `ls`: lists a directory, or the tree below it.
 
+use garret_core::EntryKind;
 use garret_core::path::escape_unprintable;
-use garret_core::{EntryKind, EntryPath, Result, WsPath};
 use garret_workspace::{DirectoryListing, ListRequest, ListSortOrder, ListedEntry, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::point::{self, text_or_number};
 use crate::text::{AnswerPage, format_count, incomplete_note, quote_token, short_size};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct LsTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Directory; default the root.
     #[serde(default)]
     path: String,
     /// List all levels, as a tree.
-    #[serde(default)]
     recursive: Option<bool>,
     /// Levels; default 1, or all with `recursive`.
-    #[serde(default)]
     depth: Option<u64>,
-    #[serde(default)]
     limit: Option<u64>,
     /// By name (default) or the newest first.
     #[serde(default, deserialize_with = "unless_empty")]
     sort: Option<ListSortOrder>,
     /// With times.
-    #[serde(default)]
     long: Option<bool>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
@@ -63,11 +57,7 @@ impl Tool for LsTool {
         "Lists a directory, hidden entries included; directories end with `/`. To find files by name, glob is faster.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<DirectoryListing>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let limits = limits.for_limit(arguments.limit);
         let request = ListRequest {
             depth: arguments.levels(),
@@ -95,7 +85,7 @@ fn format_page(
 ) -> ToolOutput<DirectoryListing> {
     let mut page = AnswerPage::new(limits);
     let fitting = lines.iter().take_while(|line| page.push_block(line)).count();
-    shorten_page(&mut listed, fitting);
+    listed.shorten(fitting);
     let shown = format_count(listed.entries.len() as u64, "entry", "entries");
     let lacking = incomplete_note(listed.incomplete);
     let footer = match &listed.next_cursor {
@@ -124,26 +114,6 @@ fn entry_lines(listed: &DirectoryListing, is_continued: bool) -> Vec<String> {
 /// Returns the depth of the entry below the root.
 fn entry_level(entry: &ListedEntry) -> usize {
     entry.path.matches('/').count()
-}
-
-/// Ends the page after `fitting` entries.
-fn shorten_page(listed: &mut DirectoryListing, fitting: usize) {
-    if fitting >= listed.entries.len() {
-        return;
-    }
-    if let Some(cursor) = fitting.checked_sub(1).and_then(|last| listed.cursors.get(last)) {
-        listed.next_cursor = Some(cursor.clone());
-        listed.entries.truncate(fitting);
-        return;
-    }
-    // Without cursors, the next page begins after a name by its text; an escaped name has no such text, so the page
-    // ends before it.
-    let last = listed.entries[..fitting].iter().rposition(|entry| !entry.escaped);
-    let cursor = last.and_then(|last| WsPath::parse(&listed.entries[last].path).ok().map(|path| (last, path)));
-    if let Some((last, path)) = cursor {
-        listed.entries.truncate(last + 1);
-        listed.next_cursor = Some(EntryPath::from(path).to_token());
-    }
 }
 
 /// Returns an entry with its time; with its whole path, if the list goes deeper than one directory.

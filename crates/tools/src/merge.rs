@@ -1,30 +1,27 @@
 //! `merge`: brings in the changes of a branch.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::{Error, ErrorKind};
 use garret_workspace::{
     Conflict, ConflictSide, MergeOptions, MergeResult, OnConflict, Workspace, is_branch_of_command,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::text::{AnswerPage, cut_line, format_count};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct MergeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Branch, or other workspace of the same origin.
     from: String,
     /// On conflict: `report` (default) writes nothing, `markers` writes both, `ours` and `theirs` choose a side.
     #[serde(default, deserialize_with = "unless_empty")]
     on_conflict: Option<OnConflict>,
-    #[serde(default)]
     dry_run: Option<bool>,
 }
 
@@ -38,11 +35,7 @@ impl Tool for MergeTool {
     const DESCRIPTION: &'static str = "Merges the changes of a branch into this workspace, as one change.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<MergeResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let options = MergeOptions {
             on_conflict: arguments.on_conflict.unwrap_or_default(),
             dry_run: arguments.dry_run.unwrap_or(false),
@@ -67,11 +60,7 @@ impl Tool for CommandMergeTool {
         "Merges the effects of a command that went to a branch because the files changed while it ran.";
     const ANNOTATIONS: Annotations = MergeTool::ANNOTATIONS;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<MergeResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         // Effects of a command that went to a branch must be reachable; other branches belong to the capability
         // `snapshot`.
         if !is_branch_of_command(&arguments.from) {

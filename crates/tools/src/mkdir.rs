@@ -1,23 +1,19 @@
 //! `mkdir`: makes a directory.
 
-use garret_core::Result;
 use garret_core::path::quote;
 use garret_workspace::{MakeDirResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct MkdirTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Also make directories above, and accept one that exists; default true.
-    #[serde(default)]
     parents: Option<bool>,
 }
 
@@ -31,11 +27,7 @@ impl Tool for MkdirTool {
     const DESCRIPTION: &'static str = "Makes an empty directory. Writing a file creates missing directories.";
     const ANNOTATIONS: Annotations = Annotations::ENSURES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<MakeDirResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let parents = arguments.parents.unwrap_or(true);
         let made = workspace.make_dir(&arguments.path, parents).await?;
         let path = quote(if made.path.is_empty() { "/" } else { &made.path });

@@ -1,11 +1,9 @@
 //! `move`: moves or renames a file or a directory.
 
-use garret_core::Result;
 use garret_workspace::{TransferResult, Workspace};
 
-use crate::answer_limits::AnswerLimits;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, transfer};
+use crate::tool::{Tool, ToolResult};
+use crate::{Annotations, AnswerLimits, transfer};
 
 pub(crate) struct MoveTool;
 
@@ -19,11 +17,7 @@ impl Tool for MoveTool {
     const DESCRIPTION: &'static str = "Moves or renames a file or directory.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Self::Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<TransferResult>> {
+    async fn run(workspace: &Workspace, arguments: Self::Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let moved = workspace
             .rename(&arguments.src, &arguments.dest, arguments.options())
             .await?;

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use garret_core::Result;
 use garret_workspace::{LONGEST_WAIT, OutputRequest, ProcessOutput, ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::command_request::parse_seconds;
 use crate::output_room::{self, OutputRoom};
-use crate::tool::{Tool, ToolOutput as Answered};
-use crate::{processes, run_text, text};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits, processes, run_text, text};
 
 /// The bytes reserved for the last line.
 const FOOTER_ROOM: usize = 500;
@@ -22,19 +19,14 @@ const GAP_ROOM: usize = 60;
 pub(crate) struct OutputTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// From `start` or `processes`.
     id: String,
     /// From the last answer, to see only what is new.
-    #[serde(default)]
     cursor: Option<u64>,
-    #[serde(default)]
     max_output_bytes: Option<u64>,
     /// Seconds to wait for something new, at most 60.
-    #[serde(default)]
     wait_s: Option<f64>,
-    #[serde(default)]
     details: Option<bool>,
 }
 
@@ -48,11 +40,7 @@ impl Tool for OutputTool {
     const DESCRIPTION: &'static str = "Shows the output of a background process, and whether it runs or how it ended.";
     const ANNOTATIONS: Annotations = Annotations::TAKES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<Answered<ProcessOutput>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = OutputRequest {
             id: arguments.id,
@@ -64,7 +52,7 @@ impl Tool for OutputTool {
         };
         let (is_long_wait, most) = (request.wait > LONGEST_WAIT, request.max_bytes);
         let output = workspace.output(request).await?;
-        Ok(Answered::new(format_output(&output, is_long_wait, most), output))
+        Ok(ToolOutput::new(format_output(&output, is_long_wait, most), output))
     }
 }
 

@@ -6,7 +6,7 @@
 use garret_core::CapturedStream;
 use garret_workspace::Workspace;
 
-use crate::answer_limits::AnswerLimits;
+use crate::AnswerLimits;
 use crate::text;
 
 /// The bytes of an answer whose call asks for no `max_output_bytes`.

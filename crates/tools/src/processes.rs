@@ -1,18 +1,17 @@
 //! `processes`: lists the processes in the background.
 
-use garret_core::Result;
 use garret_core::path::quote;
 use garret_workspace::{ProcessList, ProcessStatus, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, text};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits, text};
 
 pub(crate) struct ProcessesTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
+// The reader of arguments refuses names that are not in the schema, but the schema of no arguments lists no names.
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {}
 
@@ -26,11 +25,7 @@ impl Tool for ProcessesTool {
     const DESCRIPTION: &'static str = "Lists background processes: all running ones, and the last that ended.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(
-        workspace: &Workspace,
-        _arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ProcessList>> {
+    async fn run(workspace: &Workspace, _arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let list = workspace.processes().await?;
         let lines = list
             .processes

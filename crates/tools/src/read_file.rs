@@ -12,14 +12,13 @@ use garret_workspace::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::{one_or_many, unless_empty};
 use crate::point::{self, text_or_number};
 use crate::text::{
     AnswerPage, FOOTER_ROOM, bound_text, cut_line, format_bytes, format_count, group_digits, listed_names,
 };
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, AnswerImage};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerImage, AnswerLimits};
 
 /// The largest image that a model is shown.
 const MAX_IMAGE_BYTES: u64 = 5 << 20;
@@ -30,22 +29,17 @@ const LEAST_ROOM: usize = 1 << 10;
 pub(crate) struct ReadFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Relative to the workspace root.
-    #[serde(default)]
     path: Option<String>,
     /// Several files at once, in place of `path`.
     #[serde(default, deserialize_with = "one_or_many")]
     paths: Vec<String>,
     /// Lines to skip; bytes where the file is not text, or with `base64`.
-    #[serde(default)]
     offset: Option<u64>,
     /// Most lines (or bytes, as for `offset`).
-    #[serde(default)]
     limit: Option<u64>,
     /// Only this many lines from the end.
-    #[serde(default)]
     tail: Option<u64>,
     /// `base64` shows bytes.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -65,23 +59,22 @@ impl Tool for ReadFileTool {
     const DESCRIPTION: &'static str = "Reads a file as numbered lines (number and tab are not part of it), an image as an image. Long answers of all tools come in pages; the last line says how to go on.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(
-        workspace: &Workspace,
-        mut arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ReadFilesResult>> {
+    async fn run(workspace: &Workspace, mut arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let limits = limits.for_limit(arguments.limit.or(arguments.tail));
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let mut paths = std::mem::take(&mut arguments.paths);
         let path = arguments.path.take();
         if paths.is_empty() {
             let path = path.ok_or_else(no_file)?;
-            return Ok(one_file(&viewed, &path, &arguments, &limits, MAX_IMAGE_BYTES)
-                .await?
-                .map_data(|file| ReadFilesResult {
-                    file: Some(file),
+            let file = one_file(&viewed, &path, &arguments, &limits, MAX_IMAGE_BYTES).await?;
+            return Ok(ToolOutput {
+                text: file.text,
+                data: ReadFilesResult {
+                    file: Some(file.data),
                     ..ReadFilesResult::default()
-                }));
+                },
+                images: file.images,
+            });
         }
         // A `path` beside `paths` is one more file; an empty one counts as absent.
         if let Some(path) = path.filter(|path| !path.is_empty() && !paths.contains(path)) {

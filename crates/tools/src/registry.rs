@@ -3,104 +3,99 @@
 use garret_core::Capabilities;
 use garret_workspace::Workspace;
 
-use crate::tool::AnyTool;
+use crate::tool::{AnyTool, Tool};
 use crate::{
     append_file, apply_patch, branch, copy, create_code_context, delete_code_context, diff, edit_file, exists, glob,
     grep, history, kill, list_snapshots, ls, merge, mkdir, r#move, output, processes, read_file, restore,
     restore_version, rm, run, run_code, run_in_code_context, snapshot, start, stat, undo, write_file,
 };
 
-const GLOB: &dyn AnyTool = &glob::GlobTool;
-const GREP: &dyn AnyTool = &grep::GrepTool;
-
 /// The tools of the `fs` capability.
-const FS: &[&dyn AnyTool] = &[
-    &read_file::ReadFileTool,
-    &write_file::WriteFileTool,
-    &append_file::AppendFileTool,
-    &edit_file::EditFileTool,
-    &apply_patch::ApplyPatchTool,
-    &ls::LsTool,
-    GLOB,
-    GREP,
-    &stat::StatTool,
-    &exists::ExistsTool,
-    &mkdir::MkdirTool,
-    &rm::RmTool,
-    &copy::CopyTool,
-    &r#move::MoveTool,
+const FS: &[AnyTool] = &[
+    AnyTool::from_tool::<read_file::ReadFileTool>(),
+    AnyTool::from_tool::<write_file::WriteFileTool>(),
+    AnyTool::from_tool::<append_file::AppendFileTool>(),
+    AnyTool::from_tool::<edit_file::EditFileTool>(),
+    AnyTool::from_tool::<apply_patch::ApplyPatchTool>(),
+    AnyTool::from_tool::<ls::LsTool>(),
+    AnyTool::from_tool::<glob::GlobTool>(),
+    AnyTool::from_tool::<grep::GrepTool>(),
+    AnyTool::from_tool::<stat::StatTool>(),
+    AnyTool::from_tool::<exists::ExistsTool>(),
+    AnyTool::from_tool::<mkdir::MkdirTool>(),
+    AnyTool::from_tool::<rm::RmTool>(),
+    AnyTool::from_tool::<copy::CopyTool>(),
+    AnyTool::from_tool::<r#move::MoveTool>(),
 ];
 
 /// The tools of the `fs` capability for earlier states.
-const HISTORY: &[&dyn AnyTool] = &[
-    &history::HistoryTool,
-    &diff::DiffTool,
-    &undo::UndoTool,
-    &restore_version::RestoreVersionTool,
+const HISTORY: &[AnyTool] = &[
+    AnyTool::from_tool::<history::HistoryTool>(),
+    AnyTool::from_tool::<diff::DiffTool>(),
+    AnyTool::from_tool::<undo::UndoTool>(),
+    AnyTool::from_tool::<restore_version::RestoreVersionTool>(),
 ];
 
 /// The tools of the `snapshot` capability.
-const SNAPSHOT: &[&dyn AnyTool] = &[
-    &snapshot::SnapshotTool,
-    &list_snapshots::ListSnapshotsTool,
-    &restore::RestoreTool,
-    &branch::BranchTool,
-    &merge::MergeTool,
+const SNAPSHOT: &[AnyTool] = &[
+    AnyTool::from_tool::<snapshot::SnapshotTool>(),
+    AnyTool::from_tool::<list_snapshots::ListSnapshotsTool>(),
+    AnyTool::from_tool::<restore::RestoreTool>(),
+    AnyTool::from_tool::<branch::BranchTool>(),
+    AnyTool::from_tool::<merge::MergeTool>(),
 ];
 
 /// The tools of the `shell` capability.
-const SHELL: &[&dyn AnyTool] = &[
-    &run::RunTool,
-    &start::StartTool,
-    &output::OutputTool,
-    &kill::KillTool,
-    &processes::ProcessesTool,
+const SHELL: &[AnyTool] = &[
+    AnyTool::from_tool::<run::RunTool>(),
+    AnyTool::from_tool::<start::StartTool>(),
+    AnyTool::from_tool::<output::OutputTool>(),
+    AnyTool::from_tool::<kill::KillTool>(),
+    AnyTool::from_tool::<processes::ProcessesTool>(),
 ];
 
 /// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
 /// back effects that went to a branch.
-const BRANCH_MERGE: &[&dyn AnyTool] = &[&merge::CommandMergeTool];
+const BRANCH_MERGE: &[AnyTool] = &[AnyTool::from_tool::<merge::CommandMergeTool>()];
 
 /// The tools of the `code` capability.
-const CODE: &[&dyn AnyTool] = &[&run_code::RunCodeTool];
+const CODE: &[AnyTool] = &[AnyTool::from_tool::<run_code::RunCodeTool>()];
 
 /// The tools of the `code` capability for contexts that stay between calls.
-const CONTEXTS: &[&dyn AnyTool] = &[
-    &create_code_context::CreateCodeContextTool,
-    &run_in_code_context::RunInCodeContextTool,
-    &delete_code_context::DeleteCodeContextTool,
+const CONTEXTS: &[AnyTool] = &[
+    AnyTool::from_tool::<create_code_context::CreateCodeContextTool>(),
+    AnyTool::from_tool::<run_in_code_context::RunInCodeContextTool>(),
+    AnyTool::from_tool::<delete_code_context::DeleteCodeContextTool>(),
+];
+
+/// All tools with their capabilities, in the order in which they are offered. `BRANCH_MERGE` is not among them: its tool
+/// is another `merge`, which belongs to `snapshot`.
+const ALL: [(&str, &[AnyTool]); 6] = [
+    ("fs", FS),
+    ("fs", HISTORY),
+    ("snapshot", SNAPSHOT),
+    ("shell", SHELL),
+    ("code", CODE),
+    ("code", CONTEXTS),
 ];
 
 /// The canonical names of all tools, in the order in which they are offered.
 pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
-    [FS, HISTORY, SNAPSHOT, SHELL, CODE, CONTEXTS]
-        .into_iter()
-        .flatten()
-        .map(|tool| tool.name())
+    ALL.into_iter().flat_map(|(_, tools)| tools).map(|tool| tool.name)
 }
 
 /// Returns the capability that a tool belongs to, by its canonical name.
 pub(crate) fn capability_of(name: &str) -> Option<&'static str> {
-    // `BRANCH_MERGE` is not among them: its tool is another `merge`, which belongs to `snapshot`.
-    let groups = [
-        ("fs", FS),
-        ("fs", HISTORY),
-        ("snapshot", SNAPSHOT),
-        ("shell", SHELL),
-        ("code", CODE),
-        ("code", CONTEXTS),
-    ];
-    let found = groups
-        .into_iter()
-        .find(|(_, tools)| tools.iter().any(|tool| tool.name() == name));
+    let mut all = ALL.into_iter();
+    let found = all.find(|(_, tools)| tools.iter().any(|tool| tool.name == name));
     found.map(|(capability, _)| capability)
 }
 
 /// Returns whether a tool always refuses if the files are read-only.
-pub(crate) fn needs_writing(tool: &dyn AnyTool) -> bool {
+pub(crate) fn needs_writing(tool: &AnyTool) -> bool {
     // Commands and code run on read-only files all the same.
     let mut runs = [SHELL, CODE, CONTEXTS].into_iter().flatten();
-    !tool.annotations().read_only && !runs.any(|one| one.name() == tool.name())
+    !tool.annotations.read_only && !runs.any(|one| one.name == tool.name)
 }
 
 /// Returns the tools that `capabilities` declare and `workspace` can serve: history tools need a history, commands and
@@ -108,7 +103,7 @@ pub(crate) fn needs_writing(tool: &dyn AnyTool) -> bool {
 pub(crate) fn offered_tools(
     capabilities: &Capabilities,
     workspace: &Workspace,
-) -> impl Iterator<Item = &'static dyn AnyTool> {
+) -> impl Iterator<Item = &'static AnyTool> {
     let has_history = workspace.has_history();
     let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());
     let can_run = workspace.has_shell();
@@ -128,12 +123,9 @@ pub(crate) fn offered_tools(
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     let has_search = workspace.has_search();
-    let is_served = move |tool: &&'static dyn AnyTool| has_search || !is_search_tool(*tool);
-    offered.flat_map(|(group, _)| group.iter().copied()).filter(is_served)
-}
-
-fn is_search_tool(tool: &dyn AnyTool) -> bool {
-    [GLOB, GREP].iter().any(|search| search.name() == tool.name())
+    let is_search = |tool: &AnyTool| [glob::GlobTool::NAME, grep::GrepTool::NAME].contains(&tool.name);
+    let is_served = move |tool: &&AnyTool| has_search || !is_search(tool);
+    offered.flat_map(|(group, _)| group).filter(is_served)
 }
 
 #[cfg(test)]
@@ -144,7 +136,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Definition, ExportFormat, export};
+    use crate::{ExportFormat, export};
 
     fn workspace(languages: Vec<Language>) -> Workspace {
         let policy = CodePolicy {
@@ -161,17 +153,9 @@ mod tests {
     #[test]
     fn the_list_of_all_tools_has_at_most_20_kib() {
         let workspace = workspace(Language::ALL.to_vec());
-        let all = [FS, HISTORY, SNAPSHOT, SHELL, CODE, CONTEXTS].into_iter().flatten();
+        let all = ALL.into_iter().flat_map(|(_, tools)| tools);
         let definitions: Vec<_> = all
-            .map(|tool| Definition {
-                name: tool.name().to_owned(),
-                canonical: tool.name(),
-                title: tool.title(),
-                description: tool.description().to_owned(),
-                input_schema: tool.input_schema(&workspace),
-                output_schema: tool.output_schema(),
-                annotations: tool.annotations(),
-            })
+            .map(|tool| tool.definition(tool.name.to_owned(), &workspace))
             .collect();
         let mut list = export::export_definitions(&definitions, ExportFormat::Mcp);
         let tools = list.as_array_mut().expect("a list");
@@ -192,8 +176,8 @@ mod tests {
 
     #[test]
     fn the_data_of_every_tool_has_a_schema_with_descriptions() {
-        let all = [FS, HISTORY, SNAPSHOT, SHELL, CODE, CONTEXTS].into_iter().flatten();
-        let schemas = all.map(|tool| (tool.name().to_owned(), tool.output_schema()));
+        let all = ALL.into_iter().flat_map(|(_, tools)| tools);
+        let schemas = all.map(|tool| (tool.name.to_owned(), (tool.data_schema)()));
         insta::assert_json_snapshot!("data", schemas.collect::<Value>());
     }
 
@@ -202,9 +186,9 @@ mod tests {
         let workspace = workspace(vec![Language::Bash, Language::Python]);
         let told = CODE.iter().chain(CONTEXTS).map(|tool| {
             json!({
-                "name": tool.name(),
-                "short": tool.short_name(),
-                "description": tool.description(),
+                "name": tool.name,
+                "short": tool.short_name,
+                "description": tool.description,
                 "input": tool.input_schema(&workspace),
             })
         });

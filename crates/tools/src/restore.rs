@@ -1,19 +1,17 @@
 //! `restore`: restores the workspace, or a part of it, to a point.
 
-use garret_core::{Point, Result};
+use garret_core::Point;
 use garret_workspace::{HistoryOperationResult, RestoreRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
 use crate::point;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, change_text};
+use crate::tool::{Tool, ToolResult};
+use crate::{Annotations, AnswerLimits, change_text};
 
 pub(crate) struct RestoreTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Snapshot label, change, or time.
     #[serde(deserialize_with = "point::required")]
@@ -21,7 +19,6 @@ pub(crate) struct Arguments {
     /// Only this file or directory.
     #[serde(default)]
     path: String,
-    #[serde(default)]
     dry_run: Option<bool>,
 }
 
@@ -38,11 +35,7 @@ impl Tool for RestoreTool {
     const DESCRIPTION: &'static str = "Restores the workspace, or one path, to a point, as one change.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<HistoryOperationResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let request = RestoreRequest {
             point: Point::parse_or_now(Some(&arguments.to)),
             path: Some(arguments.path).filter(|path| !path.is_empty()),

@@ -1,27 +1,23 @@
 //! `restore_version`: restores one file to an earlier version.
 
-use garret_core::Result;
 use garret_workspace::{HistoryOperationResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
 use crate::point;
 use crate::restore::NOTHING_TO_RESTORE;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, change_text};
+use crate::tool::{Tool, ToolResult};
+use crate::{Annotations, AnswerLimits, change_text};
 
 pub(crate) struct RestoreVersionTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// May be a deleted file.
     path: String,
     /// From history with `versions`, or a change.
     #[serde(deserialize_with = "point::required")]
     version: String,
-    #[serde(default)]
     dry_run: Option<bool>,
 }
 
@@ -35,11 +31,7 @@ impl Tool for RestoreVersionTool {
     const DESCRIPTION: &'static str = "Restores one file to an earlier version.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<HistoryOperationResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let Arguments { path, version, dry_run } = arguments;
         let result = if dry_run.unwrap_or(false) {
             workspace.plan_restore_version(&path, &version).await?

@@ -1,24 +1,21 @@
 //! `rm`: removes a file, a link or a directory.
 
+use garret_core::Precondition;
 use garret_core::path::quote;
-use garret_core::{Precondition, Result};
 use garret_workspace::{RemoveOptions, RemoveResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct RmTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     /// Remove a directory with everything in it.
-    #[serde(default)]
     recursive: Option<bool>,
     /// Only if it still has this version.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -35,11 +32,7 @@ impl Tool for RmTool {
     const DESCRIPTION: &'static str = "Removes a file, a link (not its target) or an empty directory.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<RemoveResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let options = RemoveOptions {
             recursive: arguments.recursive.unwrap_or(false),
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),

@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{EffectsMode, Result};
+use garret_core::EffectsMode;
 use garret_workspace::{RunRequest, RunResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::command_request::{parse_seconds, shell_request};
 use crate::output_room::OutputRoom;
 use crate::run_text;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct RunTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Shell command line.
     command: String,
@@ -26,19 +24,14 @@ pub(crate) struct Arguments {
     cwd: Option<String>,
     #[serde(default, deserialize_with = "unless_empty")]
     stdin: Option<String>,
-    #[serde(default)]
     env: Option<BTreeMap<String, String>>,
     /// Time limit in seconds.
-    #[serde(default)]
     timeout_s: Option<f64>,
     /// Most bytes shown; default 8000.
-    #[serde(default)]
     max_output_bytes: Option<u64>,
     /// Discard its changes to the files.
-    #[serde(default)]
     discard: Option<bool>,
     /// Also return merged output and guards.
-    #[serde(default)]
     details: Option<bool>,
 }
 
@@ -52,7 +45,7 @@ impl Tool for RunTool {
     const DESCRIPTION: &'static str = "Runs a shell command in a sandbox on the files, at /workspace, and waits for its end. All its changes to files are one change that undo takes back. Its processes end with it: use `start` for servers. To read, search and edit, prefer the file tools.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<RunResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = RunRequest {
             stdin: arguments.stdin.map(Into::into),

@@ -2,39 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{EffectsMode, Language, Result};
+use garret_core::{EffectsMode, Language};
 use garret_workspace::{CodeRequest, CodeResult, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::command_request::parse_seconds;
 use crate::output_room::OutputRoom;
-use crate::tool::{Tool, ToolOutput};
-use crate::{code_text, languages};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits, code_text};
 
 pub(crate) struct RunCodeTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     language: Language,
     /// The value of the last expression comes back (not for bash); top-level `await` works.
     code: String,
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
-    #[serde(default)]
     env: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     timeout_s: Option<f64>,
-    #[serde(default)]
     max_output_bytes: Option<u64>,
-    #[serde(default)]
     discard: Option<bool>,
-    #[serde(default)]
     details: Option<bool>,
 }
 
@@ -48,11 +39,7 @@ impl Tool for RunCodeTool {
     const DESCRIPTION: &'static str = "Runs a piece of code in a sandbox on the files, at /workspace. Output, value and uncaught error come back. Only files are kept for the next call, as one change.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    fn narrow_schema(schema: &mut Value, workspace: &Workspace) {
-        languages::narrow_languages(schema, workspace);
-    }
-
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<CodeResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let discard = arguments.discard.filter(|discard| *discard);
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = CodeRequest {

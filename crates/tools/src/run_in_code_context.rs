@@ -1,30 +1,24 @@
 //! `run_in_code_context`: runs a piece of code that can use the definitions of earlier ones.
 
-use garret_core::Result;
 use garret_workspace::{CodeResult, PieceRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
 use crate::command_request::parse_seconds;
 use crate::output_room::OutputRoom;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, code_text};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits, code_text};
 
 pub(crate) struct RunInCodeContextTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Id from `create_code_context`.
     context: String,
     code: String,
     /// Ends the code and the context.
-    #[serde(default)]
     timeout_s: Option<f64>,
-    #[serde(default)]
     max_output_bytes: Option<u64>,
-    #[serde(default)]
     details: Option<bool>,
 }
 
@@ -38,7 +32,7 @@ impl Tool for RunInCodeContextTool {
     const DESCRIPTION: &'static str = "Runs code in the interpreter of the earlier pieces. An error keeps the context; code that exits or takes too long ends it.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> Result<ToolOutput<CodeResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = PieceRequest {
             timeout: parse_seconds("timeout_s", arguments.timeout_s)?,

@@ -164,14 +164,10 @@ pub(crate) fn change_phrases(changed: &CommandChanges) -> Vec<String> {
     }
     if excluded.deleted > 0 {
         let paths: Vec<_> = excluded.deleted_paths.iter().take(5).map(|path| quote(path)).collect();
-        let more = match excluded.deleted - paths.len() as u64 {
-            0 => String::new(),
-            more => format!(" and {} more", text::group_digits(more)),
-        };
         parts.push(format!(
-            "{} excluded from history were deleted, and undo cannot restore them: {}{more}",
+            "{} excluded from history were deleted, and undo cannot restore them: {}",
             text::format_count(excluded.deleted, "path", "paths"),
-            paths.join(", ")
+            text::join_with_more(&paths, excluded.deleted - paths.len() as u64)
         ));
     }
     parts

@@ -1,20 +1,18 @@
 //! `snapshot`: names the state of the workspace.
 
 use garret_core::path::quote;
-use garret_core::{Point, Result, Snapshot, SnapshotOptions};
+use garret_core::{Point, Snapshot, SnapshotOptions};
 use garret_workspace::Workspace;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::point::text_or_number;
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct SnapshotTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// Unique name for the state.
     label: String,
@@ -22,7 +20,6 @@ pub(crate) struct Arguments {
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
     /// Do not read files that history has not captured; they cannot be restored.
-    #[serde(default)]
     lazy: Option<bool>,
 }
 
@@ -36,7 +33,7 @@ impl Tool for SnapshotTool {
     const DESCRIPTION: &'static str = "Names the state of the workspace, to compare with, restore or branch from later. Costs almost nothing: take one before risky work.";
     const ANNOTATIONS: Annotations = Annotations::CREATES;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<Snapshot>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let options = SnapshotOptions {
             point: Point::parse_or_now(arguments.at.as_deref()),
             is_lazy: arguments.lazy.unwrap_or(false),

@@ -2,30 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::Result;
 use garret_core::path::quote;
 use garret_workspace::{ProcessStatus, RunRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::command_request::{parse_seconds, shell_request};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct StartTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     command: String,
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
-    #[serde(default)]
     env: Option<BTreeMap<String, String>>,
     /// Time limit in seconds; default none.
-    #[serde(default)]
     timeout_s: Option<f64>,
 }
 
@@ -39,11 +34,7 @@ impl Tool for StartTool {
     const DESCRIPTION: &'static str = "Starts a command in the background, such as a server, and answers with its id. It sees later changes of the files, and its own changes are kept.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<ProcessStatus>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let request = RunRequest {
             timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             ..shell_request(arguments.command, arguments.cwd, arguments.env)

@@ -1,21 +1,18 @@
 //! `stat`: describes the entry at a path, without reading it.
 
-use garret_core::Result;
 use garret_core::path::escape_unprintable;
 use garret_workspace::{FileStat, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::point::{self, text_or_number};
 use crate::text::{format_bytes, kind_name};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct StatTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     #[serde(default, deserialize_with = "text_or_number")]
@@ -33,7 +30,7 @@ impl Tool for StatTool {
         "Tells type, size, permissions, times and version (for `if_version`) of a file, directory or link.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> Result<ToolOutput<FileStat>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let viewed = point::view_at(workspace, arguments.at.as_deref()).await?;
         let stat = viewed.stat(&arguments.path).await?;
         Ok(ToolOutput::new(format_stat(&stat), stat))

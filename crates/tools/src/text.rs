@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::AnswerLimits;
 use garret_core::path::escape_unprintable;
 use garret_core::{EntryKind, Version};
 use garret_workspace::{SearchCutoff, SkippedPath};
-
-use crate::answer_limits::AnswerLimits;
 
 /// The bytes reserved for the footer at the end of a full page.
 pub(crate) const FOOTER_ROOM: usize = 400;
@@ -124,44 +123,46 @@ pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
 
 /// Returns names for a footer, as many as fit; the others are counted.
 pub(crate) fn listed_names(names: &[String]) -> String {
-    let mut shown: Vec<String> = Vec::new();
-    for name in names {
-        let name = quote_token(name);
-        if shown.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
-            break;
-        }
-        shown.push(name);
-    }
-    match names.len() - shown.len() {
-        0 => shown.join(", "),
-        more if shown.is_empty() => format_count(more as u64, "file", "files"),
-        more => format!("{} and {} more", shown.join(", "), group_digits(more as u64)),
+    let shown = fitting_names(names.iter().map(|name| quote_token(name)));
+    let more = (names.len() - shown.len()) as u64;
+    if shown.is_empty() {
+        format_count(more, "file", "files")
+    } else {
+        join_with_more(&shown, more)
     }
 }
 
 /// Returns `; skipped 2: a.bin (binary), big.log (too_large)` for a footer, with as many names as fit.
 pub(crate) fn skipped_note(skipped: &[SkippedPath], all: u64) -> String {
-    if all == 0 {
-        return String::new();
+    let named = fitting_names(
+        skipped
+            .iter()
+            .map(|one| format!("{} ({})", escape_unprintable(&one.path), one.reason)),
+    );
+    let count = group_digits(all);
+    match (all, named.len() as u64) {
+        (0, _) => String::new(),
+        (_, 0) => format!("; skipped {count}"),
+        (_, shown) => format!("; skipped {count}: {}", join_with_more(&named, all - shown)),
     }
-    let mut named: Vec<String> = Vec::new();
-    for one in skipped {
-        let name = format!("{} ({})", escape_unprintable(&one.path), one.reason);
-        if named.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
-            break;
-        }
-        named.push(name);
-    }
-    let more = all - named.len() as u64;
-    match (named.is_empty(), more) {
-        (true, _) => format!("; skipped {}", group_digits(all)),
-        (false, 0) => format!("; skipped {}: {}", group_digits(all), named.join(", ")),
-        (false, _) => format!(
-            "; skipped {}: {} and {} more",
-            group_digits(all),
-            named.join(", "),
-            group_digits(more)
-        ),
+}
+
+/// Returns the first names, as many as fit into a footer.
+fn fitting_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut room = SKIPPED_ROOM;
+    let fits = |name: &String| {
+        let fits = name.len() <= room;
+        room = room.saturating_sub(name.len());
+        fits
+    };
+    names.take_while(fits).collect()
+}
+
+/// Returns `a, b`, or `a, b and 1,234 more`.
+pub(crate) fn join_with_more(shown: &[String], more: u64) -> String {
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), group_digits(more)),
     }
 }
 

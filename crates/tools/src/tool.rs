@@ -1,7 +1,8 @@
 //! The contract of a tool: its names, its typed arguments and data, and its function.
 
-use async_trait::async_trait;
-use garret_core::{Error, Result, shape};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use garret_core::{Error, ErrorKind, Result, shape};
 use garret_workspace::Workspace;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
@@ -9,12 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::aliases::ALIASES;
-use crate::answer_limits::AnswerLimits;
-use crate::{Annotations, AnswerImage, ToolAnswer, schema};
+use crate::{Annotations, AnswerImage, AnswerLimits, Definition, ToolAnswer, schema};
 
 /// One operation that a model may call. Each tool is a type; the registry holds them as [`AnyTool`].
-pub(crate) trait Tool: Send + Sync {
-    /// The arguments; their schema is generated from this type.
+pub(crate) trait Tool: 'static {
+    /// The arguments; their schema is generated from this type, and no others are accepted.
     type Arguments: DeserializeOwned + JsonSchema + Send;
     /// The data of an answer without an error.
     type Data: Serialize + JsonSchema;
@@ -30,16 +30,16 @@ pub(crate) trait Tool: Send + Sync {
     /// The assumptions that a client may make.
     const ANNOTATIONS: Annotations;
 
-    /// Narrows the schema of the arguments to the options that the workspace offers.
-    fn narrow_schema(_schema: &mut Value, _workspace: &Workspace) {}
-
     /// Runs the tool.
     fn run(
         workspace: &Workspace,
         arguments: Self::Arguments,
         limits: &AnswerLimits,
-    ) -> impl Future<Output = Result<ToolOutput<Self::Data>>> + Send;
+    ) -> impl Future<Output = ToolResult<Self>> + Send;
 }
+
+/// The output of a tool `T`, or the error for which it failed.
+pub(crate) type ToolResult<T> = Result<ToolOutput<<T as Tool>::Data>>;
 
 /// The result of a tool that succeeded.
 #[derive(Debug)]
@@ -50,15 +50,6 @@ pub(crate) struct ToolOutput<D> {
 }
 
 impl<D> ToolOutput<D> {
-    /// Returns the text and images with the data converted.
-    pub(crate) fn map_data<T>(self, change: impl FnOnce(D) -> T) -> ToolOutput<T> {
-        ToolOutput {
-            text: self.text,
-            data: change(self.data),
-            images: self.images,
-        }
-    }
-
     pub(crate) fn new(text: impl Into<String>, data: D) -> Self {
         Self {
             text: text.into(),
@@ -69,67 +60,70 @@ impl<D> ToolOutput<D> {
 }
 
 /// A [`Tool`] without its types, so that tools of different types fit into one list.
-#[async_trait]
-pub(crate) trait AnyTool: Send + Sync {
-    fn name(&self) -> &'static str;
-    fn short_name(&self) -> &'static str;
-    fn title(&self) -> &'static str;
-    fn description(&self) -> &'static str;
-    fn annotations(&self) -> Annotations;
-    fn input_schema(&self, workspace: &Workspace) -> Value;
-    fn output_schema(&self) -> Value;
-    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &AnswerLimits) -> Result<ToolAnswer>;
+pub(crate) struct AnyTool {
+    pub(crate) name: &'static str,
+    pub(crate) short_name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) annotations: Annotations,
+    title: &'static str,
+    arguments_schema: fn() -> Value,
+    pub(crate) data_schema: fn() -> Value,
+    pub(crate) call: for<'a> fn(&'a Workspace, Value, &'a AnswerLimits) -> BoxFuture<'a, Result<ToolAnswer>>,
 }
 
-#[async_trait]
-impl<T: Tool> AnyTool for T {
-    fn name(&self) -> &'static str {
-        T::NAME
+impl AnyTool {
+    pub(crate) const fn from_tool<T: Tool>() -> Self {
+        Self {
+            name: T::NAME,
+            short_name: T::SHORT,
+            description: T::DESCRIPTION,
+            annotations: T::ANNOTATIONS,
+            title: T::TITLE,
+            arguments_schema: schema::arguments_schema::<T::Arguments>,
+            data_schema: schema::data_schema::<T::Data>,
+            call: |workspace, arguments, limits| call_tool::<T>(workspace, arguments, limits).boxed(),
+        }
     }
 
-    fn short_name(&self) -> &'static str {
-        T::SHORT
+    /// Describes the tool under the name by which it is offered, with the languages of the workspace.
+    pub(crate) fn definition(&self, name: String, workspace: &Workspace) -> Definition {
+        Definition {
+            name,
+            canonical: self.name,
+            title: self.title,
+            description: self.description.to_owned(),
+            input_schema: self.input_schema(workspace),
+            output_schema: (self.data_schema)(),
+            annotations: self.annotations,
+        }
     }
 
-    fn title(&self) -> &'static str {
-        T::TITLE
-    }
-
-    fn description(&self) -> &'static str {
-        T::DESCRIPTION
-    }
-
-    fn annotations(&self) -> Annotations {
-        T::ANNOTATIONS
-    }
-
-    fn input_schema(&self, workspace: &Workspace) -> Value {
-        let mut schema = schema::arguments_schema::<T::Arguments>();
-        T::narrow_schema(&mut schema, workspace);
+    pub(crate) fn input_schema(&self, workspace: &Workspace) -> Value {
+        let mut schema = (self.arguments_schema)();
+        if let (Some(language), Some(policy)) = (schema.pointer_mut("/properties/language"), workspace.code_policy()) {
+            let names = policy.languages.iter().map(|language| Value::from(language.as_str()));
+            language["enum"] = names.collect();
+        }
         schema
     }
+}
 
-    fn output_schema(&self) -> Value {
-        schema::data_schema::<T::Data>()
-    }
-
-    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &AnswerLimits) -> Result<ToolAnswer> {
-        let arguments = read_arguments::<T::Arguments>(arguments)?;
-        let output = T::run(workspace, arguments, limits).await?;
-        let data = serde_json::to_value(output.data).map_err(|error| {
-            Error::new(
-                garret_core::ErrorKind::Internal,
-                format!("the result cannot be written as JSON: {error}"),
-            )
-        })?;
-        Ok(ToolAnswer {
-            ok: true,
-            text: output.text,
-            data: Some(data),
-            error: None,
-            images: output.images,
-        })
-    }
+async fn call_tool<T: Tool>(workspace: &Workspace, arguments: Value, limits: &AnswerLimits) -> Result<ToolAnswer> {
+    let arguments = read_arguments::<T::Arguments>(arguments)?;
+    let output = T::run(workspace, arguments, limits).await?;
+    let data = serde_json::to_value(output.data).map_err(|error| {
+        Error::new(
+            ErrorKind::Internal,
+            format!("the result cannot be written as JSON: {error}"),
+        )
+    })?;
+    Ok(ToolAnswer {
+        ok: true,
+        text: output.text,
+        data: Some(data),
+        error: None,
+        images: output.images,
+    })
 }
 
 /// Reads the arguments; no arguments at all count as an empty object. Every error tells the right shape.
@@ -137,7 +131,7 @@ fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<
     let read = match arguments {
         // A client may leave out the arguments of a tool that needs none.
         Value::Null => shape::from_value(Value::Object(Map::new())),
-        Value::Object(_) => shape::from_value_with(arguments, ALIASES),
+        Value::Object(_) => shape::from_value_with(arguments, &ALIASES),
         other => Err(
             Error::invalid(format!("the arguments must be an object, not {}", json_kind(&other)))
                 .hint(shape_hint(&schemars::schema_for!(A))),

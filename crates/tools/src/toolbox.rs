@@ -9,9 +9,8 @@ use garret_core::{Capabilities, Error, ErrorKind, Result, ToolsConfig, shape};
 use garret_workspace::Workspace;
 use serde_json::Value;
 
-use crate::answer_limits::AnswerLimits;
 use crate::tool::AnyTool;
-use crate::{Definition, ExportFormat, ToolAnswer, export, naming, registry, text};
+use crate::{AnswerLimits, Definition, ExportFormat, ToolAnswer, export, naming, registry, text};
 
 /// The operation in the event of a call to a tool that does not exist.
 const UNKNOWN: &str = "unknown_tool";
@@ -29,7 +28,7 @@ pub struct Toolbox {
 #[derive(Clone)]
 struct OfferedTool {
     name: String,
-    tool: &'static dyn AnyTool,
+    tool: &'static AnyTool,
 }
 
 impl std::fmt::Debug for Toolbox {
@@ -51,8 +50,8 @@ impl Toolbox {
     /// Makes the toolbox of a workspace with `capabilities`; an undeclared capability has no tools. The workspace
     /// itself enforces the policies of the capabilities.
     pub fn with_capabilities(workspace: Workspace, config: ToolsConfig, capabilities: &Capabilities) -> Self {
-        let offer = |tool: &'static dyn AnyTool| OfferedTool {
-            name: naming::tool_name(config.naming, workspace.name(), tool.name(), tool.short_name()),
+        let offer = |tool: &'static AnyTool| OfferedTool {
+            name: naming::tool_name(config.naming, workspace.name(), tool.name, tool.short_name),
             tool,
         };
         let offered = registry::offered_tools(capabilities, &workspace).map(offer).collect();
@@ -83,7 +82,7 @@ impl Toolbox {
     /// offered. A name of no tool, or of one that the workspace does not offer, is `invalid`. The other tools can be
     /// neither seen nor called.
     pub fn only(&self, names: &[impl AsRef<str>]) -> Result<Self> {
-        let is_named = |offered: &OfferedTool, name: &str| offered.name == name || offered.tool.name() == name;
+        let is_named = |offered: &OfferedTool, name: &str| offered.name == name || offered.tool.name == name;
         // A misspelled name must not leave out a tool in silence.
         for name in names.iter().map(AsRef::as_ref) {
             if !self.offered.iter().any(|offered| is_named(offered, name)) {
@@ -99,7 +98,7 @@ impl Toolbox {
                 .filter(|offered| is_wanted(offered))
                 .cloned()
                 .collect(),
-            deselected: deselected.map(|offered| offered.tool.name()).collect(),
+            deselected: deselected.map(|offered| offered.tool.name).collect(),
             ..self.clone()
         })
     }
@@ -118,7 +117,7 @@ impl Toolbox {
     /// is offered.
     pub fn absence_of(&self, name: &str) -> Option<String> {
         let capability = registry::capability_of(name)?;
-        let mut offered = self.offered.iter().map(|offered| offered.tool.name());
+        let mut offered = self.offered.iter().map(|offered| offered.tool.name);
         if offered.clone().any(|one| one == name) {
             return None;
         }
@@ -138,7 +137,7 @@ impl Toolbox {
 
     /// Returns the definitions of the offered tools, always in the same order.
     pub fn definitions(&self) -> Vec<Definition> {
-        let definition = |offered: &OfferedTool| offered.definition(&self.workspace);
+        let definition = |offered: &OfferedTool| offered.tool.definition(offered.name.clone(), &self.workspace);
         self.offered.iter().map(definition).collect()
     }
 
@@ -155,7 +154,7 @@ impl Toolbox {
 
     /// Calls a tool by its canonical name (`read_file`), independent of the naming.
     pub async fn call_canonical(&self, name: &str, arguments: Value) -> ToolAnswer {
-        self.call_where(name, |offered| offered.tool.name(), arguments).await
+        self.call_where(name, |offered| offered.tool.name, arguments).await
     }
 
     async fn call_where(&self, name: &str, key: impl Fn(&OfferedTool) -> &str, arguments: Value) -> ToolAnswer {
@@ -173,16 +172,16 @@ impl Toolbox {
         answer
     }
 
-    async fn run_tool(&self, tool: &dyn AnyTool, arguments: Value) -> Result<ToolAnswer> {
-        let call = tool.call(&self.workspace, arguments, &self.limits);
+    async fn run_tool(&self, tool: &AnyTool, arguments: Value) -> Result<ToolAnswer> {
+        let call = (tool.call)(&self.workspace, arguments, &self.limits);
         // A defect of Garret must not leave the caller without an answer, and each call works only on state of its own.
         // An operation that was under way has recorded its event while it was unwound.
         let outcome = AssertUnwindSafe(call).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(defect_error().during_operation(tool.name())));
+        let outcome = outcome.unwrap_or_else(|_| Err(defect_error().during_operation(tool.name)));
         // An error of the workspace has its operation and was recorded there; any other error is recorded here.
         outcome.map_err(|error| match error.operation() {
             Some(_) => error,
-            None => self.record_error(tool.name(), error.during_operation(tool.name())),
+            None => self.record_error(tool.name, error.during_operation(tool.name)),
         })
     }
 
@@ -239,18 +238,6 @@ impl OfferedTool {
     fn is_known_as(&self, name: &str) -> bool {
         let last = name.rsplit("__").next().unwrap_or(name);
         let last = last.strip_prefix("workspace_").unwrap_or(last);
-        last == self.tool.name() || last == self.tool.short_name()
-    }
-
-    fn definition(&self, workspace: &Workspace) -> Definition {
-        Definition {
-            name: self.name.clone(),
-            canonical: self.tool.name(),
-            title: self.tool.title(),
-            description: self.tool.description().to_owned(),
-            input_schema: self.tool.input_schema(workspace),
-            output_schema: self.tool.output_schema(),
-            annotations: self.tool.annotations(),
-        }
+        last == self.tool.name || last == self.tool.short_name
     }
 }

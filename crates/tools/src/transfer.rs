@@ -9,12 +9,10 @@ use crate::text::{format_count, version_note};
 use crate::tool::ToolOutput;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     pub(crate) src: String,
     /// Its new full path; directories above are made.
     pub(crate) dest: String,
-    #[serde(default)]
     overwrite: Option<bool>,
 }
 

@@ -5,11 +5,10 @@ use garret_workspace::{HistoryOperationResult, UndoRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::unless_empty;
 use crate::point::text_or_number;
-use crate::tool::{Tool, ToolOutput};
-use crate::{Annotations, change_text};
+use crate::tool::{Tool, ToolResult};
+use crate::{Annotations, AnswerLimits, change_text};
 
 pub(crate) struct UndoTool;
 
@@ -30,7 +29,6 @@ pub(crate) enum UndoTarget {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: the one that `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
     #[serde(default, deserialize_with = "unless_empty")]
@@ -42,9 +40,7 @@ pub(crate) struct Arguments {
     #[serde(default, deserialize_with = "unless_empty")]
     session: Option<String>,
     /// For `last`; default 1.
-    #[serde(default)]
     count: Option<u64>,
-    #[serde(default)]
     dry_run: Option<bool>,
 }
 
@@ -58,11 +54,7 @@ impl Tool for UndoTool {
     const DESCRIPTION: &'static str = "Undoes changes, by default the newest; repeated, it goes back further. An undo is itself a change. If a file was changed since, it is a conflict.";
     const ANNOTATIONS: Annotations = Annotations::CHANGES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        limits: &AnswerLimits,
-    ) -> Result<ToolOutput<HistoryOperationResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &AnswerLimits) -> ToolResult<Self> {
         let is_dry_run = arguments.dry_run.unwrap_or(false);
         let request = undo_request(workspace, arguments)?;
         // Only `last` asks for a number of changes, so only `last` can fall short of it.

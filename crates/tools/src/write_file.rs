@@ -1,21 +1,19 @@
 //! `write_file`: writes a whole file at once.
 
+use garret_core::Precondition;
 use garret_core::path::quote;
-use garret_core::{Precondition, Result};
 use garret_workspace::{Encoding, Workspace, WriteOptions, WriteResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::Annotations;
-use crate::answer_limits::AnswerLimits;
 use crate::arguments::{content_bytes, mode_bits, unless_empty};
 use crate::text::{format_bytes, version_note};
-use crate::tool::{Tool, ToolOutput};
+use crate::tool::{Tool, ToolOutput, ToolResult};
+use crate::{Annotations, AnswerLimits};
 
 pub(crate) struct WriteFileTool;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
     content: String,
@@ -40,11 +38,7 @@ impl Tool for WriteFileTool {
         "Creates a file or replaces all of its content, atomically. To change a part of a file, edit it instead.";
     const ANNOTATIONS: Annotations = Annotations::REPLACES;
 
-    async fn run(
-        workspace: &Workspace,
-        arguments: Arguments,
-        _limits: &AnswerLimits,
-    ) -> Result<ToolOutput<WriteResult>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &AnswerLimits) -> ToolResult<Self> {
         let options = WriteOptions {
             precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             mode: mode_bits(arguments.mode.as_deref())?,

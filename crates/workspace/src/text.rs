@@ -17,18 +17,3 @@ pub mod unified;
 pub use edit::{Edit, EditError, EditedText, apply_edits, apply_edits_within};
 pub use lines::LineEnding;
 pub use patch::{FilePatch, Patch, PatchError};
-
-/// The kind of failure of a text operation, which decides the next step of the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextErrorClass {
-    /// The request does not fit the file, or is malformed: change the request.
-    Invalid,
-    /// The file to change does not exist.
-    NotFound,
-    /// The file to create exists.
-    AlreadyExists,
-    /// The request is understood, but Garret does not support it.
-    Unsupported,
-    /// The result would pass the size limit.
-    TooLarge,
-}

@@ -1,4 +1,5 @@
-//! Pages in the order of time: the newest first, equal times by path, and entries without a time last.
+//! Pages in the order of time: the newest first, equal times by path, and entries without a time last. Where no entry
+//! has a time, they are pages in the order of paths.
 //!
 //! A cursor is the time and the path of the last entry shown, so that no state is kept between pages. An entry that
 //! changes between two pages moves before the cursor: no entry is shown twice, and every unchanged entry is shown once.
@@ -24,10 +25,20 @@ impl TimeSortKey {
         }
     }
 
+    /// Returns the key of a path in a list by path alone: without a time, the path decides.
+    pub(crate) fn of_path(path: &[u8]) -> Self {
+        Self::new(None, path.to_vec())
+    }
+
+    /// Returns the path as a cursor of a list by path: `src/a.rs`.
+    pub(crate) fn to_path_token(&self) -> String {
+        EntryPath::from_bytes(self.path.clone()).to_token()
+    }
+
     /// Returns the key as a cursor: `1767323045000000 src/a.rs`.
     pub(crate) fn to_token(&self) -> String {
         let time = self.modified.0.map_or_else(|| "-".to_owned(), |time| time.to_string());
-        format!("{time} {}", EntryPath::from_bytes(self.path.clone()).to_token())
+        format!("{time} {}", self.to_path_token())
     }
 
     pub(crate) fn from_token(token: &str) -> Result<Self> {
@@ -64,13 +75,20 @@ impl<T> TimePageCollector<T> {
         }
     }
 
+    /// Returns whether an entry with this key is among the first.
+    pub(crate) fn takes_key(&self, key: &TimeSortKey) -> bool {
+        let is_before = self.after.as_ref().is_some_and(|after| key <= after);
+        let is_full = self.first.len() > self.limit;
+        let is_past = is_full && self.first.last_key_value().is_some_and(|(last, _)| key >= last);
+        !(is_before || is_past)
+    }
+
     /// Adds an entry if it is among the first; `entry` is called only then.
     pub(crate) fn offer_entry(&mut self, key: TimeSortKey, entry: impl FnOnce() -> T) {
-        let is_before = self.after.as_ref().is_some_and(|after| key <= *after);
-        let is_full = self.first.len() > self.limit;
-        if is_before || (is_full && self.first.last_key_value().is_some_and(|(last, _)| key >= *last)) {
+        if !self.takes_key(&key) {
             return;
         }
+        let is_full = self.first.len() > self.limit;
         self.first.insert(key, entry());
         // Dropped at once, so that a walk through a large tree holds one page in memory.
         if is_full {
@@ -85,13 +103,18 @@ impl<T> TimePageCollector<T> {
         }
     }
 
-    /// Returns the page.
-    pub(crate) fn into_page(mut self) -> TimePage<T> {
+    /// Returns the page, with its keys as cursors.
+    pub(crate) fn into_page(self) -> TimePage<T> {
+        self.into_page_with(TimeSortKey::to_token)
+    }
+
+    /// Returns the page; `token` makes the cursor of a key.
+    pub(crate) fn into_page_with(mut self, token: fn(&TimeSortKey) -> String) -> TimePage<T> {
         let has_more = self.first.len() > self.limit;
         if has_more {
             self.first.pop_last();
         }
-        let cursors: Vec<String> = self.first.keys().map(TimeSortKey::to_token).collect();
+        let cursors: Vec<String> = self.first.keys().map(token).collect();
         TimePage {
             next_cursor: cursors.last().filter(|_| has_more).cloned(),
             entries: self.first.into_values().collect(),

@@ -1,6 +1,6 @@
 //! Copying files and directories.
 
-use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, Mutation, Result, StatOptions, WsPath};
+use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, Mutation, Result, WsPath};
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
@@ -85,16 +85,7 @@ impl FileAccess {
             }),
             EntryKind::File => Ok(copy_file(from.clone(), to, TransferOptions { overwrite: false })),
             EntryKind::Symlink => {
-                let stat = self
-                    .storage()
-                    .stat(
-                        from,
-                        StatOptions {
-                            follow,
-                            with_version: false,
-                        },
-                    )
-                    .await?;
+                let stat = self.stat_entry(from, follow).await?;
                 Ok(Mutation::Symlink {
                     path: to,
                     target: stat.target.unwrap_or_default(),

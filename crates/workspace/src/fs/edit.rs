@@ -5,8 +5,8 @@ use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, 
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
+use crate::text::EditError;
 use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
-use crate::text::{EditError, TextErrorClass};
 use crate::{EditResult, Workspace, text};
 
 /// How many times a change is computed, if other writers change the file in between.
@@ -69,14 +69,8 @@ impl FileAccess {
         if options.dry_run {
             return Ok(outcome);
         }
-        let mut applied = self
-            .commit_mutations(
-                "edit_file",
-                vec![rewrite_mutation(target, content, before)],
-                target.follow,
-            )
-            .await?;
-        let applied = applied.swap_remove(0);
+        let rewrite = rewrite_mutation(target, content, before);
+        let applied = self.commit_mutation("edit_file", rewrite, target.follow).await?;
         Ok(EditResult {
             version: applied.version,
             change: applied.change,
@@ -103,18 +97,7 @@ pub(crate) fn is_overtaken(error: &Error, precondition: &Precondition) -> bool {
 }
 
 fn edit_error(error: &EditError, target: &AdmittedPath) -> Error {
-    Error::new(error_kind(error.class()), error.to_string())
+    Error::new(error.kind(), error.to_string())
         .at_path(&target.shown)
         .hint(error.hint())
-}
-
-/// Returns the kind of error for a failed text operation.
-pub(crate) fn error_kind(class: TextErrorClass) -> ErrorKind {
-    match class {
-        TextErrorClass::Invalid => ErrorKind::Invalid,
-        TextErrorClass::NotFound => ErrorKind::NotFound,
-        TextErrorClass::AlreadyExists => ErrorKind::AlreadyExists,
-        TextErrorClass::Unsupported => ErrorKind::Unsupported,
-        TextErrorClass::TooLarge => ErrorKind::TooLarge,
-    }
 }

@@ -59,16 +59,6 @@ impl Default for ListRequest {
     }
 }
 
-impl DirectoryListing {
-    /// Removes the times, unless the request asked for them.
-    fn for_request(mut self, request: &ListRequest) -> Self {
-        if !request.long && request.sort == ListSortOrder::Name {
-            self.entries.iter_mut().for_each(|entry| entry.modified_at = None);
-        }
-        self
-    }
-}
-
 impl Workspace {
     /// Lists a directory. Entries that the policy hides are left out.
     pub async fn list(&self, path: &str, request: ListRequest) -> Result<DirectoryListing> {
@@ -78,7 +68,7 @@ impl Workspace {
                 Err(error) if error.kind() == ErrorKind::NotADirectory => {
                     Err(self.files.explain_file(path, error).await)
                 }
-                listed => listed.map(|page| page.for_request(&request)),
+                listed => listed,
             }
         };
         self.run_operation("ls", &[path], |_| 0, work).await
@@ -126,15 +116,14 @@ impl FileAccess {
             });
         }
         let mut walk = TreeWalk::begin(self, &target, request)?;
-        let mut last = None;
         while let Some(entry) = walk.next().await? {
             // Only an entry after a full page shows that another page follows.
             if page.entries.len() == request.limit {
-                page.next_cursor = last.map(|path: EntryPath| self.view.relative_entry_path(&path).to_token());
+                page.next_cursor = page.cursors.last().cloned();
                 break;
             }
-            page.entries.push(self.view.listed_entry(&entry));
-            last = Some(entry.path);
+            page.entries.push(self.view.listed_entry(&entry, request.long));
+            page.cursors.push(self.view.relative_entry_path(&entry.path).to_token());
         }
         Ok(page)
     }
@@ -154,21 +143,21 @@ impl FileAccess {
                 entry.modified,
                 self.view.relative_entry_path(&entry.path).as_bytes().to_vec(),
             );
-            first.offer_entry(key, || self.view.listed_entry(&entry));
+            first.offer_entry(key, || self.view.listed_entry(&entry, true));
         }
         Ok(first.into_page())
     }
 }
 
 impl WorkspaceView {
-    fn listed_entry(&self, entry: &Entry) -> ListedEntry {
+    fn listed_entry(&self, entry: &Entry, with_time: bool) -> ListedEntry {
         let shown = self.relative_entry_path(&entry.path);
         ListedEntry {
             name: shown.display_name(),
             path: shown.display_path(),
             r#type: entry.kind,
             size: entry.size,
-            modified_at: shown_time(entry.modified),
+            modified_at: shown_time(entry.modified.filter(|_| with_time)),
             escaped: shown.is_escaped(),
         }
     }

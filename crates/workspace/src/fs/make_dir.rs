@@ -14,19 +14,12 @@ impl Workspace {
                 .files
                 .admit_creation(path, PathSubject::Content, &[Access::Write])
                 .await?;
-            let mut applied = self
-                .files
-                .commit_mutations(
-                    "mkdir",
-                    vec![Mutation::MakeDir {
-                        path: target.real,
-                        parents,
-                    }],
-                    target.follow,
-                )
-                .await
-                .map_err(|error| with_hint(error, parents))?;
-            let applied = applied.swap_remove(0);
+            let mutation = Mutation::MakeDir {
+                path: target.real,
+                parents,
+            };
+            let applied = self.files.commit_mutation("mkdir", mutation, target.follow).await;
+            let applied = applied.map_err(|error| with_hint(error, parents))?;
             Ok(MakeDirResult {
                 path: target.shown.to_string(),
                 created: applied.created,

@@ -7,7 +7,7 @@ use garret_core::{Access, ChangedPath, EntryPath, Error, ErrorKind, Mutation, Pr
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
-use crate::fs::edit::{ATTEMPTS, error_kind, is_overtaken};
+use crate::fs::edit::{ATTEMPTS, is_overtaken};
 use crate::fs::permissions::check_mode;
 use crate::text::patch::{FilePatch, Patch, PatchAction, PatchError, apply_file, parse_patch};
 use crate::{DiffStatus, PatchResult, PatchedFile, Workspace};
@@ -233,26 +233,24 @@ fn plan_mutations(planned: Vec<PlannedFilePatch>) -> Vec<Mutation> {
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for file in planned {
         let swaps = file.to.as_ref().is_some_and(|to| given_up.contains(&to.real));
+        let (precondition, mode) = match (file.action, &file.from) {
+            (PatchAction::Modify, Some((_, before))) => (Precondition::Version(before.version.clone()), file.mode),
+            (PatchAction::Copy | PatchAction::Rename, Some((_, before))) => {
+                (Precondition::Absent, file.mode.or(before.mode))
+            }
+            _ => (Precondition::Absent, file.mode),
+        };
         match (file.action, file.from, file.to) {
             (PatchAction::Delete, Some((from, before)), _) => first.push(remove_mutation(&from, &before)),
             // Two renames that exchange names have no order in which both work, so each becomes a removal and a write.
             (PatchAction::Rename, Some((from, before)), Some(to)) if swaps => {
                 first.push(remove_mutation(&from, &before));
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Absent,
-                    file.mode.or(before.mode),
-                ));
+                then.push(write_mutation(to, file.content, precondition, mode));
             }
             (PatchAction::Rename, Some((from, before)), Some(to)) => {
                 if file.has_hunks || file.mode.is_some() {
-                    first.push(write_mutation(
-                        from.clone(),
-                        file.content,
-                        Precondition::Version(before.version),
-                        file.mode,
-                    ));
+                    let precondition = Precondition::Version(before.version);
+                    first.push(write_mutation(from.clone(), file.content, precondition, file.mode));
                 }
                 then.push(Mutation::Rename {
                     from: from.real,
@@ -261,23 +259,7 @@ fn plan_mutations(planned: Vec<PlannedFilePatch>) -> Vec<Mutation> {
                     parents: true,
                 });
             }
-            (PatchAction::Modify, Some((_, before)), Some(to)) => {
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Version(before.version),
-                    file.mode,
-                ));
-            }
-            (PatchAction::Copy, Some((_, before)), Some(to)) => {
-                then.push(write_mutation(
-                    to,
-                    file.content,
-                    Precondition::Absent,
-                    file.mode.or(before.mode),
-                ));
-            }
-            (_, _, Some(to)) => then.push(write_mutation(to, file.content, Precondition::Absent, file.mode)),
+            (_, _, Some(to)) => then.push(write_mutation(to, file.content, precondition, mode)),
             (_, _, None) => {}
         }
     }
@@ -310,8 +292,8 @@ fn remove_mutation(target: &AdmittedPath, before: &ReadResult) -> Mutation {
 }
 
 fn patch_error(error: &PatchError) -> Error {
-    let wrong = Error::new(error_kind(error.class()), error.to_string()).hint(error.hint());
-    match error.path() {
+    let wrong = Error::new(error.kind(), error.to_string()).hint(error.hint());
+    match &error.path {
         Some(path) => wrong.at_path_text(path),
         None => wrong,
     }

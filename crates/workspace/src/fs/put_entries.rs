@@ -1,8 +1,6 @@
 //! Putting several files, directories and links into a workspace at once.
 
-use garret_core::{
-    Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, StatOptions, WsPath,
-};
+use garret_core::{Access, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, WsPath};
 
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
@@ -126,14 +124,9 @@ impl FileAccess {
 
     /// Adds the removal of a file or a link at the path of a new link.
     async fn plan_removal(&self, target: &AdmittedPath, mutations: &mut Vec<Mutation>) -> Result<()> {
-        let options = StatOptions {
-            follow: target.follow,
-            with_version: false,
-        };
         // The contract's mutation for a link does not replace an entry, so an existing one is removed in the same
         // batch.
-        let there = self.storage().stat(&target.real, options).await;
-        match there.map(|stat| stat.kind) {
+        match self.kind_of(target).await {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
             Err(error) => Err(error),
             Ok(EntryKind::Directory) => Err(Error::is_a_directory(&target.shown).hint("remove the directory first")),

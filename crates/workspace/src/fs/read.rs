@@ -236,12 +236,7 @@ impl WindowReader<'_> {
     async fn byte_window(&self) -> Result<ReadWindow> {
         let length = self.request.limit.unwrap_or(u64::MAX).min(self.page_bytes());
         let range = self.request.offset..self.request.offset.saturating_add(length);
-        let options = ReadOptions {
-            range: Some(range),
-            follow: self.target.follow,
-            ..ReadOptions::default()
-        };
-        let read = self.files.read_admitted(self.target, options).await?;
+        let read = self.read_range(range).await?;
         let end = self.request.offset + read.bytes.len() as u64;
         Ok(ReadWindow {
             start: self.request.offset,

@@ -44,10 +44,10 @@ impl FileAccess {
             recursive,
             precondition,
         };
-        let mut applied = self.commit_mutations("rm", vec![mutation], target.follow).await?;
+        let applied = self.commit_mutation("rm", mutation, target.follow).await?;
         Ok(RemoveResult {
             path: target.shown.to_string(),
-            change: applied.swap_remove(0).change,
+            change: applied.change,
         })
     }
 }

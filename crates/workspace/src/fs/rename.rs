@@ -41,8 +41,7 @@ impl FileAccess {
             overwrite: options.overwrite,
             parents: true,
         };
-        let mut applied = self.commit_mutations("move", vec![mutation], from.follow).await?;
-        let applied = applied.swap_remove(0);
+        let applied = self.commit_mutation("move", mutation, from.follow).await?;
         Ok(TransferResult {
             src: from.shown.to_string(),
             dest: to.shown.to_string(),

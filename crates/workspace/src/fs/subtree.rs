@@ -1,20 +1,25 @@
 //! All entries below a directory, for operations on whole trees.
 
 use garret_core::{
-    Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAllOptions, Result, StatOptions, WsPath, list_all,
+    Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAllOptions, Result, Stat, StatOptions, WsPath, list_all,
 };
 
 use crate::admission::AdmittedPath;
 use crate::file_access::FileAccess;
 
 impl FileAccess {
-    /// Returns the kind of the entry at an admitted path itself.
-    pub(crate) async fn kind_of(&self, target: &AdmittedPath) -> Result<EntryKind> {
+    /// Describes the entry at a path of the storage, without its version.
+    pub(crate) async fn stat_entry(&self, path: &WsPath, follow: Follow) -> Result<Stat> {
         let options = StatOptions {
-            follow: target.follow,
+            follow,
             with_version: false,
         };
-        self.storage().stat(&target.real, options).await.map(|stat| stat.kind)
+        self.storage().stat(path, options).await
+    }
+
+    /// Returns the kind of the entry at an admitted path itself.
+    pub(crate) async fn kind_of(&self, target: &AdmittedPath) -> Result<EntryKind> {
+        self.stat_entry(&target.real, target.follow).await.map(|stat| stat.kind)
     }
 
     /// Returns all entries below `directory`, in order.

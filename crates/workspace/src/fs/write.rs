@@ -1,7 +1,7 @@
 //! Writing and appending.
 
 use bytes::Bytes;
-use garret_core::{Access, Content, Mutation, Precondition, Result};
+use garret_core::{Access, Content, Follow, Mutation, MutationOutcome, Precondition, Result, WsPath};
 
 use crate::admission::PathSubject;
 use crate::file_access::FileAccess;
@@ -85,18 +85,27 @@ impl Workspace {
 }
 
 impl FileAccess {
+    /// Applies one mutation, as a change of its own. Its paths are admitted already.
+    pub(crate) async fn commit_mutation(
+        &self,
+        operation: &'static str,
+        mutation: Mutation,
+        follow: Follow,
+    ) -> Result<MutationOutcome> {
+        let applied = self.commit_mutations(operation, vec![mutation], follow).await?;
+        Ok(applied.into_iter().next().expect("one mutation has one result"))
+    }
+
     async fn put_file(
         &self,
         operation: &'static str,
         path: &str,
         accesses: &[Access],
-        mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
+        mutation: impl FnOnce(WsPath) -> Mutation,
     ) -> Result<WriteResult> {
         let target = self.admit_creation(path, PathSubject::Content, accesses).await?;
-        let applied = self
-            .commit_mutations(operation, vec![mutation(target.real)], target.follow)
-            .await?;
-        let applied = applied.into_iter().next().expect("one mutation has one result");
+        let mutation = mutation(target.real);
+        let applied = self.commit_mutation(operation, mutation, target.follow).await?;
         let path = target.shown.to_string();
         Ok(WriteResult {
             path,

@@ -58,9 +58,19 @@ pub struct DirectoryListing {
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "Not::not")]
     pub incomplete: bool,
-    /// In a list by time, the cursor after each entry, for a caller that shows fewer of them.
+    /// The cursor after each entry, for a caller that shows fewer of them.
     #[serde(skip)]
     pub cursors: Vec<String>,
+}
+
+impl DirectoryListing {
+    /// Ends the page after `count` entries.
+    pub fn shorten(&mut self, count: usize) {
+        if count < self.entries.len() {
+            self.next_cursor = count.checked_sub(1).and_then(|last| self.cursors.get(last).cloned());
+            self.entries.truncate(count);
+        }
+    }
 }
 
 /// An entry of a list.

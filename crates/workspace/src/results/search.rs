@@ -25,9 +25,20 @@ pub struct GlobResult {
     /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "Not::not")]
     pub incomplete: bool,
-    /// If sorted by time, the cursor after each path, for a caller that shows fewer paths.
+    /// The cursor after each path, for a caller that shows fewer paths.
     #[serde(skip)]
     pub cursors: Vec<String>,
+}
+
+impl GlobResult {
+    /// Ends the page after `count` paths.
+    pub fn shorten(&mut self, count: usize) {
+        if count < self.paths.len() {
+            self.next_cursor = count.checked_sub(1).and_then(|last| self.cursors.get(last).cloned());
+            self.paths.truncate(count);
+            self.escaped.retain(|path| self.paths.contains(path));
+        }
+    }
 }
 
 /// The result of a search by content.

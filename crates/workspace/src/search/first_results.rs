@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::line_collector::MatchedLine;
+use crate::GrepMatch;
 
 /// The matches of one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FileMatches {
-    pub(super) found: Vec<MatchedLine>,
+    /// The kept matches, without their path: it is added to those that are shown.
+    pub(super) found: Vec<GrepMatch>,
+    /// The number of all matches.
     pub(super) count: u64,
-    /// The bytes that the kept matches take.
+    /// The bytes that the kept matches take, their context included.
     pub(super) bytes: usize,
     /// Whether some matches are not kept because they would take too many bytes.
     pub(super) is_full: bool,
@@ -139,12 +141,13 @@ mod tests {
     use super::*;
 
     fn file(matches: u64) -> FileMatches {
-        let line = |line_number| MatchedLine {
+        let line = |line_number| GrepMatch {
+            path: String::new(),
             line_number,
-            text: String::new(),
+            line: String::new(),
             before: Vec::new(),
             after: Vec::new(),
-            is_lossy: false,
+            lossy: false,
             spans: Vec::new(),
         };
         FileMatches {

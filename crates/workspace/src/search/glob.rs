@@ -1,7 +1,5 @@
 //! Finding files by their names.
 
-use std::collections::BinaryHeap;
-
 use garret_core::{DirectoryHandle, EntryKind, EntryPath, Error, Result};
 
 use super::path_glob::PathGlob;
@@ -93,19 +91,18 @@ struct GlobPlan {
     include_directories: bool,
     /// The length of the path from the root of the storage to the root of the view, its slash included.
     base: usize,
-    /// The end of the page before, by path or by time.
-    after: GlobPageStart,
+    sort: ListSortOrder,
+    /// The end of the page before. In the order of paths, keys have no times.
+    after: Option<TimeSortKey>,
     limit: usize,
-}
-
-/// The entry after which a page begins.
-enum GlobPageStart {
-    Path(Option<EntryPath>),
-    Time(Option<TimeSortKey>),
 }
 
 impl GlobPlan {
     fn from_request(request: &GlobRequest, files: &FileAccess) -> Result<Self> {
+        let after = request.cursor.as_deref().map(|token| match request.sort {
+            ListSortOrder::Name => EntryPath::from_token(token).map(|path| TimeSortKey::of_path(path.as_bytes())),
+            ListSortOrder::Modified => TimeSortKey::from_token(token),
+        });
         Ok(Self {
             glob: PathGlob::parse(&request.pattern)?,
             coverage: WalkCoverage {
@@ -115,39 +112,23 @@ impl GlobPlan {
             },
             include_directories: request.include_directories,
             base: files.view.base_length(),
-            after: match request.sort {
-                ListSortOrder::Name => {
-                    GlobPageStart::Path(request.cursor.as_deref().map(EntryPath::from_token).transpose()?)
-                }
-                ListSortOrder::Modified => {
-                    GlobPageStart::Time(request.cursor.as_deref().map(TimeSortKey::from_token).transpose()?)
-                }
-            },
+            sort: request.sort,
+            after: after.transpose()?,
             limit: request.limit,
         })
     }
 
-    fn is_after(&self, path: &[u8]) -> bool {
-        match &self.after {
-            GlobPageStart::Path(Some(after)) => path > after.as_bytes(),
-            GlobPageStart::Path(None) | GlobPageStart::Time(_) => true,
-        }
-    }
-
     /// Returns whether a path below the directory `path` can come after the page before.
     fn may_come_after(&self, path: &[u8]) -> bool {
-        match &self.after {
+        match (&self.after, self.sort) {
             // All paths below the directory come before its path and a `0`, the character after `/`.
-            GlobPageStart::Path(Some(after)) => after.as_bytes() < [path, b"0"].concat().as_slice(),
-            GlobPageStart::Path(None) | GlobPageStart::Time(_) => true,
+            (Some(after), ListSortOrder::Name) => *after < TimeSortKey::of_path(&[path, b"0"].concat()),
+            _ => true,
         }
     }
 
-    fn new_collector(&self) -> GlobCollector {
-        match &self.after {
-            GlobPageStart::Path(_) => GlobCollector::ByPath(BinaryHeap::new()),
-            GlobPageStart::Time(after) => GlobCollector::ByTime(TimePageCollector::new(after.clone(), self.limit)),
-        }
+    fn new_collector(&self) -> TimePageCollector<Vec<u8>> {
+        TimePageCollector::new(self.after.clone(), self.limit)
     }
 }
 
@@ -161,7 +142,7 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
     let mut skipped = Vec::new();
     let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
     for names in search.run_walk(visitor)? {
-        all.merge(names.first);
+        all.merge_from(names.first);
         skipped.extend(names.skipped);
     }
     // Threads find them in any order; the answer must not depend on it.
@@ -171,7 +152,10 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
         entries: paths,
         cursors,
         next_cursor,
-    } = all.into_page(wanted.limit);
+    } = all.into_page_with(match wanted.sort {
+        ListSortOrder::Name => TimeSortKey::to_path_token,
+        ListSortOrder::Modified => TimeSortKey::to_token,
+    });
     Ok(GlobResult {
         next_cursor,
         cursors,
@@ -187,72 +171,32 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
     })
 }
 
-/// The first paths: a page and one more path, which shows that there are more.
-enum GlobCollector {
-    ByPath(BinaryHeap<Vec<u8>>),
-    ByTime(TimePageCollector<Vec<u8>>),
-}
-
-impl GlobCollector {
-    fn merge(&mut self, other: Self) {
-        match (self, other) {
-            (Self::ByPath(first), Self::ByPath(others)) => first.extend(others),
-            (Self::ByTime(first), Self::ByTime(others)) => first.merge_from(others),
-            _ => unreachable!("all threads of one search collect in one order"),
-        }
-    }
-
-    /// Returns the page; if sorted by path, without the cursors after its entries.
-    fn into_page(self, limit: usize) -> TimePage<Vec<u8>> {
-        match self {
-            Self::ByTime(first) => first.into_page(),
-            Self::ByPath(first) => {
-                let mut paths = first.into_sorted_vec();
-                let has_more = paths.len() > limit;
-                paths.truncate(limit);
-                let last = paths.last().filter(|_| has_more);
-                TimePage {
-                    next_cursor: last.map(|path| EntryPath::from_bytes(path.clone()).to_token()),
-                    entries: paths,
-                    cursors: Vec::new(),
-                }
-            }
-        }
-    }
-}
-
 /// Collects, on one thread, the first paths that match.
 struct GlobVisitor<'a> {
     wanted: &'a GlobPlan,
-    first: GlobCollector,
+    first: TimePageCollector<Vec<u8>>,
     skipped: Vec<SkippedPath>,
 }
 
 impl GlobVisitor<'_> {
     fn consider_entry(&mut self, spot: WalkEntry<'_>, directory: &dyn DirectoryHandle) {
         let path = &spot.path[self.wanted.base..];
-        match &mut self.first {
-            GlobCollector::ByPath(first) => {
-                let is_full = first.len() > self.wanted.limit;
-                // Compared before the glob is tried: in a large tree, most paths come after the page.
-                if is_full && first.peek().is_some_and(|last| path >= last.as_slice()) {
-                    return;
-                }
-                if self.wanted.is_after(path) && self.wanted.glob.is_match(spot.relative_path()) {
-                    first.push(path.to_vec());
-                    if is_full {
-                        first.pop();
-                    }
-                }
-            }
-            GlobCollector::ByTime(first) => {
-                if self.wanted.glob.is_match(spot.relative_path()) {
-                    // An entry that is gone by now has no time, and comes last.
-                    let modified = directory.stat_entry(spot.name()).ok().and_then(|stat| stat.modified);
-                    first.offer_entry(TimeSortKey::new(modified, path.to_vec()), || path.to_vec());
-                }
-            }
+        let is_by_path = self.wanted.sort == ListSortOrder::Name;
+        // Compared before the glob is tried: in a large tree, most paths come after the page.
+        if is_by_path && !self.first.takes_key(&TimeSortKey::of_path(path)) {
+            return;
         }
+        if !self.wanted.glob.is_match(spot.relative_path()) {
+            return;
+        }
+        let key = if is_by_path {
+            TimeSortKey::of_path(path)
+        } else {
+            // An entry that is gone by now has no time, and comes last.
+            let modified = directory.stat_entry(spot.name()).ok().and_then(|stat| stat.modified);
+            TimeSortKey::new(modified, path.to_vec())
+        };
+        self.first.offer_entry(key, || path.to_vec());
     }
 }
 

@@ -10,9 +10,7 @@ use garret_core::{EntryKind, Error, ErrorKind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::first_results::FileMatches;
 use super::grep_plan::{GrepPlan, GrepSink};
-use super::line_collector::MatchedLine;
 use super::path_glob::FileSelection;
 use super::search_task::SearchScope;
 use super::show_path;
@@ -206,7 +204,7 @@ fn build_result(plan: GrepPlan, request: &GrepRequest, base: usize) -> GrepResul
         .map(|(path, file)| (show_path(&path[base..]), file));
     let results = match request.output {
         GrepOutput::Content => {
-            let matches = files.flat_map(|(path, file)| grep_matches(path, file));
+            let matches = files.flat_map(|(path, file)| name_matches(path, file.found));
             found.matches = take_page(matches, request);
             (found.matches.len(), found.match_count)
         }
@@ -248,19 +246,10 @@ fn take_page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<
     results.skip(request.offset).take(request.limit).collect()
 }
 
-fn grep_matches(path: String, file: FileMatches) -> impl Iterator<Item = GrepMatch> {
-    file.found.into_iter().map(to_grep_match(path))
-}
-
-/// Returns a function that turns a matching line of the file at `path` into a result.
-pub(super) fn to_grep_match(path: String) -> impl Fn(MatchedLine) -> GrepMatch {
-    move |found: MatchedLine| GrepMatch {
+/// Returns the matches of the file at `path`, with its path in each.
+pub(super) fn name_matches(path: String, matches: Vec<GrepMatch>) -> impl Iterator<Item = GrepMatch> {
+    matches.into_iter().map(move |found| GrepMatch {
         path: path.clone(),
-        line_number: found.line_number,
-        line: found.text,
-        before: found.before,
-        after: found.after,
-        lossy: found.is_lossy,
-        spans: found.spans,
-    }
+        ..found
+    })
 }

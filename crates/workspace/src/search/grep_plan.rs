@@ -10,8 +10,8 @@ use garret_core::{DirectoryHandle, EntryKind, EntryPath, Error, ErrorKind, HardL
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-use super::first_results::{FileMatches, FirstResults};
-use super::grep::to_grep_match;
+use super::first_results::FirstResults;
+use super::grep::name_matches;
 use super::line_collector::{LineCollector, LineLimits};
 use super::path_glob::FileSelection;
 use super::walk::{WalkEntry, WalkVisitor, is_gone};
@@ -232,22 +232,17 @@ impl GrepVisitor<'_> {
         if lines.is_cut {
             totals.is_cut.store(true, Ordering::Relaxed);
         }
-        if lines.count == 0 {
+        let matches = lines.matches;
+        if matches.count == 0 {
             return;
         }
         totals.files.fetch_add(1, Ordering::Relaxed);
-        totals.matches.fetch_add(lines.count, Ordering::Relaxed);
-        if let Some(GrepSink(take)) = self.plan.sink.as_ref().filter(|_| !lines.found.is_empty()) {
+        totals.matches.fetch_add(matches.count, Ordering::Relaxed);
+        if let Some(GrepSink(take)) = self.plan.sink.as_ref().filter(|_| !matches.found.is_empty()) {
             let path = show_path(&path[self.plan.base..]);
-            take(lines.found.iter().cloned().map(to_grep_match(path)).collect());
+            take(name_matches(path, matches.found.clone()).collect());
         }
-        let file = FileMatches {
-            found: lines.found,
-            count: lines.count,
-            bytes: lines.bytes,
-            is_full: lines.is_full,
-        };
-        self.plan.gather.add_file(path, file);
+        self.plan.gather.add_file(path, matches);
     }
 }
 

@@ -8,18 +8,8 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 
-/// A matching line, or the lines that a match spans.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MatchedLine {
-    pub(super) line_number: u64,
-    pub(super) text: String,
-    pub(super) before: Vec<String>,
-    pub(super) after: Vec<String>,
-    /// Whether bytes that are not UTF-8 were replaced, here or around.
-    pub(super) is_lossy: bool,
-    /// The byte ranges of the matches in the text, if they are wanted.
-    pub(super) spans: Vec<Range<usize>>,
-}
+use super::first_results::FileMatches;
+use crate::GrepMatch;
 
 /// The limits on the matches of one file, and the context of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,19 +36,15 @@ const LINE_OVERHEAD: usize = 32;
 pub(super) struct LineCollector<'a> {
     matcher: &'a RegexMatcher,
     wanted: LineLimits,
-    pub(super) found: Vec<MatchedLine>,
-    pub(super) count: u64,
+    /// The matches so far; their path is left empty.
+    pub(super) matches: FileMatches,
     /// Whether a match over the maximum was met.
     pub(super) is_cut: bool,
     /// Whether a NUL byte was met, at which the search ended.
     pub(super) is_binary: bool,
-    /// The bytes that the kept matches take, their context included.
-    pub(super) bytes: usize,
-    /// Whether matches that were wanted are not kept, because they would have taken too many bytes.
-    pub(super) is_full: bool,
     /// The last lines that may be context of the next match, and whether bytes were replaced in each.
     recent: VecDeque<(String, bool)>,
-    /// The index in `found` of the first match that may still lack context after it.
+    /// The index of the first match that may still lack context after it.
     unfinished: usize,
 }
 
@@ -67,12 +53,9 @@ impl<'a> LineCollector<'a> {
         Self {
             matcher,
             wanted,
-            found: Vec::new(),
-            count: 0,
+            matches: FileMatches::default(),
             is_cut: false,
             is_binary: false,
-            bytes: 0,
-            is_full: false,
             recent: VecDeque::new(),
             unfinished: 0,
         }
@@ -80,12 +63,12 @@ impl<'a> LineCollector<'a> {
 
     /// Counts a match and keeps it if it is wanted; returns `false` if the file has its most matches already.
     fn add_match(&mut self, line_number: u64, bytes: &[u8]) -> bool {
-        if self.wanted.max.is_some_and(|max| self.count >= max) {
+        if self.wanted.max.is_some_and(|max| self.matches.count >= max) {
             self.is_cut = true;
             return false;
         }
-        self.count += 1;
-        if self.found.len() < self.wanted.keep {
+        self.matches.count += 1;
+        if self.matches.found.len() < self.wanted.keep {
             let (text, is_lossy) = line_text(bytes);
             let spans = if self.wanted.spans {
                 self.matches_in(&text)
@@ -93,13 +76,14 @@ impl<'a> LineCollector<'a> {
                 Vec::new()
             };
             let before = self.recent.iter().map(|(line, _)| line.len() + LINE_OVERHEAD);
-            self.bytes += text.len() + LINE_OVERHEAD + before.sum::<usize>();
-            self.found.push(MatchedLine {
+            self.matches.bytes += text.len() + LINE_OVERHEAD + before.sum::<usize>();
+            self.matches.found.push(GrepMatch {
+                path: String::new(),
                 line_number,
-                text,
+                line: text,
                 before: self.recent.iter().map(|(line, _)| line.clone()).collect(),
                 after: Vec::new(),
-                is_lossy: is_lossy || self.recent.iter().any(|(_, is_lossy)| *is_lossy),
+                lossy: is_lossy || self.recent.iter().any(|(_, is_lossy)| *is_lossy),
                 spans,
             });
         }
@@ -120,17 +104,17 @@ impl<'a> LineCollector<'a> {
     /// Remembers lines as context of the matches before and after them; a match is context of its neighbours, too.
     fn add_context(&mut self, bytes: &[u8], newest: usize) {
         let has_context = self.wanted.before > 0 || self.wanted.after > 0;
-        let is_complete = self.found.len() >= self.wanted.keep && self.unfinished == self.found.len();
+        let is_complete = self.matches.found.len() >= self.wanted.keep && self.unfinished == self.matches.found.len();
         if !has_context || is_complete {
             return;
         }
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (line, is_lossy) = line_text(line);
-            for earlier in &mut self.found[self.unfinished..newest] {
+            for earlier in &mut self.matches.found[self.unfinished..newest] {
                 if earlier.after.len() < self.wanted.after {
                     earlier.after.push(line.clone());
-                    self.bytes += line.len() + LINE_OVERHEAD;
-                    earlier.is_lossy |= is_lossy;
+                    self.matches.bytes += line.len() + LINE_OVERHEAD;
+                    earlier.lossy |= is_lossy;
                 }
             }
             self.recent.push_back((line, is_lossy));
@@ -138,8 +122,8 @@ impl<'a> LineCollector<'a> {
                 self.recent.pop_front();
             }
         }
-        let is_finished = |found: &MatchedLine| found.after.len() >= self.wanted.after;
-        self.unfinished += self.found[self.unfinished..newest]
+        let is_finished = |found: &GrepMatch| found.after.len() >= self.wanted.after;
+        self.unfinished += self.matches.found[self.unfinished..newest]
             .iter()
             .take_while(|found| is_finished(found))
             .count();
@@ -148,21 +132,21 @@ impl<'a> LineCollector<'a> {
     /// If the kept matches take too many bytes, keeps only those with complete context, or the first alone, and no
     /// later ones.
     fn fit_into_limit(&mut self) {
-        if self.is_full || self.bytes <= self.wanted.max_bytes {
+        if self.matches.is_full || self.matches.bytes <= self.wanted.max_bytes {
             return;
         }
         // Without context after it, a match is complete as soon as it is found.
         let complete = match self.wanted.after {
-            0 => self.found.len(),
+            0 => self.matches.found.len(),
             _ => self.unfinished,
         };
-        self.is_full = true;
+        self.matches.is_full = true;
         self.wanted.keep = complete.max(1);
-        self.found.truncate(self.wanted.keep);
+        self.matches.found.truncate(self.wanted.keep);
     }
 
     fn add_match_with_context(&mut self, line_number: u64, bytes: &[u8]) -> bool {
-        let earlier = self.found.len();
+        let earlier = self.matches.found.len();
         let goes_on = self.add_match(line_number, bytes);
         if goes_on {
             // The match is context of those before it, but not of itself.
@@ -248,7 +232,7 @@ impl Sink for LineCollector<'_> {
     }
 
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        self.add_context(context.bytes(), self.found.len());
+        self.add_context(context.bytes(), self.matches.found.len());
         self.fit_into_limit();
         Ok(true)
     }
@@ -256,7 +240,7 @@ impl Sink for LineCollector<'_> {
     fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
         // Lines are missing here, so the lines on one side are not context of matches on the other.
         self.recent.clear();
-        self.unfinished = self.found.len();
+        self.unfinished = self.matches.found.len();
         Ok(true)
     }
 

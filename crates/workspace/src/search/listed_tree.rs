@@ -64,9 +64,20 @@ pub(super) struct SearchList {
     pub(super) complete: WsPath,
     /// The entries, in the byte order of their paths.
     pub(super) entries: Vec<Entry>,
+    /// The last path that was listed, if a limit left out the paths after it.
+    pub(super) left_out: Option<EntryPath>,
 }
 
 impl SearchList {
+    /// Returns a list without entries, complete below `start`.
+    pub(super) fn empty(start: &WsPath) -> Self {
+        Self {
+            complete: start.clone(),
+            entries: Vec::new(),
+            left_out: None,
+        }
+    }
+
     /// Returns the root directory of the storage, made from this list.
     pub(super) fn into_root(
         self,
@@ -74,8 +85,7 @@ impl SearchList {
         near: Option<Arc<dyn LocalContent>>,
     ) -> Box<dyn DirectoryHandle> {
         let listing = ListedTree {
-            complete: self.complete,
-            entries: self.entries,
+            list: self,
             questions,
             near,
         };
@@ -89,21 +99,20 @@ impl SearchList {
 /// The list, and the means to ask the storage for more.
 #[derive(Debug)]
 struct ListedTree {
-    complete: WsPath,
-    entries: Vec<Entry>,
+    list: SearchList,
     questions: mpsc::UnboundedSender<StorageQuestion>,
     near: Option<Arc<dyn LocalContent>>,
 }
 
 impl ListedTree {
     fn find_entry(&self, path: &EntryPath) -> Option<&Entry> {
-        let place = self.entries.binary_search_by(|entry| entry.path.cmp(path));
-        place.ok().map(|place| &self.entries[place])
+        let place = self.list.entries.binary_search_by(|entry| entry.path.cmp(path));
+        place.ok().map(|place| &self.list.entries[place])
     }
 
     /// Returns the index of the first entry at or after `path`.
     fn first_index_at(&self, path: &[u8]) -> usize {
-        self.entries.partition_point(|entry| entry.path.as_bytes() < path)
+        self.list.entries.partition_point(|entry| entry.path.as_bytes() < path)
     }
 
     fn ask_storage<T>(&self, question: impl FnOnce(oneshot::Sender<Result<T>>) -> StorageQuestion) -> Result<T> {
@@ -150,7 +159,7 @@ impl ListedDirectory {
         match self.listing.find_entry(path) {
             Some(entry) => Ok(entry.kind),
             // The list is complete here, so the entry does not exist.
-            None if valid != &self.listing.complete && valid.is_within(&self.listing.complete) => {
+            None if valid != &self.listing.list.complete && valid.is_within(&self.listing.list.complete) => {
                 Err(Error::not_found(valid))
             }
             None => self
@@ -165,7 +174,7 @@ impl DirectoryHandle for ListedDirectory {
         let prefix = self.prefix();
         let mut place = self.listing.first_index_at(&prefix);
         let mut found = Vec::new();
-        while let Some(entry) = self.listing.entries.get(place) {
+        while let Some(entry) = self.listing.list.entries.get(place) {
             let Some(rest) = entry.path.as_bytes().strip_prefix(prefix.as_slice()) else {
                 break;
             };

@@ -5,84 +5,39 @@
 //! may lie above as well, so their files are looked up one by one.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use garret_core::{
-    Entry, EntryKind, EntryPath, ErrorKind, Follow, ListAllOptions, Result, StatOptions, WsPath, list_all,
-};
+use garret_core::{Entry, EntryKind, ErrorKind, Follow, ListAllOptions, Result, StatOptions, WsPath, list_all};
 
 use super::listed_tree::SearchList;
 use super::path_glob::SearchArea;
+use super::search_task::SearchScope;
 use crate::file_access::FileSource;
 
 /// The names of entries that hold ignore rules.
 const RULES: [&str; 3] = [".gitignore", ".ignore", ".git"];
 
-/// The part of a storage that a search covers.
-#[derive(Debug)]
-pub(super) struct SearchListRequest {
-    /// The directory or file that is searched.
-    pub(super) start: WsPath,
-    pub(super) narrow: SearchArea,
-    /// Whether ignore rules count.
-    pub(super) with_rules: bool,
-}
-
-/// A list, and the end of it if a limit was reached.
-#[derive(Debug)]
-pub(super) struct SearchListOutcome {
-    pub(super) listing: SearchList,
-    /// The last path that was listed, if a limit left out the paths after it.
-    pub(super) left_out: Option<EntryPath>,
-}
-
-impl SearchListRequest {
-    /// Returns an empty list.
-    pub(super) fn empty_list(&self) -> SearchListOutcome {
-        SearchListOutcome {
-            listing: SearchList {
-                complete: self.start.clone(),
-                entries: Vec::new(),
-            },
-            left_out: None,
-        }
-    }
-
-    /// Returns the directories from the start down to the one that holds every match.
-    fn directories_to_area(&self) -> Vec<WsPath> {
-        let mut way = vec![self.start.clone()];
-        for name in &self.narrow.directories {
-            // A name that no path can contain does not exist; the walk finds that out.
-            let Some(Ok(next)) = way.last().map(|above| above.child(name)) else {
-                break;
-            };
-            way.push(next);
-        }
-        way
-    }
-}
-
 impl FileSource {
     /// Lists the entries that a search covers, and those that hold ignore rules for them.
-    pub(super) async fn list_for_search(&self, wanted: &SearchListRequest) -> Result<SearchListOutcome> {
-        let mut above = wanted.directories_to_area();
+    pub(super) async fn list_for_search(&self, start: &WsPath, scope: &SearchScope) -> Result<SearchList> {
+        let mut above = directories_to_area(start, &scope.narrow);
         let within = above.pop().unwrap_or_else(WsPath::root);
-        let is_whole_way = above.len() == wanted.narrow.directories.len();
+        let is_whole_way = above.len() == scope.narrow.directories.len();
         let options = ListAllOptions {
-            is_deep: wanted.narrow.is_deep || !is_whole_way,
+            is_deep: scope.narrow.is_deep || !is_whole_way,
             follow: Follow::Never,
             limit: self.access_limits.max_objects_scanned,
         };
         let rules = async {
-            if wanted.with_rules {
-                self.rule_entries(&above).await
-            } else {
+            if scope.coverage.include_ignored {
                 Ok(Vec::new())
+            } else {
+                self.rule_entries(&above).await
             }
         };
         // Both at once, because each waits for the storage.
         let (listed, rules) = futures::join!(list_all(&*self.storage, &within, &options), rules);
         let listed = match listed {
             // The directory that the pattern names does not exist, or is not a directory.
-            Err(error) if !above.is_empty() && means_absence(error.kind()) => return Ok(wanted.empty_list()),
+            Err(error) if !above.is_empty() && means_absence(error.kind()) => return Ok(SearchList::empty(start)),
             listed => listed?,
         };
         let left_out = listed
@@ -93,11 +48,9 @@ impl FileSource {
         entries.extend(within.ancestry().map(directory_entry));
         entries.extend(rules?);
         entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        Ok(SearchListOutcome {
-            listing: SearchList {
-                complete: within,
-                entries,
-            },
+        Ok(SearchList {
+            complete: within,
+            entries,
             left_out: left_out.flatten(),
         })
     }
@@ -132,6 +85,19 @@ impl FileSource {
             }),
         }
     }
+}
+
+/// Returns the directories from the start down to the one that holds every match.
+fn directories_to_area(start: &WsPath, narrow: &SearchArea) -> Vec<WsPath> {
+    let mut way = vec![start.clone()];
+    for name in &narrow.directories {
+        // A name that no path can contain does not exist; the walk finds that out.
+        let Some(Ok(next)) = way.last().map(|above| above.child(name)) else {
+            break;
+        };
+        way.push(next);
+    }
+    way
 }
 
 fn directory_entry(path: WsPath) -> Entry {

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use futures::channel::{mpsc, oneshot};
-use garret_core::{Access, DirectoryHandle, EntryKind, Error, ErrorKind, Follow, Result, StatOptions, WsPath};
+use garret_core::{Access, DirectoryHandle, EntryKind, Error, ErrorKind, Follow, Result, WsPath};
 
-use super::listed_tree;
+use super::listed_tree::{self, SearchList};
 use super::path_glob::SearchArea;
-use super::remote_list::SearchListRequest;
 use super::walk::{SearchWalk, WalkCoverage, WalkStart, WalkVisitor, thread_count, thread_failure};
 use crate::SearchCutoff;
 use crate::admission::PathSubject;
@@ -31,11 +30,7 @@ impl FileAccess {
         }
         let target = self.admit_directory(path).await?;
         let real = self.follow_links(&target).await?;
-        let options = StatOptions {
-            follow: Follow::Never,
-            with_version: false,
-        };
-        let stat = self.storage().stat(&real, options).await?;
+        let stat = self.stat_entry(&real, Follow::Never).await?;
         // A file that is named as the path is read, not only walked over: it must be readable under all its names.
         if stat.kind != EntryKind::Directory {
             self.admit_path(target.shown, PathSubject::Content, &[Access::Read])
@@ -92,22 +87,17 @@ impl FileAccess {
         scope: &SearchScope,
         questions: mpsc::UnboundedSender<listed_tree::StorageQuestion>,
     ) -> Result<(Box<dyn DirectoryHandle>, Option<SearchCutoff>)> {
-        let wanted = SearchListRequest {
-            start: place.real.clone(),
-            narrow: scope.narrow.clone(),
-            with_rules: !scope.coverage.include_ignored,
-        };
-        let near = self.source.local_content.clone();
         // To search one file nothing is listed, and the list is complete below that file alone.
         let found = match place.kind {
-            EntryKind::Directory => self.source.list_for_search(&wanted).await?,
-            _ => wanted.empty_list(),
+            EntryKind::Directory => self.source.list_for_search(&place.real, scope).await?,
+            _ => SearchList::empty(&place.real),
         };
-        let left_out = found.left_out.map(|last| SearchCutoff {
-            after: self.view.relative_entry_path(&last).display_path(),
+        let left_out = found.left_out.as_ref().map(|last| SearchCutoff {
+            after: self.view.relative_entry_path(last).display_path(),
             reason: "max_objects_scanned",
         });
-        Ok((found.listing.into_root(questions, near), left_out))
+        let near = self.source.local_content.clone();
+        Ok((found.into_root(questions, near), left_out))
     }
 }
 

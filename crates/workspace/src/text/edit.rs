@@ -14,7 +14,6 @@ use std::borrow::Cow;
 
 use self::line_endings::LineEndingLookup;
 use self::occurrences::TextOccurrences;
-use super::common_prefix::{common_prefix, common_suffix};
 use super::lines;
 use super::nearest::find_nearest;
 
@@ -45,17 +44,8 @@ pub struct EditedText {
     pub content: Vec<u8>,
     /// The number of replacements, all edits together.
     pub replacements: usize,
-    /// The number of replacements of each edit, in order.
-    pub replacements_by_edit: Vec<usize>,
     /// The occurrences that stay because of `max_replacements`, all edits together.
     pub occurrences_left: usize,
-    /// The 1-based first line of the new content that differs from the old.
-    pub first_changed_line: usize,
-    /// The 1-based last line of the new content that differs from the old; if lines were only removed, the line at
-    /// which they were.
-    pub last_changed_line: usize,
-    /// How many lines the file gained, or lost when negative.
-    pub line_delta: isize,
 }
 
 /// Applies edits in order, each to the result of the one before; all of them or none.
@@ -78,8 +68,7 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
         });
     }
     let mut content = Cow::Borrowed(original);
-    let mut counts = Vec::with_capacity(edits.len());
-    let mut occurrences_left = 0;
+    let (mut replacements, mut occurrences_left) = (0, 0);
     for (index, edit) in edits.iter().enumerate() {
         let fail = |problem| EditError {
             number: index + 1,
@@ -95,11 +84,12 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
         content = replace_occurrences(&content, &chosen, edit, max_bytes)
             .map_err(fail)?
             .into();
-        counts.push(chosen.ranges.len());
+        replacements += chosen.ranges.len();
     }
     Ok(EditedText {
+        content: content.into_owned(),
+        replacements,
         occurrences_left,
-        ..describe_edit(original, content.into_owned(), counts)
     })
 }
 
@@ -164,24 +154,12 @@ fn not_found_problem(content: &[u8], edit: &Edit) -> EditProblem {
 }
 
 /// Notes that the text was in the file until an earlier edit of the same call changed it.
-fn blame_earlier_edit(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
-    match problem {
-        EditProblem::NotFound {
-            nearest,
-            new_text_at_line,
-            is_binary,
-            ..
-        } => EditProblem::NotFound {
-            nearest,
-            new_text_at_line,
-            was_there_before: index > 0
-                && !occurrences::find_occurrences(original, &edit.old_text, false)
-                    .ranges
-                    .is_empty(),
-            is_binary,
-        },
-        other => other,
+fn blame_earlier_edit(mut problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
+    if let EditProblem::NotFound { was_there_before, .. } = &mut problem {
+        let before = occurrences::find_occurrences(original, &edit.old_text, false);
+        *was_there_before = index > 0 && !before.ranges.is_empty();
     }
+    problem
 }
 
 fn replace_occurrences(
@@ -218,28 +196,6 @@ fn replace_occurrences(
         Err(EditProblem::SameText)
     } else {
         Ok(out)
-    }
-}
-
-fn describe_edit(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> EditedText {
-    let before = common_prefix(original, &content);
-    // Where text repeats, prefix and suffix overlap; no byte may count for both.
-    let room = original.len().min(content.len()) - before;
-    let after = common_suffix(original, &content).min(room);
-    // If text was only removed, no byte of the new content differs; the line of the removal counts.
-    let last_changed = (content.len() - after).saturating_sub(1).max(before);
-    // Only the changed part is counted: the rest has the same newlines on both sides.
-    let newlines = |bytes: &[u8], end: usize| lines::count_newlines(&bytes[before..end]);
-    let first_changed_line = lines::line_number_at(&content, before);
-    EditedText {
-        replacements: counts.iter().sum(),
-        replacements_by_edit: counts,
-        occurrences_left: 0,
-        first_changed_line,
-        last_changed_line: first_changed_line + newlines(&content, last_changed),
-        line_delta: newlines(&content, content.len() - after) as isize
-            - newlines(original, original.len() - after) as isize,
-        content,
     }
 }
 

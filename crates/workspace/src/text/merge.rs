@@ -55,9 +55,9 @@ pub fn merge_texts(base: &[u8], ours: &[u8], theirs: &[u8], favour: ConflictFavo
     };
     for region in merge.regions() {
         match region.resolution() {
-            MergeResolution::Theirs => output.push_theirs(region.theirs_range()),
+            MergeResolution::Theirs => output.push_lines(region.theirs_range(), TextMerge::theirs_line),
             MergeResolution::Conflict => output.push_conflict(region, favour),
-            _ => output.push_ours(region.ours_range()),
+            _ => output.push_lines(region.ours_range(), TextMerge::ours_line),
         }
     }
     MergedText {
@@ -65,6 +65,9 @@ pub fn merge_texts(base: &[u8], ours: &[u8], theirs: &[u8], favour: ConflictFavo
         conflicts: merge.conflict_count(),
     }
 }
+
+/// Returns a line of one side of a merge.
+type SideLine<'m, 't> = fn(&'m TextMerge<'t, 't, 't, [u8]>, usize) -> Option<&'m [u8]>;
 
 /// The merged text while it is being written.
 struct MergeOutput<'m, 't> {
@@ -74,37 +77,24 @@ struct MergeOutput<'m, 't> {
     ending: &'static [u8],
 }
 
-impl MergeOutput<'_, '_> {
-    fn push_ours(&mut self, lines: Range<usize>) {
-        lines
-            .filter_map(|at| self.merge.ours_line(at))
-            .for_each(|line| self.text.extend_from_slice(line));
-    }
-
-    fn push_theirs(&mut self, lines: Range<usize>) {
-        lines
-            .filter_map(|at| self.merge.theirs_line(at))
-            .for_each(|line| self.text.extend_from_slice(line));
-    }
-
-    fn push_base(&mut self, lines: Range<usize>) {
-        lines
-            .filter_map(|at| self.merge.base_line(at))
-            .for_each(|line| self.text.extend_from_slice(line));
+impl<'m, 't> MergeOutput<'m, 't> {
+    fn push_lines(&mut self, lines: Range<usize>, side: SideLine<'m, 't>) {
+        let lines = lines.filter_map(|at| side(self.merge, at));
+        lines.for_each(|line| self.text.extend_from_slice(line));
     }
 
     fn push_conflict(&mut self, region: &MergeRegion, favour: ConflictFavour<'_>) {
         let labels = match favour {
-            ConflictFavour::Ours => return self.push_ours(region.ours_range()),
-            ConflictFavour::Theirs => return self.push_theirs(region.theirs_range()),
+            ConflictFavour::Ours => return self.push_lines(region.ours_range(), TextMerge::ours_line),
+            ConflictFavour::Theirs => return self.push_lines(region.theirs_range(), TextMerge::theirs_line),
             ConflictFavour::Markers(labels) => labels,
         };
         self.push_marker("<<<<<<<", labels.ours);
-        self.push_ours(region.ours_range());
+        self.push_lines(region.ours_range(), TextMerge::ours_line);
         self.push_marker("|||||||", labels.base);
-        self.push_base(region.base_range());
+        self.push_lines(region.base_range(), TextMerge::base_line);
         self.push_marker("=======", "");
-        self.push_theirs(region.theirs_range());
+        self.push_lines(region.theirs_range(), TextMerge::theirs_line);
         self.push_marker(">>>>>>>", labels.theirs);
     }
 

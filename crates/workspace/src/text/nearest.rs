@@ -102,19 +102,15 @@ impl<'a> NearMatchSearch<'a> {
 
     fn find_near_matches(&self) -> Vec<NearMatch> {
         // From the most to the least exact search: the first one that finds anything also explains the difference best.
-        let steps = [
-            NearMatchSearch::find_by_folding,
-            NearMatchSearch::find_by_distortion,
-            NearMatchSearch::find_by_votes,
-            NearMatchSearch::find_by_triples,
-            NearMatchSearch::find_by_pairs,
+        let steps: [fn(&Self) -> Vec<NearMatch>; 5] = [
+            |search| search.find_folded(&search.wanted),
+            Self::find_by_distortion,
+            Self::find_by_votes,
+            |search| search.find_by_likeness(3, LIKENESS),
+            |search| search.find_by_likeness(2, PAIR_LIKENESS),
         ];
         let found = steps.iter().map(|step| step(self)).find(|found| !found.is_empty());
         found.unwrap_or_default()
-    }
-
-    fn find_by_folding(&self) -> Vec<NearMatch> {
-        self.find_folded(&self.wanted)
     }
 
     fn find_by_distortion(&self) -> Vec<NearMatch> {
@@ -212,14 +208,6 @@ impl<'a> NearMatchSearch<'a> {
         let enough = wanted.iter().map(String::len).sum::<usize>().min(8);
         let ranked = votes.into_iter().filter(|(_, weight)| *weight >= enough);
         self.choose_best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
-    }
-
-    fn find_by_triples(&self) -> Vec<NearMatch> {
-        self.find_by_likeness(3, LIKENESS)
-    }
-
-    fn find_by_pairs(&self) -> Vec<NearMatch> {
-        self.find_by_likeness(2, PAIR_LIKENESS)
     }
 
     /// Ranks lines by the groups of `width` letters that they share with the longest wanted line.

@@ -16,8 +16,8 @@ mod locate;
 mod parse;
 mod section;
 
-pub use apply::{AppliedHunk, FilePatchOutcome, apply_file};
-pub use error::{HunkMismatch, PatchError};
+pub use apply::{FilePatchOutcome, apply_file};
+pub use error::{HunkMismatch, PatchError, PatchProblem, PlaceProblem};
 pub use parse::parse_patch;
 
 use super::lines::LineEnding;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::text::TextErrorClass;
+use garret_core::ErrorKind;
+
 use crate::text::lines::list_numbers;
 use crate::text::nearest::{NearMatches, TextDifference};
 
@@ -67,10 +68,10 @@ pub enum EditProblem {
 
 impl EditError {
     /// Returns the kind of failure, which decides the next step of the caller.
-    pub fn class(&self) -> TextErrorClass {
+    pub fn kind(&self) -> ErrorKind {
         match self.problem {
-            EditProblem::TooLarge { .. } => TextErrorClass::TooLarge,
-            _ => TextErrorClass::Invalid,
+            EditProblem::TooLarge { .. } => ErrorKind::TooLarge,
+            _ => ErrorKind::Invalid,
         }
     }
 

@@ -116,19 +116,12 @@ fn explain_line(wanted: &str, found: &str) -> Option<String> {
         return Some(format!("trailing blanks: {side} has more"));
     }
     // Case and look-alikes are explained on their own; they must not be taken for blanks inside the line.
-    (FoldOptions {
-        look_alikes: true,
-        case: true,
+    let blanks_only = FoldOptions {
         whitespace: false,
-    }
-    .fold_text(wanted_body)
-        != FoldOptions {
-            look_alikes: true,
-            case: true,
-            whitespace: false,
-        }
-        .fold_text(found_body))
-    .then(|| explain_inner_blanks(wanted_body, found_body))
+        ..FoldOptions::ALL
+    };
+    (blanks_only.fold_text(wanted_body) != blanks_only.fold_text(found_body))
+        .then(|| explain_inner_blanks(wanted_body, found_body))
 }
 
 fn explain_inner_blanks(wanted: &str, found: &str) -> String {

@@ -1,32 +1,19 @@
 //! Applies the part of a patch for one file to the content of that file.
 
 use super::locate::{self, HunkPlace, LineFit};
-use super::{FilePatch, Hunk, HunkLine, HunkMismatch, LineKind, PatchAction, PatchError};
+use super::{FilePatch, Hunk, HunkLine, HunkMismatch, LineKind, PatchAction, PatchError, PatchProblem, PlaceProblem};
 use crate::text::lines::{self, LineEnding, TextLine};
-use crate::text::nearest::find_nearest;
+use crate::text::nearest::{NearMatches, find_nearest};
 
 /// The result of a patch for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePatchOutcome {
     /// The new content; `None` when the file is deleted.
     pub content: Option<Vec<u8>>,
-    /// The place of each hunk.
-    pub hunks: Vec<AppliedHunk>,
     /// The number of added lines.
     pub added: usize,
     /// The number of removed lines.
     pub removed: usize,
-}
-
-/// The place at which a hunk applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AppliedHunk {
-    /// The number of the hunk within the file.
-    pub number: usize,
-    /// The 1-based line of the old content at which it applied.
-    pub line: usize,
-    /// The distance from the line that the patch names.
-    pub offset: isize,
 }
 
 /// Applies `file` to `original`, the content that the file has now; `None` if there is no such file.
@@ -35,23 +22,19 @@ pub struct AppliedHunk {
 /// Fails as [`PatchError`] without a partial result.
 pub fn apply_file(original: Option<&[u8]>, file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     match (file.action, original) {
-        (PatchAction::Create, Some(_)) => Err(PatchError::AlreadyExists {
-            path: file.path().to_owned(),
-        }),
+        (PatchAction::Create, Some(_)) => Err(PatchProblem::AlreadyExists.in_file(file.path())),
         (PatchAction::Create, None) => apply_creation(file),
         (PatchAction::Delete, Some(original)) => apply_deletion(original, file),
         (_, Some(original)) => apply_modification(original, file),
         // A patch that only adds, from line 0 of an empty file, makes the file.
         (PatchAction::Modify, None) if only_adds_from_nothing(file) => apply_creation(file),
-        (_, None) => Err(PatchError::Missing {
-            path: missing_path(file),
-        }),
+        (_, None) => Err(PatchProblem::Missing.in_file(missing_path(file))),
     }
 }
 
-fn missing_path(file: &FilePatch) -> String {
+fn missing_path(file: &FilePatch) -> &str {
     let source = file.old_path.as_deref().filter(|_| file.action != PatchAction::Modify);
-    source.unwrap_or(file.path()).to_owned()
+    source.unwrap_or(file.path())
 }
 
 fn only_adds_from_nothing(file: &FilePatch) -> bool {
@@ -62,11 +45,7 @@ fn only_adds_from_nothing(file: &FilePatch) -> bool {
 fn apply_creation(file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     let lines = || file.hunks.iter().flat_map(|hunk| &hunk.lines);
     if let Some(line) = lines().find(|line| line.kind != LineKind::Add) {
-        return Err(PatchError::NotWhole {
-            path: file.path().to_owned(),
-            patch_line: line.patch_line,
-            action: PatchAction::Create,
-        });
+        return Err(not_whole_error(file, line));
     }
     let mut output = PatchedContent::default();
     lines().for_each(|line| output.push_line(&line.text, line.ending));
@@ -74,30 +53,24 @@ fn apply_creation(file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     let added = lines().count();
     Ok(FilePatchOutcome {
         content: Some(output.bytes),
-        hunks: whole_file_hunks(file),
         added,
         removed: 0,
     })
 }
 
-/// Returns the applied hunks of a patch that makes or deletes a whole file.
-fn whole_file_hunks(file: &FilePatch) -> Vec<AppliedHunk> {
-    let applied = file.hunks.iter().map(|hunk| AppliedHunk {
-        number: hunk.number,
-        line: 1,
-        offset: 0,
-    });
-    applied.collect()
+/// The error for a line that a patch which makes or deletes a whole file cannot have.
+fn not_whole_error(file: &FilePatch, line: &HunkLine) -> PatchError {
+    let problem = PatchProblem::NotWhole {
+        patch_line: line.patch_line,
+        action: file.action,
+    };
+    problem.in_file(file.path())
 }
 
 fn apply_deletion(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome, PatchError> {
     let lines: Vec<&HunkLine> = file.hunks.iter().flat_map(|hunk| &hunk.lines).collect();
     if let Some(line) = lines.iter().find(|line| line.kind != LineKind::Remove) {
-        return Err(PatchError::NotWhole {
-            path: file.path().to_owned(),
-            patch_line: line.patch_line,
-            action: PatchAction::Delete,
-        });
+        return Err(not_whole_error(file, line));
     }
     let found: Vec<TextLine<'_>> = lines::split_lines(original).collect();
     if lines.len() != found.len() || locate::fit_lines(&lines, &found, 0).is_none() {
@@ -105,7 +78,6 @@ fn apply_deletion(original: &[u8], file: &FilePatch) -> Result<FilePatchOutcome,
     }
     Ok(FilePatchOutcome {
         content: None,
-        hunks: whole_file_hunks(file),
         added: 0,
         removed: lines.len(),
     })
@@ -122,19 +94,15 @@ fn delete_mismatch(original: &[u8], found: &[TextLine<'_>], lines: &[&HunkLine],
         .find(|at| !agrees(at))
         .expect("lines of different content differ somewhere");
     match lines.get(at) {
-        Some(wanted) => PatchError::Mismatch(Box::new(describe_mismatch(
-            original,
-            found,
-            file,
-            &file.hunks[0],
-            wanted,
-            at,
-        ))),
-        None => PatchError::DeletesMore {
-            path: file.path().to_owned(),
-            shown: lines.len(),
-            lines: found.len(),
-        },
+        Some(wanted) => {
+            let nearest = find_nearest(original, &String::from_utf8_lossy(&wanted.text));
+            let mismatch = describe_mismatch(found, &file.hunks[0], wanted, at, nearest);
+            PatchProblem::Mismatch(Box::new(mismatch)).in_file(mismatch_path(file))
+        }
+        None => {
+            let (shown, lines) = (lines.len(), found.len());
+            PatchProblem::DeletesMore { shown, lines }.in_file(file.path())
+        }
     }
 }
 
@@ -150,15 +118,12 @@ fn apply_modification(original: &[u8], file: &FilePatch) -> Result<FilePatchOutc
         stated: 0,
         drops_final_newline: false,
     };
-    let mut hunks = Vec::with_capacity(file.hunks.len());
     for hunk in &file.hunks {
-        hunks.push(run.apply_hunk(hunk)?);
+        run.apply_hunk(hunk)?;
     }
     let content = run.finish_content();
     if content == original && !file.hunks.is_empty() && file.action == PatchAction::Modify && file.new_mode.is_none() {
-        return Err(PatchError::ChangesNothing {
-            path: file.path().to_owned(),
-        });
+        return Err(PatchProblem::ChangesNothing.in_file(file.path()));
     }
     let count = |kind| {
         file.hunks
@@ -169,7 +134,6 @@ fn apply_modification(original: &[u8], file: &FilePatch) -> Result<FilePatchOutc
     };
     Ok(FilePatchOutcome {
         content: Some(content),
-        hunks,
         added: count(LineKind::Add),
         removed: count(LineKind::Remove),
     })
@@ -191,24 +155,18 @@ struct FilePatcher<'a> {
 }
 
 impl FilePatcher<'_> {
-    fn apply_hunk(&mut self, hunk: &Hunk) -> Result<AppliedHunk, PatchError> {
+    fn apply_hunk(&mut self, hunk: &Hunk) -> Result<(), PatchError> {
         // Without this check, a hunk out of order might fit a later place by chance.
-        if hunk.old_start.is_some_and(|start| start < self.stated) {
-            return Err(self.out_of_order_error(hunk, hunk.old_start.unwrap_or_default()));
+        if let Some(start) = hunk.old_start.filter(|start| *start < self.stated) {
+            return Err(self.place_error(hunk, PlaceProblem::OutOfOrder { line: start }));
         }
         self.stated = hunk.old_start.unwrap_or(self.stated);
         let (at, fit, hunk_lines) = self.place_hunk(hunk)?;
-        let guess = expected_index(hunk);
         // The next hunk is expected to have moved as far as this one.
-        if let Some(guess) = guess {
+        if let Some(guess) = expected_index(hunk) {
             self.offset = at as isize - guess as isize;
         }
-        self.write_hunk(hunk_lines, at, fit)?;
-        Ok(AppliedHunk {
-            number: hunk.number,
-            line: at + 1,
-            offset: guess.map_or(0, |_| self.offset),
-        })
+        self.write_hunk(hunk_lines, at, fit)
     }
 
     /// Finds the place of a hunk, and the lines of the hunk that apply there.
@@ -216,7 +174,8 @@ impl FilePatcher<'_> {
         // Blank lines without a prefix at the end may be context or prose. They are tried as context first.
         let whole = self.place_lines(hunk, &hunk.lines);
         let rest = &hunk.lines[..hunk.lines.len() - hunk.bare_tail];
-        if matches!(whole, Err(PatchError::Mismatch(_))) && hunk.bare_tail > 0 && !rest.is_empty() {
+        let is_mismatch = |error: &PatchError| matches!(error.problem, PatchProblem::Mismatch(_));
+        if whole.as_ref().is_err_and(is_mismatch) && hunk.bare_tail > 0 && !rest.is_empty() {
             return self.place_lines(hunk, rest).or(whole);
         }
         whole
@@ -234,8 +193,15 @@ impl FilePatcher<'_> {
         }
         match locate::locate_lines(&old, &self.found, self.floor, guess) {
             HunkPlace::At(at, fit) => Ok((at, fit, lines)),
-            HunkPlace::Ambiguous(places, count) => Err(self.ambiguous_error(hunk, places, count)),
-            HunkPlace::BeforeFloor(at) => Err(self.out_of_order_error(hunk, at + 1)),
+            HunkPlace::Ambiguous(places, count) => {
+                let problem = PlaceProblem::Ambiguous {
+                    lines: places.into_iter().map(|at| at + 1).collect(),
+                    count,
+                    has_numbers: hunk.old_start.is_some(),
+                };
+                Err(self.place_error(hunk, problem))
+            }
+            HunkPlace::BeforeFloor(at) => Err(self.place_error(hunk, PlaceProblem::OutOfOrder { line: at + 1 })),
             HunkPlace::Nowhere => Err(self.mismatch_error(hunk, &old, guess)),
         }
     }
@@ -245,19 +211,12 @@ impl FilePatcher<'_> {
         match guess {
             // An empty file has one place only.
             None if self.found.is_empty() => Ok(0),
-            None => Err(PatchError::NoPlace {
-                path: self.path(),
-                hunk: hunk.number,
-                patch_line: hunk.patch_line,
-            }),
-            Some(at) if at < self.floor => Err(self.out_of_order_error(hunk, at)),
-            Some(at) if at > self.found.len() => Err(PatchError::PastEnd {
-                path: self.path(),
-                hunk: hunk.number,
-                patch_line: hunk.patch_line,
-                line: at,
-                lines: self.found.len(),
-            }),
+            None => Err(self.place_error(hunk, PlaceProblem::NoPlace)),
+            Some(line) if line < self.floor => Err(self.place_error(hunk, PlaceProblem::OutOfOrder { line })),
+            Some(line) if line > self.found.len() => {
+                let lines = self.found.len();
+                Err(self.place_error(hunk, PlaceProblem::PastEnd { line, lines }))
+            }
             Some(at) => Ok(at),
         }
     }
@@ -349,28 +308,8 @@ impl FilePatcher<'_> {
         self.output.bytes
     }
 
-    fn path(&self) -> String {
-        self.file.path().to_owned()
-    }
-
-    fn ambiguous_error(&self, hunk: &Hunk, places: Vec<usize>, count: usize) -> PatchError {
-        PatchError::Ambiguous {
-            path: self.path(),
-            hunk: hunk.number,
-            patch_line: hunk.patch_line,
-            lines: places.into_iter().map(|at| at + 1).collect(),
-            count,
-            has_numbers: hunk.old_start.is_some(),
-        }
-    }
-
-    fn out_of_order_error(&self, hunk: &Hunk, line: usize) -> PatchError {
-        PatchError::OutOfOrder {
-            path: self.path(),
-            hunk: hunk.number,
-            patch_line: hunk.patch_line,
-            line,
-        }
+    fn place_error(&self, hunk: &Hunk, problem: PlaceProblem) -> PatchError {
+        problem.of_hunk(hunk).in_file(self.file.path())
     }
 
     /// Explains a hunk that has no place by the place that agrees best with it.
@@ -390,10 +329,11 @@ impl FilePatcher<'_> {
         let index = (0..old.len())
             .find(|index| !self.line_agrees(old[*index], best + index))
             .unwrap_or(0);
-        let mut mismatch = describe_mismatch(self.original, &self.found, self.file, hunk, old[index], best + index);
-        mismatch.nearest = near;
-        mismatch.applied_at_line = self.find_applied_line(hunk);
-        PatchError::Mismatch(Box::new(mismatch))
+        let mismatch = HunkMismatch {
+            applied_at_line: self.find_applied_line(hunk),
+            ..describe_mismatch(&self.found, hunk, old[index], best + index, near)
+        };
+        PatchProblem::Mismatch(Box::new(mismatch)).in_file(mismatch_path(self.file))
     }
 
     fn line_agrees(&self, wanted: &HunkLine, at: usize) -> bool {
@@ -413,27 +353,28 @@ impl FilePatcher<'_> {
     }
 }
 
+/// Returns the name of the file that was compared with a hunk.
+fn mismatch_path(file: &FilePatch) -> &str {
+    file.old_path.as_deref().unwrap_or(file.path())
+}
+
 fn describe_mismatch(
-    original: &[u8],
     found: &[TextLine<'_>],
-    file: &FilePatch,
     hunk: &Hunk,
     wanted: &HunkLine,
     at: usize,
+    nearest: NearMatches,
 ) -> HunkMismatch {
-    let text = String::from_utf8_lossy(&wanted.text);
+    let quote = |text: &[u8]| lines::quote_line(&String::from_utf8_lossy(text), 160);
     HunkMismatch {
-        path: file.old_path.as_deref().unwrap_or(file.path()).to_owned(),
         hunk: hunk.number,
         patch_line: wanted.patch_line,
         line: at + 1,
-        wanted: lines::quote_line(&text, 160),
-        found: found
-            .get(at)
-            .map(|line| lines::quote_line(&String::from_utf8_lossy(line.text), 160)),
+        wanted: quote(&wanted.text),
+        found: found.get(at).map(|line| quote(line.text)),
         wants_no_newline: wanted.ending == LineEnding::None,
         around: lines_around(found, at),
-        nearest: find_nearest(original, &text),
+        nearest,
         applied_at_line: None,
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::PatchAction;
-use crate::text::TextErrorClass;
+use garret_core::ErrorKind;
+
+use super::{Hunk, PatchAction};
 use crate::text::lines::list_numbers;
 use crate::text::nearest::NearMatches;
 
@@ -19,7 +20,16 @@ const SHAPE: &str = "\
 
 /// A patch that cannot be read, or does not apply. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PatchError {
+pub struct PatchError {
+    /// The file at fault, as the patch names it.
+    pub path: Option<String>,
+    /// The reason for the failure.
+    pub problem: PatchProblem,
+}
+
+/// The reason for which a patch cannot be read, or does not apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchProblem {
     /// No file is named.
     NoFiles,
     /// It is a patch, in another format.
@@ -50,45 +60,23 @@ pub enum PatchError {
     },
     /// A file is named, and nothing is said about it.
     NoHunks {
-        /// The file.
-        path: String,
         /// The line of the patch.
         patch_line: usize,
     },
     /// The file would stay as it is.
-    ChangesNothing {
-        /// The file.
-        path: String,
-    },
+    ChangesNothing,
     /// The patch of a binary file.
-    Binary {
-        /// The file.
-        path: String,
-    },
+    Binary,
     /// The patch of a link or a submodule.
-    NotAFile {
-        /// The file.
-        path: String,
-    },
+    NotAFile,
     /// Two parts of the patch contradict each other about one file.
-    NamedTwice {
-        /// The file.
-        path: String,
-    },
+    NamedTwice,
     /// The file to change does not exist.
-    Missing {
-        /// The file.
-        path: String,
-    },
+    Missing,
     /// The file to create exists.
-    AlreadyExists {
-        /// The file.
-        path: String,
-    },
+    AlreadyExists,
     /// A created file has lines that were there before, or a deleted one has lines that stay.
     NotWhole {
-        /// The file.
-        path: String,
         /// The line of the patch.
         patch_line: usize,
         /// The kind of change that the patch makes to the file.
@@ -96,8 +84,6 @@ pub enum PatchError {
     },
     /// A file to delete has more lines than the patch shows.
     DeletesMore {
-        /// The file.
-        path: String,
         /// The number of lines that the patch shows.
         shown: usize,
         /// The number of lines that the file has.
@@ -105,14 +91,22 @@ pub enum PatchError {
     },
     /// The file is not as the hunk has it.
     Mismatch(Box<HunkMismatch>),
-    /// The hunk fits several places equally well.
-    Ambiguous {
-        /// The file.
-        path: String,
+    /// The hunk has no place, or no certain one.
+    Misplaced {
         /// The number of the hunk within the file.
         hunk: usize,
         /// The line of the patch.
         patch_line: usize,
+        /// The reason.
+        problem: PlaceProblem,
+    },
+}
+
+/// The reason for which a hunk cannot be put into its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaceProblem {
+    /// The hunk fits several places equally well.
+    Ambiguous {
         /// The first few lines of the file at which it fits.
         lines: Vec<usize>,
         /// The number of all such lines.
@@ -122,32 +116,13 @@ pub enum PatchError {
     },
     /// The hunk overlaps the one before it, or belongs before it.
     OutOfOrder {
-        /// The file.
-        path: String,
-        /// The number of the hunk within the file.
-        hunk: usize,
-        /// The line of the patch.
-        patch_line: usize,
         /// The line of the file at which it belongs.
         line: usize,
     },
     /// The hunk only adds lines, and names no line of the file for them.
-    NoPlace {
-        /// The file.
-        path: String,
-        /// The number of the hunk within the file.
-        hunk: usize,
-        /// The line of the patch.
-        patch_line: usize,
-    },
+    NoPlace,
     /// The hunk only adds lines, beyond the end of the file.
     PastEnd {
-        /// The file.
-        path: String,
-        /// The number of the hunk within the file.
-        hunk: usize,
-        /// The line of the patch.
-        patch_line: usize,
         /// The line of the file after which the hunk puts them.
         line: usize,
         /// The number of lines that the file has.
@@ -158,8 +133,6 @@ pub enum PatchError {
 /// A line of a hunk that is not in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkMismatch {
-    /// The file.
-    pub path: String,
     /// The number of the hunk within the file.
     pub hunk: usize,
     /// The line of the patch that does not fit.
@@ -180,86 +153,90 @@ pub struct HunkMismatch {
     pub applied_at_line: Option<usize>,
 }
 
+impl PatchProblem {
+    pub(super) fn in_file(self, path: &str) -> PatchError {
+        PatchError {
+            path: Some(path.to_owned()),
+            problem: self,
+        }
+    }
+}
+
+impl PlaceProblem {
+    pub(super) fn of_hunk(self, hunk: &Hunk) -> PatchProblem {
+        PatchProblem::Misplaced {
+            hunk: hunk.number,
+            patch_line: hunk.patch_line,
+            problem: self,
+        }
+    }
+}
+
+impl From<PatchProblem> for PatchError {
+    fn from(problem: PatchProblem) -> Self {
+        PatchError { path: None, problem }
+    }
+}
+
 impl PatchError {
     pub(super) fn malformed(patch_line: usize, what: &'static str) -> Self {
-        PatchError::Malformed { patch_line, what }
+        PatchProblem::Malformed { patch_line, what }.into()
     }
 
     /// Returns the kind of failure, which decides the next step of the caller.
-    pub fn class(&self) -> TextErrorClass {
-        match self {
-            PatchError::Binary { .. } | PatchError::NotAFile { .. } => TextErrorClass::Unsupported,
-            PatchError::Missing { .. } => TextErrorClass::NotFound,
-            PatchError::AlreadyExists { .. } => TextErrorClass::AlreadyExists,
-            _ => TextErrorClass::Invalid,
-        }
-    }
-
-    /// Returns the file at fault, as the patch names it.
-    pub fn path(&self) -> Option<&str> {
-        match self {
-            PatchError::NoHunks { path, .. }
-            | PatchError::ChangesNothing { path }
-            | PatchError::Binary { path }
-            | PatchError::NotAFile { path }
-            | PatchError::NamedTwice { path }
-            | PatchError::Missing { path }
-            | PatchError::AlreadyExists { path }
-            | PatchError::NotWhole { path, .. }
-            | PatchError::DeletesMore { path, .. }
-            | PatchError::Ambiguous { path, .. }
-            | PatchError::OutOfOrder { path, .. }
-            | PatchError::NoPlace { path, .. }
-            | PatchError::PastEnd { path, .. } => Some(path),
-            PatchError::Mismatch(mismatch) => Some(&mismatch.path),
-            _ => None,
+    pub fn kind(&self) -> ErrorKind {
+        match self.problem {
+            PatchProblem::Binary | PatchProblem::NotAFile => ErrorKind::Unsupported,
+            PatchProblem::Missing => ErrorKind::NotFound,
+            PatchProblem::AlreadyExists => ErrorKind::AlreadyExists,
+            _ => ErrorKind::Invalid,
         }
     }
 
     /// Returns advice for the next attempt.
     pub fn hint(&self) -> String {
-        match self {
-            PatchError::NoFiles
-            | PatchError::OtherFormat { .. }
-            | PatchError::NoFileBeforeHunk { .. }
-            | PatchError::NoHunks { .. } => {
-                format!("Send a unified diff:\n{SHAPE}")
+        let hint = match &self.problem {
+            PatchProblem::NoFiles
+            | PatchProblem::OtherFormat { .. }
+            | PatchProblem::NoFileBeforeHunk { .. }
+            | PatchProblem::NoHunks { .. } => return format!("Send a unified diff:\n{SHAPE}"),
+            PatchProblem::Mismatch(mismatch) => return mismatch.hint(),
+            PatchProblem::Malformed { .. } => "Correct that line of the patch.",
+            PatchProblem::Unprefixed { .. } => {
+                "Begin each line of a hunk with a space (unchanged), - (removed) or + (added)."
             }
-            PatchError::Malformed { .. } => "Correct that line of the patch.".to_owned(),
-            PatchError::Unprefixed { .. } => {
-                "Begin each line of a hunk with a space (unchanged), - (removed) or + (added).".to_owned()
-            }
-            PatchError::ChangesNothing { .. } => "Leave this file out, or give the lines to remove and add.".to_owned(),
-            PatchError::Binary { .. } => "Write the file with write_file and encoding base64.".to_owned(),
-            PatchError::NotAFile { .. } => "Leave this file out: only regular files are patched.".to_owned(),
-            PatchError::NamedTwice { .. } => "Name each file once, with one action.".to_owned(),
-            PatchError::Missing { .. } => {
-                "Check the path; to create the file, use /dev/null as the old name.".to_owned()
-            }
-            PatchError::AlreadyExists { .. } => {
-                "Read the file and send a diff against its content, or delete it first.".to_owned()
-            }
-            PatchError::NotWhole {
+            PatchProblem::ChangesNothing => "Leave this file out, or give the lines to remove and add.",
+            PatchProblem::Binary => "Write the file with write_file and encoding base64.",
+            PatchProblem::NotAFile => "Leave this file out: only regular files are patched.",
+            PatchProblem::NamedTwice => "Name each file once, with one action.",
+            PatchProblem::Missing => "Check the path; to create the file, use /dev/null as the old name.",
+            PatchProblem::AlreadyExists => "Read the file and send a diff against its content, or delete it first.",
+            PatchProblem::NotWhole {
                 action: PatchAction::Create,
                 ..
-            } => "Begin every line of a new file with +.".to_owned(),
-            PatchError::NotWhole { .. } => {
+            } => "Begin every line of a new file with +.",
+            PatchProblem::NotWhole { .. } => {
                 "To delete a file, begin every line with -; to keep some, name the file after +++ instead of /dev/null."
-                    .to_owned()
             }
-            PatchError::DeletesMore { .. } => "Give the whole content as removed lines (-), or use rm.".to_owned(),
-            PatchError::Mismatch(mismatch) => mismatch.hint(),
-            PatchError::Ambiguous { has_numbers: true, .. } => {
-                "Correct the line number after @@, or add context lines until the place is unique.".to_owned()
+            PatchProblem::DeletesMore { .. } => "Give the whole content as removed lines (-), or use rm.",
+            PatchProblem::Misplaced { problem, .. } => problem.hint(),
+        };
+        hint.to_owned()
+    }
+}
+
+impl PlaceProblem {
+    fn hint(&self) -> &'static str {
+        match self {
+            PlaceProblem::Ambiguous { has_numbers: true, .. } => {
+                "Correct the line number after @@, or add context lines until the place is unique."
             }
-            PatchError::Ambiguous { .. } => {
-                "Give the line number after @@, or add context lines until the place is unique.".to_owned()
+            PlaceProblem::Ambiguous { .. } => {
+                "Give the line number after @@, or add context lines until the place is unique."
             }
-            PatchError::OutOfOrder { .. } => {
-                "Put the hunks in the order of the file, and join hunks that overlap.".to_owned()
-            }
-            PatchError::NoPlace { .. } | PatchError::PastEnd { .. } => {
-                "Add context lines, or give the line number: @@ -LINE,0 +LINE,COUNT @@.".to_owned()
+            PlaceProblem::OutOfOrder { .. } => "Put the hunks in the order of the file, and join hunks that overlap.",
+            PlaceProblem::NoPlace | PlaceProblem::PastEnd { .. } => {
+                "Add context lines, or give the line number: @@ -LINE,0 +LINE,COUNT @@."
             }
         }
     }
@@ -278,104 +255,81 @@ impl HunkMismatch {
 
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PatchError::NoFiles => {
+        let path = self.path.as_deref().unwrap_or_default();
+        // The sentence about a file without hunks names the file itself.
+        if self.path.is_some() && !matches!(self.problem, PatchProblem::NoHunks { .. }) {
+            write!(f, "{path}: ")?;
+        }
+        match &self.problem {
+            PatchProblem::NoFiles => {
                 f.write_str("the patch names no file: there is no \"--- \" line followed by a \"+++ \" line")
             }
-            PatchError::OtherFormat { patch_line, name } => write!(
+            PatchProblem::OtherFormat { patch_line, name } => write!(
                 f,
                 "line {patch_line} of the patch belongs to {name}, and only unified diffs are supported"
             ),
-            PatchError::Malformed { patch_line, what } => {
+            PatchProblem::Malformed { patch_line, what } => {
                 write!(f, "line {patch_line} of the patch: {what}")
             }
-            PatchError::NoFileBeforeHunk { patch_line } => write!(
+            PatchProblem::NoFileBeforeHunk { patch_line } => write!(
                 f,
                 "line {patch_line} of the patch begins a hunk, but no file was named before it"
             ),
-            PatchError::Unprefixed { patch_line, text } => {
+            PatchProblem::Unprefixed { patch_line, text } => {
                 write!(f, "line {patch_line} of the patch has no prefix: {text:?}")
             }
-            PatchError::NoHunks { path, patch_line } => {
+            PatchProblem::NoHunks { patch_line } => {
                 write!(f, "line {patch_line} of the patch names {path}, but no hunk follows")
             }
-            PatchError::ChangesNothing { path } => write!(f, "{path}: nothing would change"),
-            PatchError::Binary { path } => write!(f, "{path}: the patch is binary"),
-            PatchError::NotAFile { path } => {
-                write!(f, "{path}: the patch makes a link or a submodule")
+            PatchProblem::ChangesNothing => f.write_str("nothing would change"),
+            PatchProblem::Binary => f.write_str("the patch is binary"),
+            PatchProblem::NotAFile => f.write_str("the patch makes a link or a submodule"),
+            PatchProblem::NamedTwice => f.write_str("the patch names the file twice, with conflicting actions"),
+            PatchProblem::Missing => f.write_str("the file to patch does not exist"),
+            PatchProblem::AlreadyExists => f.write_str("the patch creates the file, but it exists already"),
+            PatchProblem::NotWhole { patch_line, action } => {
+                let why = match action {
+                    PatchAction::Create => "creates the file, but this is not an added line",
+                    _ => "deletes the file, but this is not a removed line",
+                };
+                write!(f, "line {patch_line} of the patch: the patch {why}")
             }
-            PatchError::NamedTwice { path } => {
-                write!(f, "{path}: the patch names the file twice, with conflicting actions")
-            }
-            PatchError::Missing { path } => write!(f, "{path}: the file to patch does not exist"),
-            PatchError::AlreadyExists { path } => {
-                write!(f, "{path}: the patch creates the file, but it exists already")
-            }
-            PatchError::NotWhole {
-                path,
-                patch_line,
-                action,
-            } => write_not_whole(f, path, *patch_line, *action),
-            PatchError::DeletesMore { path, shown, lines } => {
-                write!(
-                    f,
-                    "{path}: the patch deletes the file and shows {shown} line(s) of it, but the file has {lines}"
-                )
-            }
-            PatchError::Mismatch(mismatch) => mismatch.fmt(f),
-            PatchError::Ambiguous {
-                path,
+            PatchProblem::DeletesMore { shown, lines } => write!(
+                f,
+                "the patch deletes the file and shows {shown} line(s) of it, but the file has {lines}"
+            ),
+            PatchProblem::Mismatch(mismatch) => mismatch.fmt(f),
+            PatchProblem::Misplaced {
                 hunk,
                 patch_line,
-                lines,
-                count,
-                ..
-            } => write!(
-                f,
-                "{path}: hunk {hunk} (line {patch_line} of the patch) fits {count} places equally well, at lines {}",
-                list_numbers(lines, *count)
-            ),
-            PatchError::OutOfOrder {
-                path,
-                hunk,
-                patch_line,
-                line,
-            } => write!(
-                f,
-                "{path}: hunk {hunk} (line {patch_line} of the patch) belongs at line {line}, which is before the end of the hunk before it"
-            ),
-            PatchError::NoPlace { path, hunk, patch_line } => {
-                write!(
-                    f,
-                    "{path}: hunk {hunk} (line {patch_line} of the patch) adds lines and does not say where"
-                )
-            }
-            PatchError::PastEnd {
-                path,
-                hunk,
-                patch_line,
-                line,
-                lines,
-            } => write!(
-                f,
-                "{path}: hunk {hunk} (line {patch_line} of the patch) adds lines after line {line}, and the file has {lines}"
-            ),
+                problem,
+            } => write!(f, "hunk {hunk} (line {patch_line} of the patch) {problem}"),
         }
     }
 }
 
-fn write_not_whole(f: &mut fmt::Formatter<'_>, path: &str, patch_line: usize, action: PatchAction) -> fmt::Result {
-    let why = match action {
-        PatchAction::Create => "creates the file, but this is not an added line",
-        _ => "deletes the file, but this is not a removed line",
-    };
-    write!(f, "{path}: line {patch_line} of the patch: the patch {why}")
+impl fmt::Display for PlaceProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceProblem::Ambiguous { lines, count, .. } => {
+                let lines = list_numbers(lines, *count);
+                write!(f, "fits {count} places equally well, at lines {lines}")
+            }
+            PlaceProblem::OutOfOrder { line } => write!(
+                f,
+                "belongs at line {line}, which is before the end of the hunk before it"
+            ),
+            PlaceProblem::NoPlace => f.write_str("adds lines and does not say where"),
+            PlaceProblem::PastEnd { line, lines } => {
+                write!(f, "adds lines after line {line}, and the file has {lines}")
+            }
+        }
+    }
 }
 
 impl fmt::Display for HunkMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HunkMismatch {
-            path,
             hunk,
             patch_line,
             line,
@@ -384,7 +338,7 @@ impl fmt::Display for HunkMismatch {
         } = self;
         writeln!(
             f,
-            "{path}: hunk {hunk} does not apply: line {patch_line} of the patch is not line {line} of the file"
+            "hunk {hunk} does not apply: line {patch_line} of the patch is not line {line} of the file"
         )?;
         writeln!(f, "  the patch: {wanted}")?;
         match &self.found {

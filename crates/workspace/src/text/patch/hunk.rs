@@ -1,7 +1,7 @@
 //! Reads hunks: the `@@` line and the lines below it, whose end has to be found when the counts cannot be trusted.
 
-use super::{Hunk, HunkLine, LineKind, PatchError};
-use crate::text::lines::{LineEnding, TextLine};
+use super::{Hunk, HunkLine, LineKind, PatchError, PatchProblem};
+use crate::text::lines::{self, LineEnding, TextLine};
 
 /// The numbers of an `@@` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,8 @@ fn end_by_looks(lines: &[TextLine<'_>], from: usize) -> Result<usize, PatchError
         .get(stop)
         .filter(|_| !is_boundary(lines, stop) && changes_follow(lines, stop))
     {
-        return Err(PatchError::Unprefixed {
-            patch_line: stop + 1,
-            text: show_patch_line(line.text),
-        });
+        let (patch_line, text) = (stop + 1, lines::show_line(line.text, 120));
+        return Err(PatchProblem::Unprefixed { patch_line, text }.into());
     }
     let blank = lines[from..stop]
         .iter()
@@ -184,8 +182,4 @@ fn end_without_newline(last: Option<&mut HunkLine>, at: usize) -> Result<(), Pat
     }
     line.ending = LineEnding::None;
     Ok(())
-}
-
-fn show_patch_line(text: &[u8]) -> String {
-    crate::text::lines::show_line(text, 120)
 }

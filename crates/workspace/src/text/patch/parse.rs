@@ -4,8 +4,18 @@ use std::collections::HashMap;
 
 use super::header::{self, PatchFileName};
 use super::section::PatchSection;
-use super::{FilePatch, Hunk, Patch, PatchAction, PatchError, hunk};
+use super::{FilePatch, Hunk, Patch, PatchAction, PatchError, PatchProblem, hunk};
 use crate::text::lines::{self, LineEnding, TextLine};
+
+/// The beginnings of lines that only other formats have, and the names of those formats.
+const OTHER_FORMATS: [(&str, &str); 6] = [
+    ("*** Begin Patch", "the \"*** Begin Patch\" format"),
+    ("*** Update File:", "the \"*** Begin Patch\" format"),
+    ("***************", "a context diff"),
+    ("@@@ ", "a combined diff of a merge"),
+    ("diff --cc ", "a combined diff of a merge"),
+    ("diff --combined ", "a combined diff of a merge"),
+];
 
 /// Reads a patch.
 ///
@@ -24,7 +34,7 @@ pub fn parse_patch(diff: &[u8]) -> Result<Patch, PatchError> {
     }
     parser.close_section()?;
     if parser.files.is_empty() {
-        return Err(PatchError::NoFiles);
+        return Err(PatchProblem::NoFiles.into());
     }
     Ok(Patch {
         files: merge_file_patches(parser.files)?,
@@ -72,23 +82,8 @@ impl<'a> PatchParser<'a> {
 
     fn refuse_other_formats(&self, text: &[u8]) -> Result<(), PatchError> {
         let patch_line = self.at + 1;
-        if text.starts_with(b"*** Begin Patch") || text.starts_with(b"*** Update File:") {
-            return Err(PatchError::OtherFormat {
-                patch_line,
-                name: "the \"*** Begin Patch\" format",
-            });
-        }
-        if text.starts_with(b"***************") {
-            return Err(PatchError::OtherFormat {
-                patch_line,
-                name: "a context diff",
-            });
-        }
-        if text.starts_with(b"@@@ ") || text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") {
-            return Err(PatchError::OtherFormat {
-                patch_line,
-                name: "a combined diff of a merge",
-            });
+        if let Some((_, name)) = OTHER_FORMATS.iter().find(|(mark, _)| text.starts_with(mark.as_bytes())) {
+            return Err(PatchProblem::OtherFormat { patch_line, name }.into());
         }
         if text.starts_with(b"--- ")
             && self
@@ -149,7 +144,7 @@ impl<'a> PatchParser<'a> {
     }
 
     fn take_hunk(&mut self) -> Result<(), PatchError> {
-        let section = self.current.as_mut().ok_or(PatchError::NoFileBeforeHunk {
+        let section = self.current.as_mut().ok_or(PatchProblem::NoFileBeforeHunk {
             patch_line: self.at + 1,
         })?;
         let (hunk, end) = hunk::read_hunk(&self.lines, self.at, section.hunks.len() + 1)?;
@@ -163,9 +158,7 @@ impl<'a> PatchParser<'a> {
         let patch_line = self.at + 1;
         // `diff -r` announces a binary file by this line alone, without a header that names the file.
         if text.starts_with(b"Binary files ") && text.ends_with(b" differ") && self.current.is_none() {
-            return Err(PatchError::Binary {
-                path: lines::show_line(text, 200),
-            });
+            return Err(PatchProblem::Binary.in_file(&lines::show_line(text, 200)));
         }
         // After a hunk, a line that looks like a header is prose.
         let Some(section) = self.current.as_mut().filter(|section| section.hunks.is_empty()) else {
@@ -225,9 +218,7 @@ fn merge_file_patches(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchErro
 
 fn join_file_patches(twin: &mut FilePatch, file: FilePatch) -> Result<(), PatchError> {
     if twin.action != PatchAction::Modify || file.action != PatchAction::Modify {
-        return Err(PatchError::NamedTwice {
-            path: file.path().to_owned(),
-        });
+        return Err(PatchProblem::NamedTwice.in_file(file.path()));
     }
     let count = twin.hunks.len();
     twin.new_mode = file.new_mode.or(twin.new_mode);

@@ -1,7 +1,7 @@
 //! The part of a patch for one file while it is read: its headers and hunks, and the change that they describe.
 
 use super::header::{PatchFileName, strip_git_prefixes};
-use super::{FilePatch, Hunk, PatchAction, PatchError};
+use super::{FilePatch, Hunk, PatchAction, PatchError, PatchProblem};
 
 /// The headers and hunks of one file.
 #[derive(Debug, Default)]
@@ -95,21 +95,13 @@ impl PatchSection {
     /// Returns whether the file did not exist before: `diff -N` writes the epoch as the time of an absent file.
     fn is_absent_before(&self) -> bool {
         // A file that exists may have that time, too, so the hunks must agree.
-        let is_epoch = self.old.as_ref().is_some_and(PatchFileName::is_epoch);
-        is_epoch
-            && self
-                .hunks
-                .iter()
-                .all(|hunk| hunk.old_start == Some(0) && hunk.old_lines().next().is_none())
+        let is_empty = |hunk: &Hunk| hunk.old_start == Some(0) && hunk.old_lines().next().is_none();
+        self.old.as_ref().is_some_and(PatchFileName::is_epoch) && self.hunks.iter().all(is_empty)
     }
 
     fn is_absent_after(&self) -> bool {
-        let is_epoch = self.new.as_ref().is_some_and(PatchFileName::is_epoch);
-        is_epoch
-            && self
-                .hunks
-                .iter()
-                .all(|hunk| hunk.new_start == Some(0) && hunk.new_lines().next().is_none())
+        let is_empty = |hunk: &Hunk| hunk.new_start == Some(0) && hunk.new_lines().next().is_none();
+        self.new.as_ref().is_some_and(PatchFileName::is_epoch) && self.hunks.iter().all(is_empty)
     }
 
     fn derive_paths(&self, action: PatchAction) -> (Option<String>, Option<String>) {
@@ -143,25 +135,23 @@ impl PatchSection {
 
     fn check_content(&self, path: &str) -> Result<(), PatchError> {
         if self.is_binary {
-            return Err(PatchError::Binary { path: path.to_owned() });
+            return Err(PatchProblem::Binary.in_file(path));
         }
         if self.mode.is_some_and(|mode| !matches!(mode & FILE_TYPE, REGULAR | 0)) {
-            return Err(PatchError::NotAFile { path: path.to_owned() });
+            return Err(PatchProblem::NotAFile.in_file(path));
         }
         // Each of these is a change even without a hunk.
         let says_enough =
             self.is_new || self.is_deleted || self.rename.0.is_some() || self.copy.0.is_some() || self.mode.is_some();
         if self.hunks.is_empty() && !says_enough {
-            return Err(PatchError::NoHunks {
-                path: path.to_owned(),
-                patch_line: self.patch_line,
-            });
+            let patch_line = self.patch_line;
+            return Err(PatchProblem::NoHunks { patch_line }.in_file(path));
         }
         let changes = self.hunks.is_empty() || self.hunks.iter().any(Hunk::has_changes);
         if changes {
             Ok(())
         } else {
-            Err(PatchError::ChangesNothing { path: path.to_owned() })
+            Err(PatchProblem::ChangesNothing.in_file(path))
         }
     }
 }
