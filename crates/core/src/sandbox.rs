@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::{EntryPath, Result, WsPath};
 
 pub use command::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, FinishedCommand, InputSource, InputStream,
-    OutputStream, Process, ResourceUsage, SandboxCommand, Signal,
+    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, InputSource, InputStream, OutputStream, Process,
+    ResourceUsage, SandboxCommand, Signal,
 };
 pub use effects::{DroppedEntry, Effect, Effects, EffectsMark};
 pub use limits::{EffectLimits, EffectTally, Limits, ResourceLimit};
