@@ -68,7 +68,7 @@ impl ImportArgs {
             move_to_storage(session, &depot, &name, &storage).await?;
         }
         if !self.capability.is_empty() {
-            session.garret().set_capabilities(&name, &capabilities).await?;
+            session.garret().capabilities(&name, Some(&capabilities)).await?;
         }
         Ok(report)
     }
@@ -87,7 +87,7 @@ impl ImportArgs {
 /// Imports a portable file as the workspace `name`.
 async fn import_portable(depot: &Depot, file: &str, name: &str) -> CliOutcome {
     let source = transfer_files::open_for_reading(file)?;
-    let progress = ProgressLine::bar("importing");
+    let progress = ProgressLine::start("importing");
     let new = NewWorkspace::named(name);
     let mut watch = |done| progress.set_reached(done);
     let (_, imported) = import_workspace(depot, new, source, &mut watch).await?;
@@ -117,7 +117,7 @@ async fn import_plain_files(depot: &Depot, place: &str, name: &str) -> CliOutcom
         },
         ..Origin::default()
     };
-    let progress = ProgressLine::bar("importing");
+    let progress = ProgressLine::start("importing");
     let new = NewWorkspace::named(name);
     let mut watch = |done| progress.set_reached(done);
     let (workspace, moved) = import_files(depot, new, source, origin, &mut watch).await?;
@@ -134,7 +134,7 @@ async fn move_to_storage(
     name: &str,
     storage: &StorageConfig,
 ) -> Result<(), CliFailure> {
-    let _progress = ProgressLine::spinner("moving the files");
+    let _progress = ProgressLine::start("moving the files");
     let Err(error) = session.garret().check_out(name, storage).await else {
         return Ok(());
     };
