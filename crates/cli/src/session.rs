@@ -114,10 +114,7 @@ impl Session {
     pub(crate) fn new(global: GlobalArgs) -> Result<Self, CliFailure> {
         let events = global.events.open_sink().map_err(CliFailure::wrong_usage)?;
         let home = HomeChoice::find_home(global.home.as_deref());
-        let mut garret = Garret::new().events(events).actor(Actor {
-            door: "cli".into(),
-            ..Actor::default()
-        });
+        let mut garret = Garret::new().events(events).actor(Actor::from_door("cli"));
         if let Some(home) = &home {
             garret = garret.home(Home::new(&home.directory));
         }

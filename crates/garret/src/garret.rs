@@ -65,10 +65,7 @@ impl Garret {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
-            actor: Actor {
-                door: "api".into(),
-                ..Actor::default()
-            },
+            actor: Actor::from_door("api"),
         }
     }
 

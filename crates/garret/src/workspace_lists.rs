@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use garret_core::path::escape_unprintable;
-use garret_core::{Result, StorageConfig};
-use garret_depot::{Depot, WorkspaceInfo, WorkspaceUsage};
+use garret_core::{Branch, Result, StorageConfig};
+use garret_depot::{WorkspaceInfo, WorkspaceUsage};
 use garret_workspace::Workspace;
 
 use crate::Garret;
@@ -31,11 +31,7 @@ impl Garret {
     pub async fn list_workspaces(&self, request: WorkspaceListRequest) -> Result<WorkspaceList> {
         let depot = self.depot().await?;
         let all = depot.workspaces().await?;
-        let mut usage = if request.with_sizes {
-            usage_by_id(&depot).await?
-        } else {
-            HashMap::new()
-        };
+        let mut usage = self.usage_by_id(request.with_sizes).await?;
         let is_shown = |one: &&WorkspaceInfo| request.all || (one.deleted.is_none() && one.name.is_some());
         let summary = |one: &WorkspaceInfo| {
             // A directory without a name can only be told by its place.
@@ -55,12 +51,8 @@ impl Garret {
     /// Lists the branches of a workspace.
     pub async fn list_branches(&self, workspace: &Workspace, request: BranchListRequest) -> Result<BranchList> {
         let all = workspace.branches().await?;
-        let mut usage = if request.with_sizes {
-            usage_by_id(&self.depot().await?).await?
-        } else {
-            HashMap::new()
-        };
-        let summary = |branch: garret_core::Branch| BranchSummary {
+        let mut usage = self.usage_by_id(request.with_sizes).await?;
+        let summary = |branch: Branch| BranchSummary {
             usage: usage.remove(&branch.id),
             branch,
         };
@@ -68,12 +60,15 @@ impl Garret {
             branches: all.into_iter().map(summary).collect(),
         })
     }
-}
 
-/// Returns the size of each workspace of the depot, by its id.
-async fn usage_by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
-    let usage = depot.usage().await?;
-    Ok(usage.workspaces.into_iter().map(|one| (one.id.clone(), one)).collect())
+    /// Returns the size of each workspace of the home by its id, if sizes are wanted.
+    async fn usage_by_id(&self, with_sizes: bool) -> Result<HashMap<String, WorkspaceUsage>> {
+        if !with_sizes {
+            return Ok(HashMap::new());
+        }
+        let usage = self.depot().await?.usage().await?;
+        Ok(usage.workspaces.into_iter().map(|one| (one.id.clone(), one)).collect())
+    }
 }
 
 /// Summarizes `info`, which is one of `all` and whose files are at `place` of its storage.

@@ -58,10 +58,7 @@ impl Workspace {
             approver: None,
             shell: None,
             code: None,
-            actor: Actor {
-                door: "api".into(),
-                ..Actor::default()
-            },
+            actor: Actor::from_door("api"),
         }
     }
 

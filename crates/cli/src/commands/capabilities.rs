@@ -1,8 +1,8 @@
 //! `garret capabilities`
 
 use clap::Args;
+use garret::Capabilities;
 use garret::path::escape_unprintable;
-use garret::{Capabilities, Result};
 
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
@@ -26,7 +26,9 @@ pub(crate) struct CapabilitiesArgs {
 impl CapabilitiesArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, names) = session.name_and_rest(self.name.as_deref(), self.names.as_deref())?;
-        let wanted = names.map(|names| parse_capabilities(names.split(','))).transpose();
+        let wanted = names
+            .map(|names| Capabilities::from_names(names.split(',')))
+            .transpose();
         let wanted = wanted.map_err(CliFailure::wrong_usage)?;
         let declared = session.garret_with_home()?.capabilities(name, wanted.as_ref()).await?;
         let text = if declared.capabilities.is_empty() {
@@ -37,10 +39,4 @@ impl CapabilitiesArgs {
         };
         Ok(CliReport::success(text, declared))
     }
-}
-
-/// Reads the names of capabilities.
-pub(crate) fn parse_capabilities(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Capabilities> {
-    let names: Vec<_> = names.into_iter().collect();
-    Capabilities::from_names(names.iter().map(AsRef::as_ref))
 }

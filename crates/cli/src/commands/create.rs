@@ -6,7 +6,7 @@ use garret::{
 };
 use serde_json::{Map, Value};
 
-use crate::commands::{capabilities, list};
+use crate::commands::list;
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
@@ -78,7 +78,7 @@ impl CreateArgs {
         let capabilities = if self.capability.is_empty() {
             Capabilities::default()
         } else {
-            capabilities::parse_capabilities(&self.capability)?
+            Capabilities::from_names(self.capability.iter().map(String::as_str))?
         };
         Ok(WorkspaceConfig {
             capabilities,
