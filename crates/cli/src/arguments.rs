@@ -275,58 +275,16 @@ impl CliCommand {
 
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         self.check_workspace(session.global())?;
-        match self {
-            Self::Ls(command) => command.run(session).await,
-            Self::Tree(command) => command.run(session).await,
-            Self::Cat(command) => command.run(session).await,
-            Self::Write(command) => command.run(session).await,
-            Self::Append(command) => command.run(session).await,
-            Self::Edit(command) => command.run(session).await,
-            Self::Patch(command) => command.run(session).await,
-            Self::Cp(command) => command.run(session).await,
-            Self::Mv(command) => command.run(session).await,
-            Self::Rm(command) => command.run(session).await,
-            Self::Mkdir(command) => command.run(session).await,
-            Self::Stat(command) => command.run(session).await,
-            Self::Glob(command) => command.run(session).await,
-            Self::Grep(command) => command.run(session).await,
-            Self::Run(command) => command.run(session).await,
-            Self::Code(command) => command.run(session).await,
-            Self::Log(command) => command.run(session).await,
-            Self::Show(command) => command.run(session).await,
-            Self::Diff(command) => command.run(session).await,
-            Self::Versions(command) => command.run(session).await,
-            Self::Undo(command) => command.run(session).await,
-            Self::Redo(command) => command.run(session).await,
-            Self::Restore(command) => command.run(session).await,
-            Self::Snapshot(command) => command.run(session).await,
-            Self::Branch(command) => command.run(session).await,
-            Self::Merge(command) => command.run(session).await,
-            Self::Create(command) => command.run(session).await,
-            Self::List(command) => command.run(session).await,
-            Self::Rename(command) => command.run(session).await,
-            Self::Delete(command) => command.run(session).await,
-            Self::Recover(command) => command.run(session).await,
-            Self::Leftovers(command) => command.run(session).await,
-            Self::Export(command) => command.run(session).await,
-            Self::Import(command) => command.run(session).await,
-            Self::Usage(command) => command.run(session).await,
-            Self::Keep(command) => command.run(session).await,
-            Self::Capabilities(command) => command.run(session).await,
-            Self::Gc(command) => command.run(session).await,
-            Self::Fsck(command) => command.run(session).await,
-            Self::Ref(command) => command.run(session).await,
-            Self::Tools(command) => command.run(session).await,
-            Self::Call(command) => command.run(session).await,
-            Self::Mcp(command) => command.run(session).await,
-            Self::Demo(command) => command.run(session).await,
-            Self::Doctor(command) => command.run(session).await,
-            Self::Config(command) => command.run(session).await,
-            Self::Trust(command) => command.run(session).await,
-            Self::Completions(command) => command.run(),
-            Self::Complete(command) => command.run(session).await,
-            Self::Put(command) => command.run(session).await,
-            Self::Get(command) => command.run(session).await,
+        macro_rules! run_variant {
+            ($($variant:ident)*) => {
+                match self { $(Self::$variant(command) => command.run(session).await,)* }
+            };
+        }
+        run_variant! {
+            Ls Tree Cat Write Append Edit Patch Cp Mv Rm Mkdir Stat Glob Grep Run Code Log Show Diff Versions
+            Undo Redo Restore Snapshot Branch Merge Create List Rename Delete Recover Leftovers Export Import
+            Usage Keep Capabilities Gc Fsck Ref Tools Call Mcp Demo Doctor Config Trust Completions Complete Put
+            Get
         }
     }
 }

@@ -53,8 +53,8 @@ pub(crate) fn stop_general_line() {
 }
 
 impl ProgressLine {
-    /// Shows that work of an unknown amount goes on.
-    pub(crate) fn spinner(label: &str) -> Self {
+    /// Shows that work goes on, and how many bytes of it are done as soon as that is known.
+    pub(crate) fn start(label: &str) -> Self {
         SPECIAL.fetch_add(1, Ordering::AcqRel);
         Self::start_drawing(label, false)
     }
@@ -77,11 +77,6 @@ impl ProgressLine {
             .is_terminal()
             .then(|| std::thread::spawn(move || draw_until_over(&drawn)));
         Self { shared, thread }
-    }
-
-    /// Shows how many bytes of the work are done, as soon as [`Self::set_reached`] reports them.
-    pub(crate) fn bar(label: &str) -> Self {
-        Self::spinner(label)
     }
 
     /// Sets the number of bytes that the work has in all.

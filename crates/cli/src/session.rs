@@ -114,10 +114,7 @@ impl Session {
     pub(crate) fn new(global: GlobalArgs) -> Result<Self, CliFailure> {
         let events = global.events.open_sink().map_err(CliFailure::wrong_usage)?;
         let home = HomeChoice::find_home(global.home.as_deref());
-        let mut garret = Garret::new().events(events).actor(Actor {
-            door: "cli".into(),
-            ..Actor::default()
-        });
+        let mut garret = Garret::new().events(events).actor(Actor::from_door("cli"));
         if let Some(home) = &home {
             garret = garret.home(Home::new(&home.directory));
         }
@@ -185,12 +182,18 @@ impl Session {
         self.home.as_ref().map(TrustStore::of_home)
     }
 
-    /// Opens the depot of the home; a missing one is made.
-    pub(crate) async fn open_depot(&self) -> Result<Depot, CliFailure> {
+    /// Returns the composition root for an operation on the home; fails with the hint about --home if there is no home,
+    /// since the root itself does not know that option.
+    pub(crate) fn garret_with_home(&self) -> Result<&Garret, CliFailure> {
         match self.home {
-            Some(_) => Ok(self.garret.depot().await?),
+            Some(_) => Ok(&self.garret),
             None => Err(CliFailure::wrong_usage(home::missing_home_error())),
         }
+    }
+
+    /// Opens the depot of the home; a missing one is made.
+    pub(crate) async fn open_depot(&self) -> Result<Depot, CliFailure> {
+        Ok(self.garret_with_home()?.depot().await?)
     }
 
     /// Opens the chosen workspace with its tools.
@@ -244,13 +247,8 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// Opens the chosen workspace for a command on its history, which needs the capability `capability`.
-    pub(crate) async fn open_history(&self, capability: &str) -> Result<Workspace, CliFailure> {
-        self.open_history_for_any(&[capability]).await
-    }
-
     /// Opens the chosen workspace for a command on its history, which needs any one of the capabilities.
-    pub(crate) async fn open_history_for_any(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
+    pub(crate) async fn open_history(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
         let chosen = self.choose_by_option().await?;
         chosen.check_declares(capabilities)?;
         chosen.check_present()?;
@@ -261,13 +259,8 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// Opens the chosen workspace to run something in it, which needs the capability `capability`.
-    pub(crate) async fn open_workspace_for(&self, capability: &str) -> Result<Workspace, CliFailure> {
-        self.open_workspace_for_any(&[capability]).await
-    }
-
     /// Opens the chosen workspace to run something in it, which needs any one of the capabilities.
-    pub(crate) async fn open_workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
+    pub(crate) async fn open_workspace_for(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
         let mut chosen = self.choose_by_option().await?;
         // A user who types the command in a plain directory allows it to run there.
         if chosen.is_plain_directory() {
@@ -337,7 +330,10 @@ impl Session {
                 if Path::new(&directory).is_dir() {
                     ChosenWorkspace::from_directory(&directory)
                 } else {
-                    Err(self.unknown_failure(text, file.as_deref()).await)
+                    let known = self.known_workspaces(file.as_deref()).await;
+                    Err(CliFailure::wrong_usage(workspace_choice::unknown_workspace_error(
+                        text, &known,
+                    )))
                 }
             }
             (WorkspaceChoice::Configured(..), None) => unreachable!("names are configured in a file"),
@@ -404,12 +400,8 @@ impl Session {
             Ok(config) => Ok(Some(ChosenWorkspace {
                 name,
                 point,
-                config,
-                restriction: FsRestriction::default(),
-                base: None,
-                file: None,
                 is_named: true,
-                holds_home: false,
+                ..ChosenWorkspace::from_config(config)
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
@@ -456,13 +448,6 @@ impl Session {
                 &self.known_workspaces(file).await,
             ))),
         }
-    }
-
-    async fn unknown_failure(&self, text: &str, file: Option<&ConfigFile>) -> CliFailure {
-        CliFailure::wrong_usage(workspace_choice::unknown_workspace_error(
-            text,
-            &self.known_workspaces(file).await,
-        ))
     }
 
     /// Returns the workspaces of `file` and of the home.
@@ -518,15 +503,13 @@ impl ChosenWorkspace {
     }
 
     fn from_file(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
+        let config = file.config.workspaces[&name].clone();
         let mut chosen = Self {
-            config: file.config.workspaces[&name].clone(),
-            restriction: FsRestriction::default(),
-            base: Some(file.directory.clone()),
-            file: Some(file.clone()),
-            is_named: false,
-            holds_home: false,
             name,
             point,
+            base: Some(file.directory.clone()),
+            file: Some(file.clone()),
+            ..Self::from_config(config)
         };
         chosen.protect_file(&file.path);
         chosen
@@ -760,8 +743,8 @@ impl ChosenWorkspace {
 
     /// Opens the workspace with its tools, by another composition root than that of the session.
     pub(crate) async fn open_with(&self, session: &Session, garret: &Garret) -> Result<Toolbox, CliFailure> {
-        if self.config.storage.kind() == "filestore" && session.home().is_none() {
-            return Err(CliFailure::wrong_usage(home::missing_home_error()));
+        if self.config.storage.kind() == "filestore" {
+            session.garret_with_home()?;
         }
         let garret = match &self.file {
             Some(file) if file.is_trusted => garret.clone().relative_to(&file.directory),

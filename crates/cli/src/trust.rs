@@ -56,12 +56,14 @@ impl TrustRecord {
 
     /// Whether the file, as it was trusted, configured the workspace that `-w` names.
     fn configures_name(&self, text: &str) -> bool {
-        let config = Config::from_toml(&self.content).ok();
-        matches!(
-            workspace_choice::choose_workspace(text, config.as_ref()),
-            WorkspaceChoice::Configured(..)
-        )
+        Config::from_toml(&self.content).is_ok_and(|config| is_configured(text, &config))
     }
+}
+
+/// Whether `-w` names a workspace of the configuration.
+fn is_configured(text: &str, config: &Config) -> bool {
+    let choice = workspace_choice::choose_workspace(text, Some(config));
+    matches!(choice, WorkspaceChoice::Configured(..))
 }
 
 fn hash_of(bytes: &[u8]) -> String {
@@ -190,13 +192,9 @@ pub(crate) fn is_trusted(
         None => None,
     };
     if let (Some(record), Some(file)) = (&own, found) {
-        let is_named = matches!(
-            workspace_choice::choose_workspace(text, Some(&file.config)),
-            WorkspaceChoice::Configured(..)
-        );
         return if record.matches_file(file) {
             Ok(true)
-        } else if is_named || record.configures_name(text) {
+        } else if is_configured(text, &file.config) || record.configures_name(text) {
             // Also if the changed file only narrows: rules that the user trusted may be missing from it.
             Err(changed_error(file))
         } else {

@@ -122,7 +122,7 @@ fn mask_value(value: &Value) -> Value {
         Value::Object(object) => {
             let masked = object.iter().map(|(key, value)| {
                 let value = match (key.as_str(), value) {
-                    ("duration_ms" | "alone_bytes", _) => json!("NUMBER"),
+                    ("duration_ms" | "alone_bytes" | "history_bytes" | "database_bytes", _) => json!("NUMBER"),
                     ("usage", _) => json!("USAGE"),
                     ("not_enforced", _) => json!("GUARDS"),
                     // It tells how long the command took.
@@ -165,6 +165,36 @@ fn a_tool_and_its_command_give_the_same_data() {
         all.insert(name.to_owned(), told);
     }
     insta::assert_snapshot!("results", serde_json::to_string_pretty(&all).unwrap());
+}
+
+#[test]
+fn each_command_of_the_home_prints_its_result() {
+    let room = Room::new();
+    let mut all = Map::new();
+    let mut print = |name: &str, command: &[&str]| {
+        let printed = room.run(&[&["--json"], command].concat()).data();
+        all.insert(name.to_owned(), mask_value(&printed));
+    };
+    print("create", &["create", "box"]);
+    for turn in ["one", "two"] {
+        room.run(&["-w", "box", "write", "a.txt", turn]).done();
+    }
+    room.run(&["-w", "box", "snapshot", "create", "before"]).done();
+    room.run(&["-w", "box", "branch", "create", "try"]).done();
+    print("branch_list", &["-w", "box", "branch", "list", "--long"]);
+    print("keep", &["keep", "box", "1"]);
+    print("capabilities", &["capabilities", "box", "fs,snapshot,shell"]);
+    print("rename", &["rename", "box", "notes"]);
+    print("delete", &["delete", "try"]);
+    print("list", &["list", "--all"]);
+    print("recover", &["recover", "try"]);
+    print("usage", &["usage"]);
+    print("usage_of_one", &["usage", "notes"]);
+    print("branch_delete", &["-w", "notes", "branch", "delete", "try"]);
+    print("gc_dry_run", &["gc", "--dry-run", "--grace", "0s"]);
+    print("gc", &["gc", "--grace", "0s"]);
+    print("fsck", &["fsck"]);
+    insta::assert_snapshot!("home_results", serde_json::to_string_pretty(&all).unwrap());
 }
 
 #[test]

@@ -147,11 +147,7 @@ impl Capabilities {
 }
 
 fn unknown_capability(name: &str) -> Error {
-    let known = Capabilities::NAMES.map(|name| format!("`{name}`")).join(", ");
-    let hint = match shape::nearest_name(name, Capabilities::NAMES) {
-        Some(near) => format!("did you mean `{near}`? Known: {known}"),
-        None => format!("known: {known}"),
-    };
+    let hint = shape::known_names_hint(name, Capabilities::NAMES.into_iter());
     Error::invalid(format!("unknown capability {}", quote(name))).hint(hint)
 }
 

@@ -145,6 +145,14 @@ pub enum StorageConfig {
 }
 
 impl StorageConfig {
+    /// Returns the storage `kind` with its options as a table.
+    pub fn table(kind: &str, options: Map<String, Value>) -> Self {
+        Self::Table {
+            kind: kind.to_owned(),
+            options,
+        }
+    }
+
     /// The kind of the storage.
     pub fn kind(&self) -> &str {
         match self {

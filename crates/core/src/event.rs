@@ -35,6 +35,16 @@ pub struct Actor {
     pub command: Option<String>,
 }
 
+impl Actor {
+    /// Returns the actor behind the front door `door`, of whom nothing else is known.
+    pub fn from_door(door: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            door: door.into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// One finished operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {

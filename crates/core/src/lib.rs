@@ -53,10 +53,9 @@ pub use registry::{MemoryFactory, OpenContext, OpenedStorage, StorageFactory, St
 pub use retention::RetentionLimits;
 pub use sandbox::{
     CapturedStream, Chunk, CommandExit, CommandOutput, CommandProgram, CommandStdin, DroppedEntry, Effect,
-    EffectLimits, EffectTally, Effects, EffectsMark, ExitCause, FinishedCommand, Guard, GuardStatus, HiddenPaths,
-    InputSource, InputStream, Layer, Limits, Masker, Network, OpenSandbox, OutputCollector, OutputStream, Process,
-    ReadFilter, ResourceLimit, ResourceUsage, Sandbox, SandboxCommand, SandboxRequest, Secrets, Signal, Visibility,
-    trim_partial_start,
+    EffectLimits, EffectTally, Effects, EffectsMark, ExitCause, Guard, GuardStatus, InputSource, InputStream, Layer,
+    Limits, Masker, Network, OpenSandbox, OutputCollector, OutputStream, Process, ReadFilter, ResourceLimit,
+    ResourceUsage, Sandbox, SandboxCommand, SandboxRequest, Secrets, Signal, Visibility, trim_partial_start,
 };
 pub use shell_policy::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{

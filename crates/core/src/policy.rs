@@ -109,9 +109,7 @@ impl FsRules {
 
     /// Returns whether any rule depends on the path, so that aliases of a path matter.
     pub fn depends_on_path(&self) -> bool {
-        [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write]
-            .iter()
-            .any(|rules| !rules.is_empty())
+        self.depends_on_path_to_read() || self.depends_on_path_to_write()
     }
 
     /// Returns whether a rule on reading depends on the path.

@@ -52,6 +52,12 @@ pub struct OpenedStorage {
 
 impl<S: Storage + 'static> From<Arc<S>> for OpenedStorage {
     fn from(storage: Arc<S>) -> Self {
+        Self::from(storage as Arc<dyn Storage>)
+    }
+}
+
+impl From<Arc<dyn Storage>> for OpenedStorage {
+    fn from(storage: Arc<dyn Storage>) -> Self {
         Self {
             storage,
             history: None,
@@ -138,15 +144,7 @@ impl StorageRegistry {
     }
 
     fn unknown_kind_error(&self, kind: &str) -> Error {
-        let known = self
-            .kinds()
-            .map(|kind| format!("`{kind}`"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let hint = match shape::nearest_name(kind, self.kinds()) {
-            Some(near) => format!("did you mean `{near}`? Known: {known}"),
-            None => format!("known: {known}"),
-        };
+        let hint = shape::known_names_hint(kind, self.factories.keys().copied());
         Error::invalid(format!("unknown storage kind {}", quote(kind))).hint(hint)
     }
 }

@@ -52,15 +52,7 @@ impl RetentionLimits {
         *self == Self::default()
     }
 
-    /// Parses several limits; two limits of one kind are `invalid`.
-    pub fn parse_limits<'a>(parts: impl IntoIterator<Item = &'a str>) -> Result<Self> {
-        let mut keep = Self::default();
-        for part in parts {
-            keep.add_limit(part)?;
-        }
-        Ok(keep)
-    }
-
+    /// Adds a limit; a second limit of one kind is `invalid`.
     fn add_limit(&mut self, text: &str) -> Result<()> {
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, unit) = text.split_at(digits);
@@ -92,7 +84,10 @@ impl FromStr for RetentionLimits {
 
     fn from_str(text: &str) -> Result<Self> {
         let separators = |c: char| c == ',' || c.is_whitespace();
-        let keep = Self::parse_limits(text.split(separators).filter(|part| !part.is_empty()))?;
+        let mut keep = Self::default();
+        for part in text.split(separators).filter(|part| !part.is_empty()) {
+            keep.add_limit(part)?;
+        }
         if keep.keeps_everything() {
             Err(invalid_retention_error(text))
         } else {

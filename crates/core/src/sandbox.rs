@@ -23,14 +23,14 @@ use serde::{Deserialize, Serialize};
 use crate::{EntryPath, Result, WsPath};
 
 pub use command::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, FinishedCommand, InputSource, InputStream,
-    OutputStream, Process, ResourceUsage, SandboxCommand, Signal,
+    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, InputSource, InputStream, OutputStream, Process,
+    ResourceUsage, SandboxCommand, Signal,
 };
 pub use effects::{DroppedEntry, Effect, Effects, EffectsMark};
 pub use limits::{EffectLimits, EffectTally, Limits, ResourceLimit};
 pub use masking::{Masker, Secrets};
 pub use output::{CapturedStream, CommandOutput, OutputCollector, trim_partial_start};
-pub use read_filter::{HiddenPaths, ReadFilter, Visibility};
+pub use read_filter::{ReadFilter, Visibility};
 
 /// A way to run commands apart from everything else on the machine.
 #[async_trait]

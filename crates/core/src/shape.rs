@@ -74,6 +74,15 @@ pub fn nearest_name<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, name)| name)
 }
 
+/// Returns the hint for a name that is none of `known`: the nearest of them, if one can be meant, and all of them.
+pub fn known_names_hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let listed = list_names(known.clone());
+    match nearest_name(name, known) {
+        Some(near) => format!("did you mean `{near}`? Known: {listed}"),
+        None => format!("known: {listed}"),
+    }
+}
+
 /// Returns `camelCase` as `snake_case`; anything else unchanged.
 pub fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);

@@ -6,10 +6,9 @@
 //! it is classified as narrowing or widening.
 
 use std::path::{Component, Path};
-use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{is_secret_reference, redact_option};
 use crate::{
@@ -59,37 +58,42 @@ impl WorkspaceConfig {
             exclude,
             keep,
         } = self;
-        let mut found = WideningFindings::default();
+        let mut found = WideningFindings {
+            written: serde_json::to_value(self).unwrap_or_default(),
+            settings: Vec::new(),
+        };
         judge_storage(storage, directory, &mut found);
         judge_capabilities(capabilities, &mut found);
         judge_tools(tools, &mut found);
         let keeps_less = history.is_some_and(|mode| mode != HistoryMode::Durable);
-        found.add_if(keeps_less, "history", history, "changes cannot be undone later");
-        let leaves_out = !exclude.is_empty();
-        found.add_if(
-            leaves_out,
-            "exclude",
-            exclude,
-            "changes that commands make there cannot be undone",
-        );
-        found.add_if(keep.is_some(), "keep", keep, "older history is deleted");
+        found.add_if(keeps_less, "history", "changes cannot be undone later");
+        let reason = "changes that commands make there cannot be undone";
+        found.add_if(!exclude.is_empty(), "exclude", reason);
+        found.add_if(keep.is_some(), "keep", "older history is deleted");
         found.settings
     }
 }
 
 /// The settings found so far.
-#[derive(Default)]
 struct WideningFindings {
+    /// The whole configuration as JSON.
+    written: Value,
     settings: Vec<WideningSetting>,
 }
 
 impl WideningFindings {
-    fn add_if(&mut self, is_wider: bool, key: &str, value: &impl Serialize, reason: &'static str) {
+    /// Adds the setting at `key` with its value in the configuration, if it is wider than the default.
+    fn add_if(&mut self, is_wider: bool, key: &str, reason: &'static str) {
         if is_wider {
-            let value = serde_json::to_string(value).unwrap_or_default();
-            let key = key.to_owned();
-            self.settings.push(WideningSetting { key, value, reason });
+            let value = key.split('.').fold(&self.written, |value, name| &value[name]);
+            self.add_option(key, &value.clone(), reason);
         }
+    }
+
+    /// Adds an option of a storage with the value that may be shown.
+    fn add_option(&mut self, key: &str, value: &Value, reason: &'static str) {
+        let (key, value) = (key.to_owned(), value.to_string());
+        self.settings.push(WideningSetting { key, value, reason });
     }
 }
 
@@ -100,12 +104,12 @@ fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Widening
         ("memory", _) => {}
         ("local", StorageConfig::Url(url)) => {
             let is_outside = !stays_within(url.strip_prefix("local:").unwrap_or(url), directory);
-            found.add_if(is_outside, "storage", url, elsewhere);
+            found.add_if(is_outside, "storage", elsewhere);
         }
         ("local", StorageConfig::Table { options, .. }) => judge_local(options, directory, found),
-        (_, StorageConfig::Url(url)) => found.add_if(true, "storage", url, elsewhere),
-        (_, StorageConfig::Table { kind, options }) => {
-            found.add_if(true, "storage.kind", kind, elsewhere);
+        (_, StorageConfig::Url(_)) => found.add_if(true, "storage", elsewhere),
+        (_, StorageConfig::Table { options, .. }) => {
+            found.add_if(true, "storage.kind", elsewhere);
             judge_remote(options, found);
         }
     }
@@ -113,20 +117,15 @@ fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Widening
 
 fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut WideningFindings) {
     for (key, value) in options {
-        let place = format!("storage.{key}");
-        match (shape::snake_case(key).as_str(), value.as_str()) {
-            ("dir", text) => {
-                let is_outside = text.is_none_or(|text| !stays_within(text, directory));
-                let reason = "its files are not in the directory of this file";
-                found.add_if(is_outside, &place, value, reason);
-            }
-            ("durability", text) => {
-                let reason = "a power failure may lose the newest changes";
-                found.add_if(text != Some("full"), &place, value, reason);
-            }
+        let reason = match (shape::snake_case(key).as_str(), value.as_str()) {
+            ("dir", Some(text)) if stays_within(text, directory) => continue,
+            ("dir", _) => "its files are not in the directory of this file",
+            ("durability", Some("full")) => continue,
+            ("durability", _) => "a power failure may lose the newest changes",
             // An option added later must be judged here before it can count as narrow.
-            _ => found.add_if(true, &place, value, "Garret does not know this option to be safe"),
-        }
+            _ => "Garret does not know this option to be safe",
+        };
+        found.add_option(&format!("storage.{key}"), value, reason);
     }
 }
 
@@ -141,7 +140,7 @@ fn judge_remote(options: &Map<String, Value>, found: &mut WideningFindings) {
             // The storage itself is already listed, and the other options carry nothing away.
             _ => continue,
         };
-        found.add_if(true, &format!("storage.{key}"), &redact_option(key, value), reason);
+        found.add_option(&format!("storage.{key}"), &redact_option(key, value), reason);
     }
 }
 
@@ -204,124 +203,66 @@ fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
         system_directories,
         max_processes,
     } = policy;
-    let mut add_if = |is_wider, key: &str, value: Value, reason| {
-        let key = format!("capabilities.shell.{key}");
-        found.add_if(is_wider, &key, &value, reason);
+    let mut add_if = |is_wider, key: &str, reason| {
+        found.add_if(is_wider, &format!("capabilities.shell.{key}"), reason);
     };
     let is_other = *sandbox != default.sandbox;
-    add_if(
-        is_other,
-        "sandbox",
-        json!(sandbox),
-        "commands run without the isolation of `namespace`",
-    );
-    add_if(
-        *host_as_root,
-        "host_as_root",
-        json!(host_as_root),
-        "commands run as root of this machine",
-    );
-    add_if(
-        *network != Network::None,
-        "network",
-        json!(network),
-        "commands reach the network",
-    );
-    add_if(
-        !*prevent_dangerous,
-        "prevent_dangerous",
-        json!(prevent_dangerous),
-        "dangerous commands are not refused",
-    );
-    let names_variables = !env_allow.is_empty();
-    add_if(
-        names_variables,
-        "env_allow",
-        json!(env_allow),
-        "commands read these variables of the user",
-    );
+    add_if(is_other, "sandbox", "commands run without the isolation of `namespace`");
+    add_if(*host_as_root, "host_as_root", "commands run as root of this machine");
+    add_if(*network != Network::None, "network", "commands reach the network");
+    let is_lax = !*prevent_dangerous;
+    add_if(is_lax, "prevent_dangerous", "dangerous commands are not refused");
+    let has_variables = !env_allow.is_empty();
+    add_if(has_variables, "env_allow", "commands read these variables of the user");
     let lacks_guard = require
         .as_ref()
         .is_some_and(|guards| Guard::DEFAULT.iter().any(|guard| !guards.contains(guard)));
     add_if(
         lacks_guard,
         "require",
-        json!(require),
         "commands also run on machines that enforce less",
     );
     let has_mounts = !system_directories.is_empty();
-    add_if(
-        has_mounts,
-        "system_directories",
-        json!(system_directories),
-        "commands read these directories",
-    );
+    add_if(has_mounts, "system_directories", "commands read these directories");
     let has_more = *max_processes > default.max_processes;
-    add_if(
-        has_more,
-        "max_processes",
-        json!(max_processes),
-        "more processes stay in the background",
-    );
+    add_if(has_more, "max_processes", "more processes stay in the background");
     judge_limits(limits, found);
 }
 
 /// Lists each limit that is above its default.
 fn judge_limits(limits: &ShellLimits, found: &mut WideningFindings) {
     let ShellLimits {
-        timeout_s,
-        cpu_s,
-        memory_mb,
-        processes,
-        file_size_mb,
-        written_mb,
-        changed_files,
-        open_files,
-        output_kib,
+        timeout_s: _,
+        cpu_s: _,
+        memory_mb: _,
+        processes: _,
+        file_size_mb: _,
+        written_mb: _,
+        changed_files: _,
+        open_files: _,
+        output_kib: _,
     } = limits;
     // A number that is not a limit at all is refused when the workspace is opened.
     let Ok(set) = limits.to_limits() else { return };
     let default = Limits::default();
-    // No limit compares as the largest one.
-    let time = |limit: Option<Duration>| limit.unwrap_or(Duration::MAX);
-    let amount = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    let mut add_if = |is_wider: bool, key: &str, value: Value| {
+    let mut add_if = |is_wider: bool, key: &str| {
         let key = format!("capabilities.shell.limits.{key}");
-        found.add_if(is_wider, &key, &value, "it is above the default");
+        found.add_if(is_wider, &key, "it is above the default");
     };
-    add_if(time(set.wall) > time(default.wall), "timeout_s", json!(timeout_s));
-    add_if(time(set.cpu) > time(default.cpu), "cpu_s", json!(cpu_s));
-    add_if(
-        amount(set.memory) > amount(default.memory),
-        "memory_mb",
-        json!(memory_mb),
-    );
-    add_if(
-        amount(set.changed_files) > amount(default.changed_files),
-        "changed_files",
-        json!(changed_files),
-    );
-    add_if(
-        amount(set.processes) > amount(default.processes),
-        "processes",
-        json!(processes),
-    );
-    add_if(
-        amount(set.file_size) > amount(default.file_size),
-        "file_size_mb",
-        json!(file_size_mb),
-    );
-    add_if(
-        amount(set.written) > amount(default.written),
-        "written_mb",
-        json!(written_mb),
-    );
-    add_if(
-        amount(set.open_files) > amount(default.open_files),
-        "open_files",
-        json!(open_files),
-    );
-    add_if(set.output > default.output, "output_kib", json!(output_kib));
+    add_if(is_above(set.wall, default.wall), "timeout_s");
+    add_if(is_above(set.cpu, default.cpu), "cpu_s");
+    add_if(is_above(set.memory, default.memory), "memory_mb");
+    add_if(is_above(set.changed_files, default.changed_files), "changed_files");
+    add_if(is_above(set.processes, default.processes), "processes");
+    add_if(is_above(set.file_size, default.file_size), "file_size_mb");
+    add_if(is_above(set.written, default.written), "written_mb");
+    add_if(is_above(set.open_files, default.open_files), "open_files");
+    add_if(set.output > default.output, "output_kib");
+}
+
+/// Returns whether a limit is above its default; no limit is above every limit.
+fn is_above<T: PartialOrd>(set: Option<T>, default: Option<T>) -> bool {
+    default.is_some_and(|default| set.is_none_or(|set| set > default))
 }
 
 fn judge_code(policy: &CodePolicy, found: &mut WideningFindings) {
@@ -333,10 +274,10 @@ fn judge_code(policy: &CodePolicy, found: &mut WideningFindings) {
         idle_timeout_s,
     } = policy;
     let key = "capabilities.code.is_stateful";
-    found.add_if(*is_stateful, key, is_stateful, "code stays running between calls");
+    found.add_if(*is_stateful, key, "code stays running between calls");
     let is_longer = *idle_timeout_s > default.idle_timeout_s;
     let key = "capabilities.code.idle_timeout_s";
-    found.add_if(is_longer, key, idle_timeout_s, "it is above the default");
+    found.add_if(is_longer, key, "it is above the default");
 }
 
 fn judge_tools(tools: &ToolsConfig, found: &mut WideningFindings) {
@@ -348,9 +289,9 @@ fn judge_tools(tools: &ToolsConfig, found: &mut WideningFindings) {
         page_kib,
     } = tools;
     let reason = "it is above the default";
-    found.add_if(*max_lines > default.max_lines, "tools.max_lines", max_lines, reason);
-    found.add_if(*max_kib > default.max_kib, "tools.max_kib", max_kib, reason);
-    found.add_if(*page_kib > default.page_kib, "tools.page_kib", page_kib, reason);
+    found.add_if(*max_lines > default.max_lines, "tools.max_lines", reason);
+    found.add_if(*max_kib > default.max_kib, "tools.max_kib", reason);
+    found.add_if(*page_kib > default.page_kib, "tools.page_kib", reason);
 }
 
 #[cfg(test)]

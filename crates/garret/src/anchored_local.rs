@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, OpenContext, OpenedStorage, Result, StorageFactory};
+use garret_core::{Error, ErrorKind, OpenContext, OpenedStorage, Result, StorageConfig, StorageFactory};
 use garret_storage::LocalFactory;
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ impl AnchoredLocalFactory {
             return Ok(());
         }
         let base = self.base.to_str().ok_or_else(not_utf8_error)?;
-        let options = Map::from_iter([("dir".to_owned(), base.into())]);
+        let options = directory_options(base);
         // Both paths come from open handles, so a link that is swapped after the opening cannot deceive the check.
         let base = LocalFactory.open(options, context).await?.directory;
         match (&opened.directory, &base) {
@@ -82,6 +82,15 @@ impl StorageFactory for AnchoredLocalFactory {
         self.check_inside(&opened, &written, context).await?;
         Ok(opened)
     }
+}
+
+/// Returns the storage `local` on a directory.
+pub(crate) fn local_storage(directory: &str) -> StorageConfig {
+    StorageConfig::table(LocalFactory.kind(), directory_options(directory))
+}
+
+fn directory_options(directory: &str) -> Map<String, Value> {
+    Map::from_iter([("dir".to_owned(), directory.into())])
 }
 
 /// The error for a directory whose path is not UTF-8, which no configuration can contain.

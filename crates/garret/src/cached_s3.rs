@@ -103,9 +103,9 @@ impl StorageFactory for CachedS3Factory {
 }
 
 impl Garret {
-    /// Returns the keys below the prefix of the workspace `name` that are not the key of any path, or that collide with
+    /// Returns the keys below the prefix of the workspace `name` of the home that are not the key of any path, or that collide with
     /// each other; none if its files are not in a bucket.
-    pub async fn odd_keys(&self, name: &str) -> Result<Vec<Finding>> {
+    pub(crate) async fn odd_keys(&self, name: &str) -> Result<Vec<Finding>> {
         let StorageConfig::Table { kind, options } = self.config_of(name).await?.storage else {
             return Ok(Vec::new());
         };

@@ -20,6 +20,7 @@ use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, Dire
 use garret_sandbox::host::{HostOptions, HostSandbox};
 use garret_sandbox::namespace::NamespaceSandbox;
 use garret_workspace::{ShellParts, ShellRules};
+use tempfile::TempDir;
 
 use crate::Garret;
 
@@ -104,8 +105,7 @@ impl Garret {
         opened: &OpenedStorage,
         history: HistoryMode,
     ) -> Result<Arc<dyn Bench>> {
-        let place = self.bench_location(opened, history)?;
-        let directory = place.directory().to_owned();
+        let (directory, temporary) = self.bench_location(opened, history)?;
         let bench: Arc<dyn Bench> = match &opened.directory {
             Some(root) => {
                 let scratch = directory.join("scratch");
@@ -127,23 +127,23 @@ impl Garret {
             bench,
             turns: self.turn_file(opened)?,
             remote_history: opened.history.clone().filter(|_| opened.access_limits.is_remote),
-            _place: place,
+            _temporary: temporary,
         }))
     }
 
     /// Returns the directory of a bench: in the home if the next process can find these files again, else a temporary
-    /// one.
-    fn bench_location(&self, opened: &OpenedStorage, history: HistoryMode) -> Result<BenchLocation> {
+    /// one, which is removed with the second value.
+    fn bench_location(&self, opened: &OpenedStorage, history: HistoryMode) -> Result<(PathBuf, Option<TempDir>)> {
         match self.bench_directory(opened) {
             Some(directory) if history == HistoryMode::Durable => {
                 make_private(&directory)?;
-                Ok(BenchLocation::InHome(directory))
+                Ok((directory, None))
             }
-            _ => tempfile::Builder::new()
-                .prefix("garret-bench-")
-                .tempdir()
-                .map(BenchLocation::Temporary)
-                .map_err(|_| bench_directory_error()),
+            _ => {
+                let made = tempfile::Builder::new().prefix("garret-bench-").tempdir();
+                let made = made.map_err(|_| bench_directory_error())?;
+                Ok((made.path().to_owned(), Some(made)))
+            }
         }
     }
 
@@ -177,22 +177,6 @@ fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
     capabilities.shell.policy().or_else(code)
 }
 
-/// The directory of a bench.
-#[derive(Debug)]
-enum BenchLocation {
-    InHome(PathBuf),
-    Temporary(tempfile::TempDir),
-}
-
-impl BenchLocation {
-    fn directory(&self) -> &Path {
-        match self {
-            Self::InHome(directory) => directory,
-            Self::Temporary(directory) => directory.path(),
-        }
-    }
-}
-
 /// The bench of an open workspace. A temporary directory is removed together with it.
 #[derive(Debug)]
 struct WorkspaceBench {
@@ -203,7 +187,7 @@ struct WorkspaceBench {
     /// the files, so that the journal, which the bench follows, has the changes of others. Files with a version that
     /// the journal knows are not fetched.
     remote_history: Option<Arc<dyn History>>,
-    _place: BenchLocation,
+    _temporary: Option<TempDir>,
 }
 
 #[deny(clippy::missing_trait_methods)]

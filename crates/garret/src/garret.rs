@@ -14,9 +14,8 @@ use garret_depot::Depot;
 use garret_storage::LocalFactory;
 use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
-use serde_json::Map;
 
-use crate::anchored_local::{AnchoredLocalFactory, not_utf8_error};
+use crate::anchored_local::{AnchoredLocalFactory, local_storage, not_utf8_error};
 use crate::cached_s3::CachedS3Factory;
 use crate::commands::{SandboxesByKind, default_sandboxes};
 use crate::filestore::FilestoreFactory;
@@ -34,7 +33,7 @@ pub struct Garret {
     pub(crate) home: Option<Home>,
     pub(crate) sandboxes: SandboxesByKind,
     pub(crate) environment: BTreeMap<String, String>,
-    clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
@@ -66,10 +65,7 @@ impl Garret {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
-            actor: Actor {
-                door: "api".into(),
-                ..Actor::default()
-            },
+            actor: Actor::from_door("api"),
         }
     }
 
@@ -166,10 +162,7 @@ impl Garret {
     /// Returns the configuration by which [`Garret::open_dir`] opens, for a program that wants to change a part of it.
     pub fn config_of_dir(directory: impl AsRef<Path>) -> Result<WorkspaceConfig> {
         let directory = directory.as_ref().to_str().ok_or_else(not_utf8_error)?;
-        Ok(WorkspaceConfig::with_storage(StorageConfig::Table {
-            kind: LocalFactory.kind().to_owned(),
-            options: Map::from_iter([("dir".to_owned(), directory.into())]),
-        }))
+        Ok(WorkspaceConfig::with_storage(local_storage(directory)))
     }
 
     /// Checks a configuration as far as that is possible without opening its storage.
@@ -265,14 +258,9 @@ impl Garret {
             None => deny_all_policy(),
         };
         let policy = declared.clone().unwrap_or_else(undeclared);
-        let host_directories: Vec<_> = opened.directory.into_iter().chain(opened.given_directory).collect();
-        let mut builder = Workspace::builder(opened.storage)
-            .history(opened.history)
+        let mut builder = Workspace::builder(opened)
             .reference(reference)
             .branch_config(branch_config(config)?)
-            .access_limits(opened.access_limits)
-            .local_content(opened.local_content)
-            .host_directories(&host_directories)
             .name(name)
             .policy(policy)
             .shell(shell)
@@ -333,10 +321,7 @@ impl Garret {
             capabilities: reference.capabilities.clone(),
             history: Some(reference.history),
             exclude: reference.exclude.clone(),
-            ..WorkspaceConfig::with_storage(StorageConfig::Table {
-                kind: reference.kind.clone(),
-                options: reference.payload.clone(),
-            })
+            ..WorkspaceConfig::with_storage(StorageConfig::table(&reference.kind, reference.payload.clone()))
         };
         self.open_config(&reference.name, &config).await
     }
@@ -360,11 +345,8 @@ fn check_tools(names: &[String]) -> Result<()> {
     let Some(unknown) = names.iter().find(is_unknown) else {
         return Ok(());
     };
-    let known: Vec<_> = tool_names().map(|tool| format!("`{tool}`")).collect();
-    let hint = match shape::nearest_name(unknown, tool_names()) {
-        Some(near) => format!("did you mean `{near}`? Known: {}", known.join(", ")),
-        None => format!("known: {}", known.join(", ")),
-    };
+    let names: Vec<_> = tool_names().collect();
+    let hint = shape::known_names_hint(unknown, names.into_iter());
     let message = format!("`require_approval` names {}, which is not a tool", quote(unknown));
     Err(Error::invalid(message).hint(hint))
 }

@@ -20,7 +20,6 @@ pub struct Home {
     directory: PathBuf,
     depot: Arc<OnceLock<Arc<LazyDepot>>>,
     cache: Arc<OnceLock<Arc<ContentCache>>>,
-    cache_bytes: u64,
 }
 
 impl Home {
@@ -34,15 +33,7 @@ impl Home {
             directory: absolute,
             depot: Arc::default(),
             cache: Arc::default(),
-            cache_bytes: CacheOptions::MAX_BYTES,
         }
-    }
-
-    /// Sets the most bytes that the cached content of remote files may take; 4 GiB by default.
-    #[must_use]
-    pub fn cache_bytes(mut self, most: u64) -> Self {
-        self.cache_bytes = most;
-        self
     }
 
     /// The cached content of remote files, shared by all workspaces.
@@ -52,7 +43,7 @@ impl Home {
         }
         let opened = ContentCache::open(&CacheOptions {
             directory: self.directory.join("cache"),
-            max_bytes: self.cache_bytes,
+            max_bytes: CacheOptions::MAX_BYTES,
         })?;
         Ok(self.cache.get_or_init(|| Arc::new(opened)).clone())
     }

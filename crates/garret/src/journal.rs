@@ -56,10 +56,10 @@ impl Garret {
 pub(crate) fn branch_config(config: &WorkspaceConfig) -> Result<Value> {
     let durability = config.storage.options().and_then(|options| options.get("durability"));
     serialize_config(&WorkspaceConfig {
-        storage: StorageConfig::Table {
-            kind: filestore::KIND.to_owned(),
-            options: Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
-        },
+        storage: StorageConfig::table(
+            filestore::KIND,
+            Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
+        ),
         history: None,
         keep: None,
         ..config.clone()

@@ -2,10 +2,10 @@
 
 use garret_core::path::quote;
 use garret_core::{
-    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, Point, Result, StorageConfig,
-    WorkspaceConfig, WsPath, shape,
+    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, Point, Result, RetentionLimits,
+    StorageConfig, WorkspaceConfig, WsPath, shape,
 };
-use garret_depot::{DepotWorkspace, NewWorkspace, WorkspaceInfo};
+use garret_depot::{Depot, DepotWorkspace, NewWorkspace, WorkspaceInfo};
 use garret_journal::Journaled;
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
@@ -14,18 +14,27 @@ use serde_json::{Map, Value};
 use crate::Garret;
 use crate::filestore;
 use crate::journal::keep_without_history_error;
+use crate::results::{DeclaredCapabilities, KeptHistory, RecoverResult, WorkspaceName, WorkspaceSummary};
+use crate::workspace_lists::summarize_workspace;
 
 impl Garret {
-    /// Creates the workspace `name` in the home, as configured, and returns its description. The storage `filestore`
+    /// Creates the workspace `name` in the home, as configured, and returns its summary. The storage `filestore`
     /// needs no options then. A name that is taken is `already_exists`.
-    pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceInfo> {
+    pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceSummary> {
         self.check(&with_workspace(config.clone(), name))?;
         if config.keep.is_some() && config.history.is_some_and(|mode| mode != HistoryMode::Durable) {
             return Err(keep_without_history_error());
         }
         let depot = self.depot().await?;
         let made = match config.storage.kind() {
-            filestore::KIND => depot.create(new_workspace(name, depot_config(config))?).await?,
+            filestore::KIND => {
+                let options = config.storage.options().cloned().unwrap_or_default();
+                let config = WorkspaceConfig {
+                    storage: StorageConfig::table(filestore::KIND, options),
+                    ..config.clone()
+                };
+                depot.create(new_workspace(name, config)?).await?
+            }
             kind => {
                 let (config, place) = self.resolve_config(config).await?;
                 depot.claim_place(kind, &place, new_workspace(name, config)?).await?
@@ -34,7 +43,8 @@ impl Garret {
         if let Some(keep) = &config.keep {
             made.set_keep(keep).await?;
         }
-        made.describe().await
+        let info = made.describe().await?;
+        Ok(summarize_workspace(&info, std::slice::from_ref(&info), None))
     }
 
     /// Returns the configuration with a storage that can be opened from any directory, and the location of its files.
@@ -59,21 +69,46 @@ impl Garret {
             ))
             .hint("use `filestore`, or `local:` with a directory"));
         };
-        let storage = StorageConfig::Table {
-            kind: kind.to_owned(),
-            options,
-        };
         let settled = WorkspaceConfig {
-            storage,
+            storage: StorageConfig::table(kind, options),
             ..config.clone()
         };
         Ok((settled, place))
     }
 
-    /// Recovers the deleted workspace `name` of the home. If the directory of its files belongs to another workspace by
-    /// now, it is `already_exists`, and nothing is touched.
-    pub async fn recover(&self, name: &str) -> Result<()> {
+    /// Renames the workspace `name` of the home to `new_name`. A name that is taken is `already_exists`.
+    pub async fn rename(&self, name: &str, new_name: &str) -> Result<WorkspaceName> {
         let depot = self.depot().await?;
+        let workspace = depot.workspace(name).await?;
+        depot.rename(workspace.id(), new_name).await?;
+        Ok(WorkspaceName::new(&workspace, new_name))
+    }
+
+    /// Deletes the workspace `name` of the home; [`Garret::recover`] brings it back until the garbage is collected. Its
+    /// branches are not affected, and a directory outside the home is left unchanged.
+    pub async fn delete(&self, name: &str) -> Result<WorkspaceName> {
+        let depot = self.depot().await?;
+        // A workspace that is deleted already is not found here, so it keeps the date of its deletion.
+        let workspace = depot.workspace(name).await?;
+        depot.delete(workspace.id()).await?;
+        Ok(WorkspaceName::new(&workspace, name))
+    }
+
+    /// Recovers the deleted workspace `name` of the home; one that is not deleted stays as it is. If the directory of its
+    /// files belongs to another workspace by now, it is `already_exists`, and nothing is touched.
+    pub async fn recover(&self, name: &str) -> Result<RecoverResult> {
+        let depot = self.depot().await?;
+        let recovered = depot.workspace(name).await.is_err();
+        if recovered {
+            self.recover_deleted(&depot, name).await?;
+        }
+        Ok(RecoverResult {
+            workspace: WorkspaceName::new(&depot.workspace(name).await?, name),
+            recovered,
+        })
+    }
+
+    async fn recover_deleted(&self, depot: &Depot, name: &str) -> Result<()> {
         let all = depot.workspaces().await?;
         let is_meant = |info: &&WorkspaceInfo| info.name.as_deref() == Some(name) || info.id == name;
         let info = all.iter().find(is_meant).filter(|info| info.kind != filestore::KIND);
@@ -97,9 +132,33 @@ impl Garret {
         Ok(with_workspace(parse_config(&info.kind, info.config)?, &info.id))
     }
 
-    /// Sets the capabilities of the workspace `name` of the home, from the next opening on, and returns them as they
-    /// are kept. A capability that it already declares keeps its options.
-    pub async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
+    /// Returns how much history the workspace `name` of the home keeps; with `limits`, sets it first. Nothing is deleted
+    /// before the garbage is collected.
+    pub async fn keep(&self, name: &str, limits: Option<&RetentionLimits>) -> Result<KeptHistory> {
+        let workspace = self.depot().await?.workspace(name).await?;
+        if let Some(limits) = limits {
+            workspace.set_keep(limits).await?;
+        }
+        Ok(KeptHistory {
+            id: workspace.id().to_owned(),
+            keep: workspace.keep().await?,
+        })
+    }
+
+    /// Returns the capabilities of the workspace `name` of the home; with `capabilities`, sets them first, from the next
+    /// opening on. A capability that it already declares keeps its options.
+    pub async fn capabilities(&self, name: &str, capabilities: Option<&Capabilities>) -> Result<DeclaredCapabilities> {
+        let declared = match capabilities {
+            Some(capabilities) => self.set_capabilities(name, capabilities).await?,
+            None => self.config_of(name).await?.capabilities,
+        };
+        Ok(DeclaredCapabilities {
+            name: name.to_owned(),
+            capabilities: declared.declared_names(),
+        })
+    }
+
+    async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
         let workspace = self.depot().await?.workspace(name).await?;
         let declare = |mut config: WorkspaceConfig| {
             config.capabilities = capabilities.clone().keep_options_of(config.capabilities);
@@ -178,18 +237,6 @@ pub fn split_point(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the configuration of a workspace in the depot, as it is kept there.
-fn depot_config(config: &WorkspaceConfig) -> WorkspaceConfig {
-    let storage = StorageConfig::Table {
-        kind: filestore::KIND.to_owned(),
-        options: config.storage.options().cloned().unwrap_or_default(),
-    };
-    WorkspaceConfig {
-        storage,
-        ..config.clone()
-    }
-}
-
 fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
     // `keep` is stored apart from the configuration, because it can be changed later.
     let config = WorkspaceConfig { keep: None, ..config };
@@ -233,10 +280,7 @@ pub(crate) async fn update_config(
 /// Parses a configuration that the home kept; the default if it kept none.
 pub(crate) fn parse_config(kind: &str, kept: Value) -> Result<WorkspaceConfig> {
     if kept.as_object().is_none_or(Map::is_empty) {
-        return Ok(WorkspaceConfig::with_storage(StorageConfig::Table {
-            kind: kind.to_owned(),
-            options: Map::new(),
-        }));
+        return Ok(WorkspaceConfig::with_storage(StorageConfig::table(kind, Map::new())));
     }
     shape::from_value(kept)
 }
@@ -246,10 +290,11 @@ fn with_workspace(config: WorkspaceConfig, workspace: &str) -> WorkspaceConfig {
     if config.storage.kind() != filestore::KIND {
         return config;
     }
-    let mut config = depot_config(&config);
-    if let StorageConfig::Table { options, .. } = &mut config.storage {
-        options.insert("workspace".into(), workspace.into());
-        options.insert("create".into(), Value::Bool(false));
+    let mut options = config.storage.options().cloned().unwrap_or_default();
+    options.insert("workspace".into(), workspace.into());
+    options.insert("create".into(), Value::Bool(false));
+    WorkspaceConfig {
+        storage: StorageConfig::table(filestore::KIND, options),
+        ..config
     }
-    config
 }

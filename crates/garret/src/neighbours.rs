@@ -1,12 +1,12 @@
 //! The other workspaces of the home whose files are in directories that other programs can change.
 
 use async_trait::async_trait;
-use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, StorageConfig, WsPath};
-use garret_depot::{Depot, DepotWorkspace};
+use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, WsPath};
 use garret_storage::LocalFactory;
 use garret_workspace::NeighbourWorkspaces;
 use serde_json::Map;
 
+use crate::anchored_local::local_storage;
 use crate::{Garret, filestore};
 use garret_core::StorageFactory as _;
 
@@ -27,38 +27,28 @@ impl NeighbourWorkspaces for Garret {
         if workspace.kind() == filestore::KIND {
             return Ok(false);
         }
-        let storage = self.storage_of(&depot, &workspace).await?;
+        let config = self.config_of(workspace.id()).await?;
+        let is_bare = config.storage.options().is_some_and(Map::is_empty);
+        let storage = match depot.place_of(&workspace).await? {
+            // A directory that was never given a name has no configuration in the home, only its location.
+            Some(place) if is_bare && workspace.kind() == LocalFactory.kind() => {
+                local_storage(&place.replace("%25", "%"))
+            }
+            _ => config.storage,
+        };
         let opened = self
             .storages()
             .open(&storage, &context)
             .await
             .map_err(unreachable_files_error)?;
-        let exclude = self.config_of(workspace.id()).await?.exclude;
-        let opened = self
-            .add_history(opened, &context, None, Exclusions::new(&exclude)?)
-            .await?;
+        let exclusions = Exclusions::new(&config.exclude)?;
+        let opened = self.add_history(opened, &context, None, exclusions).await?;
         if let Some(history) = opened.history {
             // Any question about the present lets the journal record the changes of other programs; the answer is not
             // needed.
             history.diff(&Point::Now, &Point::Now, &WsPath::root()).await?;
         }
         Ok(true)
-    }
-}
-
-impl Garret {
-    /// Returns the storage of a workspace of the home.
-    async fn storage_of(&self, depot: &Depot, workspace: &DepotWorkspace) -> Result<StorageConfig> {
-        let storage = self.config_of(workspace.id()).await?.storage;
-        let is_bare = storage.options().is_some_and(Map::is_empty);
-        // A directory that was never given a name has no configuration in the home, only its location.
-        match depot.place_of(workspace).await? {
-            Some(place) if is_bare && workspace.kind() == LocalFactory.kind() => Ok(StorageConfig::Table {
-                kind: workspace.kind().to_owned(),
-                options: Map::from_iter([("dir".to_owned(), place.replace("%25", "%").into())]),
-            }),
-            _ => Ok(storage),
-        }
     }
 }
 

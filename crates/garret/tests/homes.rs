@@ -82,13 +82,13 @@ async fn capabilities_that_are_said_anew_keep_their_options() {
     };
     garret(&home).create("notes", &config).await.unwrap();
     let wanted = Capabilities::from_names(["fs", "shell"]).unwrap();
-    let kept = garret(&home).set_capabilities("notes", &wanted).await.unwrap();
-    assert_eq!(kept.declared_names(), ["fs", "shell"]);
+    let kept = garret(&home).capabilities("notes", Some(&wanted)).await.unwrap();
+    assert_eq!(kept.capabilities, ["fs", "shell"]);
     let config = garret(&home).config_of("notes").await.unwrap();
-    assert_eq!(config.capabilities, kept);
+    assert_eq!(config.capabilities.declared_names(), kept.capabilities);
     assert_eq!(config.capabilities.fs.policy(), Some(policy));
     assert!(garret(&home).open_named("notes").await.is_ok());
-    let missing = garret(&home).set_capabilities("other", &wanted).await.unwrap_err();
+    let missing = garret(&home).capabilities("other", Some(&wanted)).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
 

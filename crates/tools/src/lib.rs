@@ -62,4 +62,5 @@ use answer_limits::AnswerLimits;
 pub use definition::{Annotations, Definition};
 pub use export::ExportFormat;
 pub use registry::tool_names;
+pub use schema::data_schema;
 pub use toolbox::Toolbox;

@@ -15,8 +15,8 @@ pub(crate) fn arguments_schema<A: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a tool's data.
-pub(crate) fn data_schema<D: JsonSchema>() -> Value {
+/// Returns the schema of a tool's data, or of the result of another operation.
+pub fn data_schema<D: JsonSchema>() -> Value {
     let mut schema = generate_schema::<D>(SchemaSettings::draft2020_12().for_serialize());
     tidy_value(&mut schema, false);
     schema

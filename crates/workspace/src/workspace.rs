@@ -1,12 +1,11 @@
 //! The workspace itself and its builder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    AccessLimits, Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, Exclusions, FsPolicy, History, Ids,
-    LocalContent, NoEvents, RandomIds, Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
+    AccessLimits, Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, Exclusions, FsPolicy, History, Ids, NoEvents,
+    OpenedStorage, RandomIds, Reference, Result, StorageInfo, SystemClock, WsPath,
 };
 use tokio::sync::watch;
 
@@ -43,12 +42,11 @@ pub(crate) struct WorkspaceState {
 }
 
 impl Workspace {
-    /// Starts a workspace on `storage`.
-    pub fn builder(storage: Arc<dyn Storage>) -> WorkspaceBuilder {
+    /// Starts a workspace on a storage, or on one that a factory opened, with everything that the factory knows about it.
+    pub fn builder(opened: impl Into<OpenedStorage>) -> WorkspaceBuilder {
         WorkspaceBuilder {
             name: "workspace".into(),
-            storage,
-            history: None,
+            opened: opened.into(),
             reference: None,
             branch_config: None,
             neighbours: None,
@@ -58,15 +56,9 @@ impl Workspace {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
-            access_limits: AccessLimits::default(),
-            local_content: None,
-            host_roots: HostRoots::default(),
             shell: None,
             code: None,
-            actor: Actor {
-                door: "api".into(),
-                ..Actor::default()
-            },
+            actor: Actor::from_door("api"),
         }
     }
 
@@ -140,8 +132,7 @@ impl Workspace {
 #[derive(Debug)]
 pub struct WorkspaceBuilder {
     name: String,
-    storage: Arc<dyn Storage>,
-    history: Option<Arc<dyn History>>,
+    opened: OpenedStorage,
     reference: Option<Reference>,
     branch_config: Option<serde_json::Value>,
     neighbours: Option<Arc<dyn NeighbourWorkspaces>>,
@@ -151,9 +142,6 @@ pub struct WorkspaceBuilder {
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
-    access_limits: AccessLimits,
-    local_content: Option<Arc<dyn LocalContent>>,
-    host_roots: HostRoots,
     shell: Option<ShellParts>,
     code: Option<CodePolicy>,
     actor: Actor,
@@ -170,7 +158,7 @@ impl WorkspaceBuilder {
     /// The history of the same files.
     #[must_use]
     pub fn history(mut self, history: Option<Arc<dyn History>>) -> Self {
-        self.history = history;
+        self.opened.history = history;
         self
     }
 
@@ -242,22 +230,7 @@ impl WorkspaceBuilder {
     /// How much of the files is read and searched at once.
     #[must_use]
     pub fn access_limits(mut self, limits: AccessLimits) -> Self {
-        self.access_limits = limits;
-        self
-    }
-
-    /// The local copies of content whose files are remote.
-    #[must_use]
-    pub fn local_content(mut self, content: Option<Arc<dyn LocalContent>>) -> Self {
-        self.local_content = content;
-        self
-    }
-
-    /// The absolute paths of the host directory that holds the files, if there is one: paths below it name files of the
-    /// workspace. No message shows them.
-    #[must_use]
-    pub fn host_directories(mut self, directories: &[PathBuf]) -> Self {
-        self.host_roots = HostRoots::new(directories);
+        self.opened.access_limits = limits;
         self
     }
 
@@ -285,15 +258,18 @@ impl WorkspaceBuilder {
     /// Checks the policy and opens the workspace.
     pub fn open(self) -> Result<Workspace> {
         let layer = PolicyLayer::new(WsPath::root(), self.policy)?;
+        let opened = self.opened;
+        // Absolute paths below the directory that holds the files name files of the workspace.
+        let host_directories: Vec<_> = opened.directory.into_iter().chain(opened.given_directory).collect();
         let source = FileSource {
-            storage: self.storage,
-            history: self.history,
+            storage: opened.storage,
+            history: opened.history,
             branch_config: self.branch_config,
             is_partial: false,
             present: None,
-            access_limits: self.access_limits,
-            local_content: self.local_content,
-            host_roots: self.host_roots,
+            access_limits: opened.access_limits,
+            local_content: opened.local_content,
+            host_roots: HostRoots::new(&host_directories),
             exclusions: Exclusions::default(),
             shell: None,
         };

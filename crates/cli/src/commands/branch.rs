@@ -1,17 +1,14 @@
 //! `garret branch`
 
-use std::collections::HashMap;
-
 use clap::{Args, Subcommand};
-use garret::depot::WorkspaceUsage;
 use garret::path::{escape_unprintable, quote};
-use garret::{Branch, Error, ErrorKind, Garret, Point, StorageConfig, Workspace};
-use serde::Serialize;
-use serde_json::json;
+use garret::{
+    Branch, BranchListRequest, BranchSummary, Error, ErrorKind, Garret, Point, StorageConfig, Workspace, WorkspaceName,
+};
 
 use crate::commands::restore::check_can_branch;
-use crate::commands::usage;
 use crate::output::{CliFailure, CliOutcome, CliReport};
+use crate::progress::ProgressLine;
 use crate::session::Session;
 use crate::{render, time, transfer_files};
 
@@ -75,7 +72,7 @@ impl BranchArgs {
             // To open a directory for the first time records it in the home, so the name is checked before.
             check_name_free(session, name).await?;
         }
-        let workspace = session.open_history_for_any(self.action.capabilities()).await?;
+        let workspace = session.open_history(self.action.capabilities()).await?;
         match &self.action {
             BranchAction::Create { name, from, checkout } => {
                 check_can_branch(session)?;
@@ -102,20 +99,17 @@ impl BranchArgs {
                 Ok(CliReport::success(text, made).with_note(note))
             }
             BranchAction::List { long } => {
-                let all = workspace.branches().await?;
-                let usage = if *long {
-                    usage::usage_by_id(&session.open_depot().await?).await?
+                let garret = if *long {
+                    session.garret_with_home()?
                 } else {
-                    HashMap::new()
+                    session.garret()
                 };
-                let rows: Vec<_> = all
-                    .into_iter()
-                    .map(|branch| BranchListRow::from_branch(branch, &usage))
-                    .collect();
-                Ok(CliReport::success(
-                    render::format_table(rows.iter().map(BranchListRow::table_cells)),
-                    json!({"branches": rows}),
-                ))
+                let progress = long.then(|| ProgressLine::start("counting"));
+                let request = BranchListRequest { with_sizes: *long };
+                let list = garret.list_branches(&workspace, request).await?;
+                drop(progress);
+                let text = render::format_table(list.branches.iter().map(table_cells));
+                Ok(CliReport::success(text, list))
             }
             BranchAction::Delete { name } => delete_branch(session, &workspace, name).await,
         }
@@ -175,39 +169,24 @@ async fn delete_branch(session: &Session, workspace: &Workspace, name: &str) -> 
         )
         .hint("`garret branch list` shows its branches; `garret delete` deletes any workspace")
     })?;
-    session.open_depot().await?.delete(&branch.id).await?;
+    let deleted = session.garret_with_home()?.delete(&branch.id).await?;
     Ok(CliReport::success(
         format!("deleted branch {}", escape_unprintable(name)),
-        json!({"id": branch.id, "name": name}),
+        WorkspaceName {
+            name: name.to_owned(),
+            ..deleted
+        },
     ))
 }
 
-/// A branch in the list.
-#[derive(Debug, Serialize)]
-struct BranchListRow {
-    #[serde(flatten)]
-    branch: Branch,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<WorkspaceUsage>,
-}
-
-impl BranchListRow {
-    fn from_branch(branch: Branch, usage: &HashMap<String, WorkspaceUsage>) -> Self {
-        Self {
-            usage: usage.get(&branch.id).cloned(),
-            branch,
-        }
-    }
-
-    fn table_cells(&self) -> Vec<String> {
-        let branch = &self.branch;
-        let mut cells = vec![
-            escape_unprintable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
-            time::format_time(&branch.at.to_string()),
-            format!("from change {}", branch.fork),
-            render::format_count(branch.change_count, "change"),
-        ];
-        cells.extend(self.usage.iter().flat_map(render::usage::usage_cells));
-        cells
-    }
+fn table_cells(listed: &BranchSummary) -> Vec<String> {
+    let branch = &listed.branch;
+    let mut cells = vec![
+        escape_unprintable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
+        time::format_time(&branch.at.to_string()),
+        format!("from change {}", branch.fork),
+        render::format_count(branch.change_count, "change"),
+    ];
+    cells.extend(listed.usage.iter().flat_map(render::usage::usage_cells));
+    cells
 }

@@ -1,9 +1,8 @@
 //! `garret capabilities`
 
 use clap::Args;
+use garret::Capabilities;
 use garret::path::escape_unprintable;
-use garret::{Capabilities, Result};
-use serde_json::json;
 
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
@@ -27,30 +26,17 @@ pub(crate) struct CapabilitiesArgs {
 impl CapabilitiesArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, names) = session.name_and_rest(self.name.as_deref(), self.names.as_deref())?;
-        let wanted = names.map(|names| parse_capabilities(names.split(','))).transpose();
+        let wanted = names
+            .map(|names| Capabilities::from_names(names.split(',')))
+            .transpose();
         let wanted = wanted.map_err(CliFailure::wrong_usage)?;
-        // Fails with the hint about --home if there is no home; the root itself does not know that option.
-        session.open_depot().await?;
-        let garret = session.garret();
-        let declared = match wanted {
-            Some(wanted) => garret.set_capabilities(name, &wanted).await?,
-            None => garret.config_of(name).await?.capabilities,
-        };
-        let declared = declared.declared_names();
-        let text = if declared.is_empty() {
+        let declared = session.garret_with_home()?.capabilities(name, wanted.as_ref()).await?;
+        let text = if declared.capabilities.is_empty() {
             format!("{} declares no capabilities", escape_unprintable(name))
         } else {
-            format!("{} declares {}", escape_unprintable(name), declared.join(", "))
+            let names = declared.capabilities.join(", ");
+            format!("{} declares {names}", escape_unprintable(name))
         };
-        Ok(CliReport::success(
-            text,
-            json!({"name": name, "capabilities": declared}),
-        ))
+        Ok(CliReport::success(text, declared))
     }
-}
-
-/// Reads the names of capabilities.
-pub(crate) fn parse_capabilities(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Capabilities> {
-    let names: Vec<_> = names.into_iter().collect();
-    Capabilities::from_names(names.iter().map(AsRef::as_ref))
 }

@@ -70,7 +70,7 @@ impl CodeArgs {
 
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = self.code_request().map_err(CliFailure::wrong_input)?;
-        let workspace = session.open_workspace_for("code").await?;
+        let workspace = session.open_workspace_for(&["code"]).await?;
         let format = session.global().format();
         let mut terminal = RunOutputPrinter::for_format(format);
         let reader = terminal.reader.clone();

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::arguments::Cli;
 use crate::output::{CliOutcome, CliReport};
+use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
 Examples:
@@ -138,7 +139,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(crate) fn run(&self) -> CliOutcome {
+    pub(crate) async fn run(&self, _session: &Session) -> CliOutcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "garret", &mut script);
         let script = String::from_utf8(script).expect("completions are text");

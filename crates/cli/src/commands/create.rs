@@ -6,8 +6,7 @@ use garret::{
 };
 use serde_json::{Map, Value};
 
-use crate::commands::{capabilities, list};
-use crate::home;
+use crate::commands::list;
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
@@ -68,21 +67,18 @@ impl CreateArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let name = session.workspace_name(self.name.as_deref())?;
         let config = self.workspace_config().map_err(CliFailure::wrong_usage)?;
-        if session.home().is_none() {
-            return Err(CliFailure::wrong_usage(home::missing_home_error()));
-        }
+        let garret = session.garret_with_home()?;
         session.check_unconfigured(&name)?;
-        let info = session.garret().create(&name, &config).await?;
-        let row = list::WorkspaceListRow::from_info(&info, std::slice::from_ref(&info));
-        let text = format!("created workspace {} on {}", row.shown_name(), row.storage);
-        Ok(CliReport::success(text, row))
+        let made = garret.create(&name, &config).await?;
+        let text = format!("created workspace {} on {}", list::shown_name(&made), made.storage);
+        Ok(CliReport::success(text, made))
     }
 
     fn workspace_config(&self) -> Result<WorkspaceConfig> {
         let capabilities = if self.capability.is_empty() {
             Capabilities::default()
         } else {
-            capabilities::parse_capabilities(&self.capability)?
+            Capabilities::from_names(self.capability.iter().map(String::as_str))?
         };
         Ok(WorkspaceConfig {
             capabilities,

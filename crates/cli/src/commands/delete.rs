@@ -2,7 +2,6 @@
 
 use clap::Args;
 use garret::path::escape_unprintable;
-use serde_json::json;
 
 use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
@@ -20,14 +19,11 @@ pub(crate) struct DeleteArgs {
 impl DeleteArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let name = session.workspace_name(self.name.as_deref())?;
-        let depot = session.open_depot().await?;
-        // A workspace that is deleted already is not found here, so it keeps the date of its deletion.
-        let workspace = depot.workspace(&name).await?;
-        depot.delete(workspace.id()).await?;
+        let deleted = session.garret_with_home()?.delete(&name).await?;
         let shown = escape_unprintable(&name);
         Ok(CliReport::success(
             format!("deleted {shown}; `garret recover {shown}` brings it back until `garret gc` collects it"),
-            json!({"id": workspace.id(), "name": name}),
+            deleted,
         ))
     }
 }

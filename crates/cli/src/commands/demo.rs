@@ -81,10 +81,7 @@ impl DemoTour {
             .clone()
             .home(Home::new(directory))
             .events(events.clone())
-            .actor(Actor {
-                door: "cli".into(),
-                ..Actor::default()
-            });
+            .actor(Actor::from_door("cli"));
         let mut config = WorkspaceConfig::with_storage(StorageConfig::Url("filestore".into()));
         let policy = FsPolicy {
             deny_read: vec!["secrets".into()],

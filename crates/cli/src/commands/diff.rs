@@ -31,7 +31,7 @@ pub(crate) struct DiffArgs {
 
 impl DiffArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("fs").await?;
+        let workspace = session.open_history(&["fs"]).await?;
         let from = match &self.from {
             Some(from) => Point::parse_or_now(Some(from)),
             None => workspace.before(&Point::Now).await?,

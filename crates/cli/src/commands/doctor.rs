@@ -91,15 +91,15 @@ impl HomeState {
 
     fn status_lines(&self) -> String {
         let written = self.home.as_deref().map_or("none".into(), escape_unprintable);
-        let advice = self.advice.as_ref().map(|advice| format!("{:27}do: {advice}\n", ""));
-        format!(
-            "home {written}\n  {:8} {:15} {}\n{}",
-            self.status,
-            "home",
-            self.detail,
-            advice.unwrap_or_default()
-        )
+        let line = status_line(self.status, "home", &self.detail, self.advice.as_deref());
+        format!("home {written}\n{line}")
     }
+}
+
+/// Formats one result, with the remedy below it if there is one.
+fn status_line(status: &str, what: &str, detail: &str, advice: Option<&str>) -> String {
+    let advice = advice.map_or_else(String::new, |advice| format!("{:27}do: {advice}\n", ""));
+    format!("  {status:8} {what:15} {detail}\n{advice}")
 }
 
 /// The guards that the sandbox of the workspace enforces on this machine, found by running a process in it.
@@ -157,10 +157,7 @@ impl SandboxState {
                 (false, true) => "MISSING",
                 (false, false) => "limited",
             };
-            text.push_str(&format!("  {status:8} {word:15} {}\n", one.by));
-            if let Some(remedy) = &one.remedy {
-                text.push_str(&format!("{:27}do: {remedy}\n", ""));
-            }
+            text.push_str(&status_line(status, word, &one.by, one.remedy.as_deref()));
         }
         for one in &self.interpreters {
             let (status, detail) = if one.is_there {
@@ -171,7 +168,7 @@ impl SandboxState {
                     format!("{} is not installed; install it to run such code", one.program),
                 )
             };
-            text.push_str(&format!("  {status:8} {:15} {detail}\n", one.language));
+            text.push_str(&status_line(status, one.language, &detail, None));
         }
         text
     }
@@ -224,8 +221,5 @@ fn check_lines(check: &DirectoryCheck) -> String {
         DirectoryCheckStatus::Limited => "limited",
         DirectoryCheckStatus::Missing => "MISSING",
     };
-    let advice = check
-        .advice
-        .map_or_else(String::new, |advice| format!("{:27}do: {advice}\n", ""));
-    format!("  {status:8} {:15} {}\n{advice}", check.name, check.detail)
+    status_line(status, check.name, &check.detail, check.advice)
 }

@@ -63,7 +63,7 @@ impl ExportArgs {
         };
         // Removed again if the export fails, so that nobody takes a part for the whole.
         let mut writing = UnfinishedFile::create(file)?;
-        let progress = ProgressLine::bar("exporting");
+        let progress = ProgressLine::start("exporting");
         let mut watch = |done| progress.set_reached(done);
         let exported = export_workspace(workspace, &extent, writing.content_writer()?, &mut watch).await?;
         writing.keep()?;
@@ -115,7 +115,7 @@ fn left_out_snapshots(exported: &ExportReport) -> String {
 
 async fn write_plain_files(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> CliOutcome {
     let point = Point::parse_or_now(point);
-    let progress = ProgressLine::bar("exporting");
+    let progress = ProgressLine::start("exporting");
     let mut watch = |done| progress.set_reached(done);
     let root = WsPath::root();
     let moved = match Compression::of_name(place) {

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use garret::WorkspaceInfo;
-use garret::depot::{CheckProblem, CheckReport, RepairReport};
-use garret::path::{escape_unprintable, quote};
-use serde_json::json;
+use garret::depot::CheckProblem;
+use garret::path::escape_unprintable;
+use garret::{HomeCheck, WorkspaceInfo};
 
 use crate::output::{CliOutcome, CliReport};
 use crate::progress::ProgressLine;
@@ -30,48 +29,22 @@ pub(crate) struct FsckArgs {
 
 impl FsckArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let depot = session.open_depot().await?;
-        let progress = ProgressLine::spinner("checking the home");
-        let repaired = if self.repair {
-            depot.repair().await?
+        let garret = session.garret_with_home()?;
+        let progress = ProgressLine::start("checking the home");
+        let checked = if self.repair {
+            garret.repair_home().await?
         } else {
-            RepairReport::default()
+            garret.check_home().await?
         };
-        // After the repair, so that only the problems that are left are counted.
-        let mut found = depot.inspect().await?;
-        let all = depot.workspaces().await?;
-        found.notes.extend(find_odd_keys(session, &all).await);
         drop(progress);
-        let names = names_by_id(&all);
-        let text = format_report(&found, &repaired, &names);
-        let is_sound = found.problems.is_empty();
-        let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
-        Ok(if is_sound {
-            CliReport::success(text, data)
+        let names = names_by_id(&garret.depot().await?.workspaces().await?);
+        let text = format_report(&checked, &names);
+        Ok(if checked.sound {
+            CliReport::success(text, checked)
         } else {
-            CliReport::with_problems(text, data)
+            CliReport::with_problems(text, checked)
         })
     }
-}
-
-/// Lists the keys in the buckets of workspaces that are not the key of any path, or that collide with each other.
-async fn find_odd_keys(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for one in all.iter().filter(|one| one.kind == "s3" && one.deleted.is_none()) {
-        let name = escape_unprintable(one.name.as_deref().unwrap_or(&one.id));
-        match session.garret().odd_keys(&one.id).await {
-            Ok(odd) => notes.extend(
-                odd.iter()
-                    .map(|odd| format!("{name}: {}: {}", quote(&odd.key), odd.trouble.message())),
-            ),
-            // A bucket that cannot be reached says nothing about the home, so it is no problem of the home.
-            Err(error) => notes.push(format!(
-                "{name}: its bucket could not be checked: {}",
-                escape_unprintable(error.message())
-            )),
-        }
-    }
-    notes
 }
 
 /// Returns the names of the workspaces by their ids.
@@ -80,7 +53,8 @@ fn names_by_id(all: &[WorkspaceInfo]) -> NamesById {
     named.collect()
 }
 
-fn format_report(found: &CheckReport, repaired: &RepairReport, names: &NamesById) -> String {
+fn format_report(checked: &HomeCheck, names: &NamesById) -> String {
+    let found = &checked.found;
     let looked = format!(
         "checked {}, {}, {} of content",
         render::format_count(found.workspaces, "workspace"),
@@ -90,7 +64,7 @@ fn format_report(found: &CheckReport, repaired: &RepairReport, names: &NamesById
         },
         render::format_count(found.pieces, "piece"),
     );
-    let repaired = repaired
+    let repaired = checked
         .repaired
         .iter()
         .map(|problem| problem_line("repaired", problem, names));

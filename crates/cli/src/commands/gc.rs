@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use garret::depot::{CollectOptions, CollectReport, RetentionReport};
-use garret::{Clock, ErrorKind, RetentionLimits, SystemClock};
-use serde_json::json;
+use garret::depot::CollectOptions;
+use garret::{GarbageReport, RetentionLimits};
 
 use crate::output::{CliOutcome, CliReport};
 use crate::progress::ProgressLine;
@@ -40,60 +39,15 @@ fn grace(text: &str) -> Result<Duration, String> {
 
 impl GcArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let depot = session.open_depot().await?;
-        let _progress = ProgressLine::spinner("collecting garbage");
-        let now = SystemClock::default().now();
+        let garret = session.garret_with_home()?;
+        let progress = ProgressLine::start("collecting garbage");
         let options = CollectOptions {
             grace: self.grace,
             is_dry_run: self.dry_run,
         };
-        let mut freed = CollectReport::default();
-        let retained = if self.dry_run {
-            depot.preview_retention_all(now).await?
-        } else {
-            match depot.retain_all(now).await {
-                // On a full disk, unreferenced content is deleted first: to record the removal of history takes space.
-                Err(error) if error.kind() == ErrorKind::QuotaExceeded => {
-                    freed += depot.collect(options).await?;
-                    depot.retain_all(now).await?
-                }
-                retained => retained?,
-            }
-        };
-        freed += depot.collect(options).await?;
-        let collected = freed;
-        let histories: Vec<_> = retained
-            .iter()
-            .map(|(id, retained)| json!({"workspace": id, "retained": retained}))
-            .collect();
-        let data = json!({"dry_run": self.dry_run, "grace_s": self.grace.as_secs(), "collected": collected, "histories": histories});
-        Ok(CliReport::success(self.summary_text(&collected, &retained), data).with_note(self.grace_note()))
-    }
-
-    fn summary_text(&self, collected: &CollectReport, retained: &[(String, RetentionReport)]) -> String {
-        let changes: u64 = retained.iter().map(|(_, retained)| retained.changes).sum();
-        let parts = [
-            (changes, "old change"),
-            (collected.workspaces, "deleted workspace"),
-            (collected.imports, "unfinished import"),
-            (collected.pieces, "piece of content"),
-            (collected.leftovers, "unfinished file"),
-        ];
-        let parts: Vec<_> = parts
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format_count(count, word))
-            .collect();
-        let did = if self.dry_run { "would remove" } else { "removed" };
-        let bytes = collected.database_bytes + collected.blob_bytes;
-        match (parts.is_empty(), bytes) {
-            (true, 0) => "nothing to remove".to_owned(),
-            (true, bytes) => format!(
-                "{did} content of writes that were refused: {}",
-                render::format_size(bytes)
-            ),
-            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::format_size(bytes)),
-        }
+        let freed = garret.collect_garbage(options).await?;
+        drop(progress);
+        Ok(CliReport::success(summary_text(&freed), freed).with_note(self.grace_note()))
     }
 
     /// Returns the note about content that the grace period keeps, for standard error.
@@ -106,6 +60,33 @@ impl GcArgs {
                 format_period(self.grace)
             )
         }
+    }
+}
+
+fn summary_text(freed: &GarbageReport) -> String {
+    let collected = &freed.collected;
+    let changes: u64 = freed.histories.iter().map(|history| history.retained.changes).sum();
+    let parts = [
+        (changes, "old change"),
+        (collected.workspaces, "deleted workspace"),
+        (collected.imports, "unfinished import"),
+        (collected.pieces, "piece of content"),
+        (collected.leftovers, "unfinished file"),
+    ];
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format_count(count, word))
+        .collect();
+    let did = if freed.dry_run { "would remove" } else { "removed" };
+    let bytes = collected.database_bytes + collected.blob_bytes;
+    match (parts.is_empty(), bytes) {
+        (true, 0) => "nothing to remove".to_owned(),
+        (true, bytes) => format!(
+            "{did} content of writes that were refused: {}",
+            render::format_size(bytes)
+        ),
+        (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::format_size(bytes)),
     }
 }
 

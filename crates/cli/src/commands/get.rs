@@ -93,11 +93,12 @@ impl GetArgs {
         }
         // The whole plan is checked first, so that a refusal leaves nothing half copied.
         plan.check_destinations(place, self.force)?;
-        let progress = ProgressLine::bar("copying");
+        let progress = ProgressLine::start("copying");
         progress.set_total(plan.bytes);
         let got = plan.write_entries(&workspace, self.force, &progress.counter()).await?;
         drop(progress);
-        let text = format!("got {}", result_amount(&got));
+        let amount = render::format_amount(got.files, got.directories, got.links, got.bytes);
+        let text = format!("got {amount}");
         Ok(CliReport::success(text, got).with_note(plan.left_out))
     }
 
@@ -261,8 +262,4 @@ async fn write_file(
     written?;
     file.keep(mode, may_replace)?;
     Ok(streamed.bytes)
-}
-
-fn result_amount(got: &GetResult) -> String {
-    render::format_amount(got.files, got.directories, got.links, got.bytes)
 }

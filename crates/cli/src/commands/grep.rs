@@ -119,10 +119,10 @@ impl GrepArgs {
             .await
             .map_err(|error| self.explain_error(error))?;
         let note = self.search_note(&found);
-        let painted = terminal::is_colored().then(|| painted_lines(&found));
-        Ok(CliReport::success(plain_lines(&found), found)
-            .with_painted(painted)
-            .with_note(note))
+        let painted = terminal::is_colored()
+            .then(|| format_results(&found, render::color::paint_path, render::color::paint_matches));
+        let plain = format_results(&found, render::display_path, render::format_matches);
+        Ok(CliReport::success(plain, found).with_painted(painted).with_note(note))
     }
 
     /// Returns the pattern and the path to search. With -e, the first argument is the path.
@@ -244,29 +244,20 @@ fn strip_marks(globs: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Formats the results with colour.
-fn painted_lines(found: &GrepResult) -> String {
+/// Formats the results as `rg` prints them into a pipe; `show_path` and `show_matches` decide about colour.
+fn format_results(
+    found: &GrepResult,
+    show_path: fn(&str) -> String,
+    show_matches: fn(&[GrepMatch]) -> String,
+) -> String {
     match (&found.files, &found.counts) {
-        (Some(files), _) => files
-            .iter()
-            .map(|path| render::color::paint_path(path) + "\n")
-            .collect(),
-        (_, Some(counts)) => counts
-            .iter()
-            .map(|file| format!("{}:{}\n", render::color::paint_path(&file.path), file.count))
-            .collect(),
-        _ => render::color::paint_matches(&found.matches),
-    }
-}
-
-/// Formats the results as `rg` prints them into a pipe.
-fn plain_lines(found: &GrepResult) -> String {
-    match (&found.files, &found.counts) {
-        (Some(files), _) => files.iter().map(|path| render::display_path(path) + "\n").collect(),
-        (_, Some(counts)) => counts
-            .iter()
-            .map(|file| format!("{}:{}\n", render::display_path(&file.path), file.count))
-            .collect(),
-        _ => render::format_matches(&found.matches),
+        (Some(files), _) => files.iter().map(|path| show_path(path) + "\n").collect(),
+        (_, Some(counts)) => {
+            let lines = counts.iter();
+            lines
+                .map(|file| format!("{}:{}\n", show_path(&file.path), file.count))
+                .collect()
+        }
+        _ => show_matches(&found.matches),
     }
 }

@@ -4,11 +4,11 @@ use clap::Args;
 use garret::depot::{Depot, NewWorkspace};
 use garret::path::escape_unprintable;
 use garret::transfer::{Compression, TreeSource, import_files, import_workspace, read_portable_manifest};
-use garret::{Actor, Error, Origin, StorageConfig};
+use garret::{Actor, Capabilities, Error, Origin, StorageConfig};
 use serde_json::json;
 
+use crate::commands::create;
 use crate::commands::export::{left_out_files, moved_amount};
-use crate::commands::{capabilities, create};
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::progress::ProgressLine;
 use crate::render;
@@ -52,7 +52,8 @@ pub(crate) struct ImportArgs {
 impl ImportArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         // The arguments are checked before anything is imported.
-        let capabilities = capabilities::parse_capabilities(&self.capability).map_err(CliFailure::wrong_usage)?;
+        let capabilities = Capabilities::from_names(self.capability.iter().map(String::as_str));
+        let capabilities = capabilities.map_err(CliFailure::wrong_usage)?;
         let storage = create::parse_storage_config(&self.storage).map_err(CliFailure::wrong_usage)?;
         let depot = session.open_depot().await?;
         let (name, report) = match (&self.from, &self.file, &self.name) {
@@ -68,7 +69,7 @@ impl ImportArgs {
             move_to_storage(session, &depot, &name, &storage).await?;
         }
         if !self.capability.is_empty() {
-            session.garret().set_capabilities(&name, &capabilities).await?;
+            session.garret().capabilities(&name, Some(&capabilities)).await?;
         }
         Ok(report)
     }
@@ -87,7 +88,7 @@ impl ImportArgs {
 /// Imports a portable file as the workspace `name`.
 async fn import_portable(depot: &Depot, file: &str, name: &str) -> CliOutcome {
     let source = transfer_files::open_for_reading(file)?;
-    let progress = ProgressLine::bar("importing");
+    let progress = ProgressLine::start("importing");
     let new = NewWorkspace::named(name);
     let mut watch = |done| progress.set_reached(done);
     let (_, imported) = import_workspace(depot, new, source, &mut watch).await?;
@@ -111,13 +112,10 @@ async fn import_plain_files(depot: &Depot, place: &str, name: &str) -> CliOutcom
     let origin = Origin {
         operation: "import".into(),
         summary: "import files".into(),
-        actor: Actor {
-            door: "cli".into(),
-            ..Actor::default()
-        },
+        actor: Actor::from_door("cli"),
         ..Origin::default()
     };
-    let progress = ProgressLine::bar("importing");
+    let progress = ProgressLine::start("importing");
     let new = NewWorkspace::named(name);
     let mut watch = |done| progress.set_reached(done);
     let (workspace, moved) = import_files(depot, new, source, origin, &mut watch).await?;
@@ -134,7 +132,7 @@ async fn move_to_storage(
     name: &str,
     storage: &StorageConfig,
 ) -> Result<(), CliFailure> {
-    let _progress = ProgressLine::spinner("moving the files");
+    let _progress = ProgressLine::start("moving the files");
     let Err(error) = session.garret().check_out(name, storage).await else {
         return Ok(());
     };

@@ -3,7 +3,6 @@
 use clap::Args;
 use garret::RetentionLimits;
 use garret::path::escape_unprintable;
-use serde_json::json;
 
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
@@ -29,13 +28,9 @@ impl KeepArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let (name, limits) = session.name_and_rest(self.name.as_deref(), self.limits.as_deref())?;
         let limits = limits.map(parse_limits).transpose()?;
-        let workspace = session.open_depot().await?.workspace(name).await?;
-        if let Some(limits) = &limits {
-            workspace.set_keep(limits).await?;
-        }
-        let kept = workspace.keep().await?;
-        let text = format!("{} keeps {kept}", escape_unprintable(name));
-        Ok(CliReport::success(text, json!({"id": workspace.id(), "keep": kept})))
+        let kept = session.garret_with_home()?.keep(name, limits.as_ref()).await?;
+        let text = format!("{} keeps {}", escape_unprintable(name), kept.keep);
+        Ok(CliReport::success(text, kept))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct LeftoversArgs {
 
 impl LeftoversArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_workspace_for_any(&["shell", "code"]).await?;
+        let workspace = session.open_workspace_for(&["shell", "code"]).await?;
         let report = match (&self.keep, &self.discard) {
             (Some(id), _) => workspace
                 .commit_leftover(id)

@@ -33,7 +33,7 @@ impl LogArgs {
             limit: self.limit,
             cursor: self.cursor.clone(),
         };
-        let log = session.open_history("fs").await?.log(request).await?;
+        let log = session.open_history(&["fs"]).await?.log(request).await?;
         let rows = || log.changes.iter().map(history::change_cells);
         let more = log
             .next_cursor

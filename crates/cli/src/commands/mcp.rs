@@ -59,10 +59,8 @@ impl McpArgs {
             chosen.take_directory_name();
         }
         // Standard input belongs to the client, so the answer of a person could not be read from it.
-        let garret = session.garret().clone().without_approver().actor(Actor {
-            door: "mcp".into(),
-            ..Actor::default()
-        });
+        let actor = Actor::from_door("mcp");
+        let garret = session.garret().clone().without_approver().actor(actor);
         let toolbox = chosen.open_with(session, &garret).await?;
         let workspace = toolbox.workspace().clone();
         if std::io::stdin().is_terminal() {

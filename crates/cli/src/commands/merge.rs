@@ -60,9 +60,9 @@ impl MergeArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         // Commands make branches without `snapshot`, so a user who may run commands may also merge these branches.
         let workspace = if garret::is_branch_of_command(&self.branch) {
-            session.open_history_for_any(&["snapshot", "shell", "code"]).await?
+            session.open_history(&["snapshot", "shell", "code"]).await?
         } else {
-            session.open_history("snapshot").await?
+            session.open_history(&["snapshot"]).await?
         };
         let options = MergeOptions {
             on_conflict: self.conflicts.on_conflict(),

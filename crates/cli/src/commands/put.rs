@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use garret::path::quote;
-use garret::{EntryKind, Error, PutEntry, PutItem, PutResult, Result, Workspace};
+use garret::{EntryKind, Error, PutEntry, PutItem, Result, Workspace};
 
 use crate::host_files::{HostTree, join_path, last_name};
 use crate::output::{CliFailure, CliOutcome, CliReport};
@@ -36,7 +36,7 @@ impl PutArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let workspace = session.open_workspace().await?;
         let into = is_target_directory(&workspace, &self.path).await?;
-        let progress = ProgressLine::bar("copying");
+        let progress = ProgressLine::start("copying");
         let counter = progress.counter();
         let mut tree = HostTree::default();
         for source in &self.sources {
@@ -56,7 +56,8 @@ impl PutArgs {
         // All entries in one call, so that they are one change.
         let put = workspace.put_entries(tree.entries).await?;
         drop(progress);
-        let text = format!("put {} into {}", put_amount(&put), render::display_path(&self.path));
+        let amount = render::format_amount(put.files, put.directories, put.links, put.bytes);
+        let text = format!("put {amount} into {}", render::display_path(&self.path));
         Ok(CliReport::success(text, put).with_note(tree.left_out))
     }
 
@@ -86,8 +87,4 @@ async fn is_target_directory(workspace: &Workspace, path: &str) -> Result<bool> 
     }
     let there = workspace.exists(path).await?;
     Ok(there.r#type == Some(EntryKind::Directory))
-}
-
-fn put_amount(put: &PutResult) -> String {
-    render::format_amount(put.files, put.directories, put.links, put.bytes)
 }

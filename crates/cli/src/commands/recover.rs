@@ -3,7 +3,6 @@
 use clap::Args;
 use garret::ErrorKind;
 use garret::path::escape_unprintable;
-use serde_json::json;
 
 use crate::output::{CliOutcome, CliReport};
 use crate::session::Session;
@@ -17,23 +16,17 @@ pub(crate) struct RecoverArgs {
 impl RecoverArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let name = session.workspace_name(self.name.as_deref())?;
-        let depot = session.open_depot().await?;
-        let is_there = depot.workspace(&name).await.is_ok();
-        if !is_there {
-            let recovered = session.garret().recover(&name).await;
-            recovered.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => error.hint("`garret list --all` shows the deleted workspaces too"),
-                _ => error,
-            })?;
-        }
-        let workspace = depot.workspace(&name).await?;
+        let recovered = session.garret_with_home()?.recover(&name).await;
+        let recovered = recovered.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error.hint("`garret list --all` shows the deleted workspaces too"),
+            _ => error,
+        })?;
         let shown = escape_unprintable(&name);
-        let text = if is_there {
-            format!("{shown} is not deleted")
-        } else {
+        let text = if recovered.recovered {
             format!("recovered {shown}")
+        } else {
+            format!("{shown} is not deleted")
         };
-        let data = json!({"id": workspace.id(), "name": name, "recovered": !is_there});
-        Ok(CliReport::success(text, data))
+        Ok(CliReport::success(text, recovered))
     }
 }

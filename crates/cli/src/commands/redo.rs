@@ -16,7 +16,7 @@ pub(crate) struct RedoArgs {
 
 impl RedoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("fs").await?;
+        let workspace = session.open_history(&["fs"]).await?;
         let result = if self.dry_run {
             workspace.plan_redo().await?
         } else {

@@ -3,7 +3,6 @@
 use clap::Args;
 use garret::Error;
 use garret::path::escape_unprintable;
-use serde_json::json;
 
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
@@ -23,18 +22,13 @@ impl RenameArgs {
         let (name, new_name) = session.name_and_rest(self.name.as_deref(), self.new_name.as_deref())?;
         let new_name = new_name.ok_or_else(missing_name_failure)?;
         session.check_unconfigured(new_name)?;
-        let depot = session.open_depot().await?;
-        let workspace = depot.workspace(name).await?;
-        depot.rename(workspace.id(), new_name).await?;
+        let renamed = session.garret_with_home()?.rename(name, new_name).await?;
         let text = format!(
             "renamed {} to {}",
             escape_unprintable(name),
             escape_unprintable(new_name)
         );
-        Ok(CliReport::success(
-            text,
-            json!({"id": workspace.id(), "name": new_name}),
-        ))
+        Ok(CliReport::success(text, renamed))
     }
 }
 

@@ -43,7 +43,7 @@ impl RestoreArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let first = self.first_argument().map_err(CliFailure::wrong_usage)?;
         if let Some(version) = &self.version {
-            let workspace = session.open_history("fs").await?;
+            let workspace = session.open_history(&["fs"]).await?;
             let result = if self.dry_run {
                 workspace.plan_restore_version(first, version).await?
             } else {
@@ -51,7 +51,7 @@ impl RestoreArgs {
             };
             return Ok(restore_report(result));
         }
-        let workspace = session.open_history("snapshot").await?;
+        let workspace = session.open_history(&["snapshot"]).await?;
         match &self.into {
             Some(name) => restore_into_new(session, &workspace, first, name).await,
             None => self.restore_in_place(&workspace, first).await,

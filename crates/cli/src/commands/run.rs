@@ -97,7 +97,7 @@ impl RunArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let input = self.stdin.then(StandardInput::default);
         let request = self.run_request(input.as_ref()).map_err(CliFailure::wrong_usage)?;
-        let workspace = session.open_workspace_for("shell").await?;
+        let workspace = session.open_workspace_for(&["shell"]).await?;
         let mut terminal = RunOutputPrinter::for_format(session.global().format());
         let reader = terminal.reader.clone();
         let running = workspace.run_with(request, &mut terminal);

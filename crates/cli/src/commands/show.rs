@@ -15,7 +15,7 @@ pub(crate) struct ShowArgs {
 
 impl ShowArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("fs").await?;
+        let workspace = session.open_history(&["fs"]).await?;
         let shown = workspace.show(&Point::parse_or_now(Some(&self.change))).await?;
         Ok(CliReport::success(history::describe_details(&shown), shown))
     }

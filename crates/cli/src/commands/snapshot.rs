@@ -49,7 +49,7 @@ enum SnapshotAction {
 
 impl SnapshotArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("snapshot").await?;
+        let workspace = session.open_history(&["snapshot"]).await?;
         match &self.action {
             SnapshotAction::Create { label, lazy, at } => {
                 if session.home().is_none() {
@@ -92,12 +92,7 @@ fn table_cells(snapshot: &Snapshot) -> Vec<String> {
         format!("change {}", snapshot.number),
         if snapshot.lazy { "lazy" } else { "" }.to_owned(),
     ];
-    cells.extend(snapshot.size.iter().flat_map(|size| {
-        [
-            render::format_count(size.files, "file"),
-            render::format_size(size.bytes),
-            format!("freed if deleted {}", render::format_size(size.alone_bytes)),
-        ]
-    }));
+    let sizes = snapshot.size.iter();
+    cells.extend(sizes.flat_map(|size| render::usage::size_cells(size.files, size.bytes, size.alone_bytes)));
     cells
 }

@@ -42,7 +42,7 @@ fn count(text: &str) -> Result<usize, &'static str> {
 
 impl UndoArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("fs").await?;
+        let workspace = session.open_history(&["fs"]).await?;
         let result = if self.dry_run {
             workspace.plan_undo(self.undo_request()).await?
         } else {

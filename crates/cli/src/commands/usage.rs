@@ -1,12 +1,9 @@
 //! `garret usage`
 
-use std::collections::HashMap;
-
 use clap::Args;
 use garret::depot::{DepotUsage, SnapshotUsage, WorkspaceUsage};
 use garret::path::{escape_unprintable, quote};
-use garret::{Depot, Error, ErrorKind, Result};
-use serde_json::json;
+use garret::{Error, ErrorKind};
 
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::progress::ProgressLine;
@@ -30,19 +27,16 @@ impl UsageArgs {
         let flag = session.global().workspace.as_deref();
         let name = workspace_choice::flag_or_argument(flag, self.name.as_deref()).map_err(CliFailure::wrong_usage)?;
         let depot = session.open_depot().await?;
-        let progress = ProgressLine::spinner("counting");
+        let progress = ProgressLine::start("counting");
         let held = depot.usage().await?;
         drop(progress);
         match &name {
             None => Ok(CliReport::success(home_text(&held), held)),
             Some(name) => {
-                let is_meant = |one: &&WorkspaceUsage| one.name.as_ref() == Some(name) || one.id == *name;
-                let one = held
-                    .workspaces
-                    .iter()
-                    .find(is_meant)
-                    .ok_or_else(|| unknown_workspace_error(name))?;
-                Ok(CliReport::success(workspace_details(one), json!(one)))
+                let is_meant = |one: &WorkspaceUsage| one.name.as_ref() == Some(name) || one.id == *name;
+                let found = held.workspaces.into_iter().find(is_meant);
+                let one = found.ok_or_else(|| unknown_workspace_error(name))?;
+                Ok(CliReport::success(workspace_details(&one), one))
             }
         }
     }
@@ -68,13 +62,6 @@ fn home_text(held: &DepotUsage) -> String {
     }
 }
 
-/// Returns the amount of data in each workspace of the home, by its id.
-pub(crate) async fn usage_by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
-    let _progress = ProgressLine::spinner("counting");
-    let held = depot.usage().await?;
-    Ok(held.workspaces.into_iter().map(|one| (one.id.clone(), one)).collect())
-}
-
 fn workspace_cells(one: &WorkspaceUsage) -> Vec<String> {
     let name = escape_unprintable(one.name.as_deref().unwrap_or(&one.id)).into_owned();
     let mut cells = vec![name, render::format_count(one.changes, "change")];
@@ -87,7 +74,7 @@ fn workspace_details(one: &WorkspaceUsage) -> String {
     let own = workspace_cells(one).join("  ").trim_end().to_owned();
     let label = |snapshot: &SnapshotUsage| format!("  snapshot {}", escape_unprintable(&snapshot.label));
     let rows = one.snapshots.iter().map(|snapshot| {
-        let sizes = render::usage::snapshot_cells(snapshot);
+        let sizes = render::usage::size_cells(snapshot.files, snapshot.bytes, snapshot.alone_bytes);
         [label(snapshot)].into_iter().chain(sizes).collect()
     });
     let table = Some(render::format_table(rows)).filter(|table| !table.is_empty());

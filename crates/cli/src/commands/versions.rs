@@ -27,7 +27,7 @@ pub(crate) struct VersionsArgs {
 
 impl VersionsArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let workspace = session.open_history("fs").await?;
+        let workspace = session.open_history(&["fs"]).await?;
         let request = VersionsRequest {
             limit: self.limit,
             cursor: self.cursor.clone(),

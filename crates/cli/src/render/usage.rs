@@ -1,6 +1,6 @@
 //! Amounts of data as text for a person.
 
-use garret::depot::{SnapshotUsage, WorkspaceUsage};
+use garret::depot::WorkspaceUsage;
 
 use super::{format_count, format_size};
 
@@ -15,10 +15,10 @@ pub(crate) fn usage_cells(one: &WorkspaceUsage) -> Vec<String> {
 }
 
 /// Returns the columns for the amount of data in a snapshot.
-pub(crate) fn snapshot_cells(one: &SnapshotUsage) -> Vec<String> {
-    vec![
-        format_count(one.files, "file"),
-        format_size(one.bytes),
-        format!("freed if deleted {}", format_size(one.alone_bytes)),
+pub(crate) fn size_cells(files: u64, bytes: u64, alone_bytes: u64) -> [String; 3] {
+    [
+        format_count(files, "file"),
+        format_size(bytes),
+        format!("freed if deleted {}", format_size(alone_bytes)),
     ]
 }

@@ -204,12 +204,3 @@ pub struct ResourceUsage {
     /// The most memory that it held, in bytes.
     pub max_memory: u64,
 }
-
-/// The exit and output of a command, for a caller that does not follow it while it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FinishedCommand {
-    /// How it ended.
-    pub exit: CommandExit,
-    /// All its output, in the order in which it was read.
-    pub output: Vec<Chunk>,
-}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{EntryKind, EntryPath, WsPath};
+use crate::{EntryKind, EntryPath};
 
 /// Decides which entries of a bench commands see.
 ///
@@ -22,25 +22,4 @@ pub enum Visibility {
     Partial,
     /// It and everything below it.
     Whole,
-}
-
-/// A filter that hides a list of paths, with everything below them.
-#[derive(Debug, Clone, Default)]
-pub struct HiddenPaths(pub Vec<WsPath>);
-
-impl ReadFilter for HiddenPaths {
-    fn entry_visibility(&self, path: &EntryPath, _kind: EntryKind) -> Visibility {
-        let Some(path) = path.as_path() else {
-            return Visibility::Hidden;
-        };
-        if self.0.contains(path) {
-            return Visibility::Hidden;
-        }
-        // A directory above a hidden path is visible, and the sandbox must ask further down.
-        if self.0.iter().any(|hidden| hidden.is_within(path)) {
-            Visibility::Partial
-        } else {
-            Visibility::Whole
-        }
-    }
 }

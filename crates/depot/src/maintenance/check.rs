@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use garret_core::{EntryKind, EntryPath, ErrorKind, Result};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::content::PieceAddress;
@@ -20,13 +21,14 @@ use crate::tree::DepotTree;
 const PAGE: usize = 1_000;
 
 /// A fault in a depot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckProblem {
     /// The id of the workspace, if the fault concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
     /// The path, if the fault concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub path: Option<EntryPath>,
     /// The number of the change, if the fault concerns one; for an entry, the change that wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +38,7 @@ pub struct CheckProblem {
 }
 
 /// The result of a check of a whole depot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckReport {
     /// The faults; empty if the depot is sound.
     pub problems: Vec<CheckProblem>,

@@ -13,6 +13,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use garret_core::{Durability, ErrorKind, Result};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::retention::count_droppable_rows;
@@ -52,7 +53,7 @@ impl From<Duration> for CollectOptions {
 }
 
 /// The counts of things that a collection removed, or would remove.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CollectReport {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,

@@ -7,6 +7,7 @@
 //! collection to finish.
 
 use garret_core::{Durability, Error, ErrorKind, Point, Result, RetentionLimits, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::stored_size::CountedPieces;
@@ -19,7 +20,7 @@ use crate::workspace::DepotWorkspace;
 const SLICE: usize = 1_000;
 
 /// The result of a retention run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetentionReport {
     /// The number of the first state that is kept; 0 for the beginning.
     pub oldest: u64,

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use garret_core::{Result, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::stored_size::CountedPieces;
@@ -19,7 +20,7 @@ use crate::tree::DepotTree;
 const PAGE: usize = 2_000;
 
 /// The disk usage of a home.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DepotUsage {
     /// The usage of each workspace, deleted ones included, in the order of names.
     pub workspaces: Vec<WorkspaceUsage>,
@@ -32,7 +33,7 @@ pub struct DepotUsage {
 }
 
 /// The disk usage of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkspaceUsage {
     /// Its id.
     pub id: String,
@@ -61,11 +62,12 @@ pub struct WorkspaceUsage {
 }
 
 /// The disk usage of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SnapshotUsage {
     /// Its label.
     pub label: String,
     /// The time when it was taken.
+    #[schemars(with = "String")]
     pub at: Timestamp,
     /// The number of files in it.
     pub files: u64,

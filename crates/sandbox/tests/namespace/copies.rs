@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use garret_core::{ErrorKind, Guard, HiddenPaths, Sandbox, WsPath};
+use garret_core::{ErrorKind, Guard, Sandbox, WsPath};
 use garret_sandbox::namespace::LayerMode;
+use garret_testkit::sandbox::isolation::HiddenPaths;
 
 use crate::room::{directory, paths, request, run_on, sandbox_with, shell};
 

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use garret_core::{ErrorKind, HiddenPaths, Layer, PlacedEntry, SandboxCommand, SandboxRequest, WsPath};
+use garret_core::{ErrorKind, Layer, PlacedEntry, SandboxCommand, SandboxRequest, WsPath};
+use garret_testkit::sandbox::isolation::HiddenPaths;
 
 use crate::room::{Room, directory, finish, paths, run_on, shell};
 

@@ -5,9 +5,30 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use garret_core::{Guard, HiddenPaths, Network, WsPath};
+use garret_core::{EntryKind, EntryPath, Guard, Network, ReadFilter, Visibility, WsPath};
 
 use super::{Stand, sh};
+
+/// A filter that hides a list of paths, with everything below them.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenPaths(pub Vec<WsPath>);
+
+impl ReadFilter for HiddenPaths {
+    fn entry_visibility(&self, path: &EntryPath, _kind: EntryKind) -> Visibility {
+        let Some(path) = path.as_path() else {
+            return Visibility::Hidden;
+        };
+        if self.0.contains(path) {
+            return Visibility::Hidden;
+        }
+        // A directory above a hidden path is visible, and the sandbox must ask further down.
+        if self.0.iter().any(|hidden| hidden.is_within(path)) {
+            Visibility::Partial
+        } else {
+            Visibility::Whole
+        }
+    }
+}
 
 fn paths(texts: &[&str]) -> Vec<WsPath> {
     texts.iter().map(|text| WsPath::parse(text).expect("a path")).collect()

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use garret_core::{AccessLimits, ErrorKind, LocalContent, MemoryStorage, Mutation, SystemClock, WsPath};
+use garret_core::{AccessLimits, ErrorKind, LocalContent, MemoryStorage, Mutation, OpenedStorage, SystemClock, WsPath};
 use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
 use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{GrepRequest, GrepSink, Workspace};
@@ -85,11 +85,12 @@ fn far(files: impl IntoIterator<Item = (String, String)>, reach: AccessLimits) -
         is_remote: true,
         ..reach
     };
-    let workspace = Workspace::builder(cached)
-        .access_limits(reach)
-        .local_content(Some(near))
-        .open()
-        .unwrap();
+    let opened = OpenedStorage {
+        access_limits: reach,
+        local_content: Some(near),
+        ..cached.into()
+    };
+    let workspace = Workspace::builder(opened).open().unwrap();
     Far {
         storage,
         workspace,

@@ -1,17 +1,27 @@
 //! Absolute paths of the host: those beneath the directory of the files name files, others do not build a machine's tree.
 
-use garret_core::{ErrorKind, FsPolicy};
+use garret_core::{ErrorKind, FsPolicy, OpenedStorage};
 use garret_workspace::{
     AppendOptions, GlobRequest, GrepRequest, ListRequest, PatchOptions, RemoveOptions, ScopeOptions, TransferOptions,
     Workspace, WriteOptions,
 };
 
-use crate::workspace::support::{builder, get, put, shown, with_events, workspace};
+use crate::workspace::support::{builder_on, get, put, shown, storage, with_events, workspace};
 
 /// A workspace whose files are said to lie in `/data/proj`, which `/data/link` leads to.
 fn hosted() -> Workspace {
-    let directories = ["/data/proj".into(), "/data/link".into()];
-    builder().host_directories(&directories).open().unwrap()
+    let opened = OpenedStorage {
+        given_directory: Some("/data/link".into()),
+        ..in_directory("/data/proj")
+    };
+    builder_on(opened).open().unwrap()
+}
+
+fn in_directory(directory: &str) -> OpenedStorage {
+    OpenedStorage {
+        directory: Some(directory.into()),
+        ..storage().into()
+    }
 }
 
 #[tokio::test]
@@ -116,8 +126,7 @@ async fn a_scope_takes_paths_beneath_its_own_directory_alone() {
 
 #[tokio::test]
 async fn the_mount_point_keeps_its_meaning() {
-    let directories = ["/workspace/proj".into()];
-    let workspace = builder().host_directories(&directories).open().unwrap();
+    let workspace = builder_on(in_directory("/workspace/proj")).open().unwrap();
     put(&workspace, "/workspace/proj/a", "x").await;
     assert_eq!(get(&workspace, "proj/a").await, "x");
 }
@@ -200,9 +209,7 @@ async fn an_event_names_the_file_without_the_path_of_the_host() {
         "no directory of the host is known"
     );
     let events = std::sync::Arc::new(garret_core::MemoryEvents::default());
-    let directories = ["/data/proj".into()];
-    let workspace = builder()
-        .host_directories(&directories)
+    let workspace = builder_on(in_directory("/data/proj"))
         .events(events.clone())
         .open()
         .unwrap();

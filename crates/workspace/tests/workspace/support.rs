@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Batch, CountedIds, FixedClock, FsPolicy, MemoryEvents, MemoryStorage, Mutation, Storage, Timestamp, WsPath,
+    Batch, CountedIds, FixedClock, FsPolicy, MemoryEvents, MemoryStorage, Mutation, OpenedStorage, Storage, Timestamp,
+    WsPath,
 };
 use garret_workspace::{ListRequest, ReadRequest, Workspace, WorkspaceBuilder, WriteOptions};
 
@@ -19,7 +20,7 @@ pub(crate) fn builder() -> WorkspaceBuilder {
     builder_on(storage())
 }
 
-pub(crate) fn builder_on(storage: Arc<dyn Storage>) -> WorkspaceBuilder {
+pub(crate) fn builder_on(storage: impl Into<OpenedStorage>) -> WorkspaceBuilder {
     Workspace::builder(storage)
         .name("box")
         .clock(Arc::new(FixedClock::starting_at(Timestamp::UNIX_EPOCH)))
