@@ -224,7 +224,7 @@ impl ContextWorker {
             .death
             .as_ref()
             .map_or_else(|| heard.outcome.short_description(), |death| death.how.clone());
-        let origin = call.commands.code_origin("run_in_code_context", &label, &words, took);
+        let origin = call.commands.ended_origin("run_in_code_context", &label, &words, took);
         let (left, changed) = match &heard.death {
             None => (Some(self), call.commands.commit_live_effects(origin).await),
             Some(death) => {

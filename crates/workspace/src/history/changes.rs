@@ -99,7 +99,9 @@ pub(super) fn check_limit(limit: usize) -> Result<()> {
 }
 
 fn parse_cursor(cursor: &str) -> Result<u64> {
-    cursor.parse().map_err(|_| {
-        Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
-    })
+    cursor.parse().map_err(|_| unknown_cursor_error())
+}
+
+pub(super) fn unknown_cursor_error() -> Error {
+    Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
 }

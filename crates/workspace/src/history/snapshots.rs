@@ -105,29 +105,24 @@ impl Workspace {
     /// Restores `path`, and everything below it, to its state at a point, as one change that can be undone; no change
     /// if nothing differs.
     pub async fn restore(&self, request: RestoreRequest) -> Result<HistoryOperationResult> {
-        let path = request.path.clone().unwrap_or_default();
-        let work = async {
-            let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
-            let history = self.files.history()?;
-            history.run_history_operation(&restore, "restore", false).await
-        };
-        self.run_operation("restore", &[&path], |_| 0, work).await
+        self.restore_to_point(request, false).await
     }
 
     /// Returns the effect that a restore would have; it fails as the restore would.
     pub async fn plan_restore(&self, request: RestoreRequest) -> Result<HistoryOperationResult> {
-        let path = request.path.clone().unwrap_or_default();
-        let work = async {
-            let restore = HistoryOperation::Restore(self.restore_target(request.point, &path).await?);
-            let history = self.files.history()?;
-            history.run_history_operation(&restore, "restore", true).await
-        };
-        self.run_operation("restore", &[&path], |_| 0, work).await
+        self.restore_to_point(request, true).await
     }
 
-    async fn restore_target(&self, point: Point, path: &str) -> Result<RestoreTarget> {
-        let path = self.files.recorded_directory(path).await?;
-        Ok(RestoreTarget::Point { point, path })
+    async fn restore_to_point(&self, request: RestoreRequest, dry_run: bool) -> Result<HistoryOperationResult> {
+        let RestoreRequest { point, path } = request;
+        let path = path.unwrap_or_default();
+        let work = async {
+            let directory = self.files.recorded_directory(&path).await?;
+            let restore = HistoryOperation::Restore(RestoreTarget::Point { point, path: directory });
+            let history = self.files.history()?;
+            history.run_history_operation(&restore, "restore", dry_run).await
+        };
+        self.run_operation("restore", &[&path], |_| 0, work).await
     }
 }
 

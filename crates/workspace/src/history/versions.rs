@@ -2,7 +2,7 @@
 
 use garret_core::{Access, Error, ErrorKind, HistoryOperation, PathVersion, RestoreTarget, Result, WsPath};
 
-use super::changes::check_limit;
+use super::changes::{check_limit, unknown_cursor_error};
 use crate::history::HistoryAccess;
 use crate::{FileVersion, HistoryOperationResult, VersionsPage, Workspace};
 
@@ -32,20 +32,21 @@ impl Workspace {
     /// Restores the file at `path` to `version`, one of [`Workspace::versions`] by its token or the id of its change,
     /// as one change that can be undone; no change if the file is so already.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<HistoryOperationResult> {
-        let work = async {
-            let history = self.files.history()?;
-            let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
-            history.run_history_operation(&restore, "restore_version", false).await
-        };
-        self.run_operation("restore_version", &[path], |_| 0, work).await
+        self.restore_to_version(path, version, false).await
     }
 
     /// Returns the effect that [`Workspace::restore_version`] would have; it fails as the restore would.
     pub async fn plan_restore_version(&self, path: &str, version: &str) -> Result<HistoryOperationResult> {
+        self.restore_to_version(path, version, true).await
+    }
+
+    async fn restore_to_version(&self, path: &str, version: &str, dry_run: bool) -> Result<HistoryOperationResult> {
         let work = async {
             let history = self.files.history()?;
             let restore = HistoryOperation::Restore(history.version_target(path, version).await?);
-            history.run_history_operation(&restore, "restore_version", true).await
+            history
+                .run_history_operation(&restore, "restore_version", dry_run)
+                .await
         };
         self.run_operation("restore_version", &[path], |_| 0, work).await
     }
@@ -135,8 +136,4 @@ fn count_before_cursor(versions: &[PathVersion], cursor: Option<&str>) -> Option
     let Some(cursor) = cursor else { return Some(0) };
     let at = versions.iter().position(|version| version.change.id == cursor)?;
     Some(at + 1)
-}
-
-fn unknown_cursor_error() -> Error {
-    Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
 }

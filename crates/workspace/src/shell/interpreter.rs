@@ -9,7 +9,7 @@ use garret_core::{CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Pro
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
 use crate::shell::RunRequest;
-use crate::shell::background::live_layer::{SettleAudience, SettleRequest};
+use crate::shell::background::live_layer::SettleRequest;
 use crate::shell::background::processes::LiveProcess;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
@@ -118,18 +118,12 @@ impl CommandAccess {
     /// Commits the effects of all processes on the live layer so far as a change by `origin`, and returns the result
     /// for the caller.
     pub(crate) async fn commit_live_effects(&self, origin: Origin) -> Result<CommandChanges> {
-        let taking = SettleRequest {
-            origin: Some(origin),
-            told: SettleAudience::Caller,
-        };
-        let settled = self.shell.settle_live_layer(taking).await?;
-        Ok(settled.map_or_else(CommandChanges::default, |settled| {
-            settled.summarize_effects(&self.files.view, &self.shell.exclusions)
-        }))
+        let taking = SettleRequest::for_caller(origin);
+        Ok(self.summarize_settled(self.shell.settle_live_layer(taking).await?))
     }
 
-    /// Returns the origin of a change by code.
-    pub(crate) fn code_origin(&self, operation: &'static str, label: &str, ended: &str, took: Duration) -> Origin {
+    /// Returns the origin of a change by a command or code that has ended.
+    pub(crate) fn ended_origin(&self, operation: &'static str, label: &str, ended: &str, took: Duration) -> Origin {
         let (short, took) = (
             command_label::printable_label(&command_label::short_label(label)),
             format_duration(took),
@@ -181,14 +175,8 @@ impl InterpreterProcess {
     /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`.
     /// Returns the result as the view of `commands` may see it.
     pub(crate) async fn end_and_report(self, origin: Origin, commands: &CommandAccess) -> Result<CommandChanges> {
-        let taking = SettleRequest {
-            origin: Some(origin),
-            told: SettleAudience::Caller,
-        };
-        match self.live.end_and_report(taking).await? {
-            Some(settled) => Ok(settled.summarize_effects(&commands.files.view, &commands.shell.exclusions)),
-            None => Ok(CommandChanges::default()),
-        }
+        let taking = SettleRequest::for_caller(origin);
+        Ok(commands.summarize_settled(self.live.end_and_report(taking).await?))
     }
 
     /// Ends the interpreter and all processes that it started, and commits their effects as a change by `origin`. For a

@@ -15,6 +15,7 @@ use crate::Workspace;
 use crate::code::CodeContexts;
 use crate::file_access::FileAccess;
 use crate::shell::ShellRules;
+use crate::shell::background::file_effects::effect_at;
 use crate::shell::background::live_layer::{LiveSlot, SettleRequest};
 use crate::shell::background::processes::BackgroundProcesses;
 use crate::shell::foreground::command_turn::InProcessTurn;
@@ -371,13 +372,7 @@ fn add_removed_corrupt_files(effects: &mut Vec<Effect>, corrupt: &[EntryPath]) {
         let mut above = slashes.filter_map(|(end, _)| find(effects, &bytes[..end]).ok());
         let is_gone = above.any(|place| !matches!(effects[place].placed, PlacedEntry::Directory { .. }));
         if let (true, Err(place)) = (is_gone, find(effects, bytes)) {
-            let gone = Effect {
-                path: path.clone(),
-                placed: PlacedEntry::Nothing,
-                modified: None,
-                is_lost_below: false,
-            };
-            effects.insert(place, gone);
+            effects.insert(place, effect_at(path, PlacedEntry::Nothing));
         }
     }
 }

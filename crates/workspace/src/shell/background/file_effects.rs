@@ -43,12 +43,7 @@ impl FileSource {
                     }
                 }
             };
-            effects.extend(skip_unreadable(looked)?.map(|placed| Effect {
-                path: path.clone(),
-                placed,
-                modified: None,
-                is_lost_below: false,
-            }));
+            effects.extend(skip_unreadable(looked)?.map(|placed| effect_at(path, placed)));
         }
         Ok(effects)
     }
@@ -115,6 +110,16 @@ pub(in crate::shell) fn path_with_ancestors(path: &EntryPath) -> Vec<EntryPath> 
         .chain([path.clone()])
         .filter(|one| !one.as_bytes().is_empty())
         .collect()
+}
+
+/// Makes an effect of an entry, without a time.
+pub(in crate::shell) fn effect_at(path: &EntryPath, placed: PlacedEntry) -> Effect {
+    Effect {
+        path: path.clone(),
+        placed,
+        modified: None,
+        is_lost_below: false,
+    }
 }
 
 /// Returns the entry that an image without content stands for.

@@ -16,7 +16,7 @@ use garret_core::{
 
 use crate::file_access::{FileAccess, FileSource};
 use crate::path_images::is_absence;
-use crate::shell::background::file_effects::path_with_ancestors;
+use crate::shell::background::file_effects::{effect_at, path_with_ancestors};
 use crate::shell::effects::commit_without_history::skip_unreadable;
 
 const PIECE: usize = 128 * 1024;
@@ -266,15 +266,6 @@ impl LayerIndexEntry {
             // be found.
             self.below = seen.stat.filter(|stat| !is_recently_modified(stat, now));
         }
-    }
-}
-
-fn effect_at(path: &EntryPath, placed: PlacedEntry) -> Effect {
-    Effect {
-        path: path.clone(),
-        placed,
-        modified: None,
-        is_lost_below: false,
     }
 }
 

@@ -325,15 +325,18 @@ impl ShellRuntime {
         })
     }
 
-    /// Gives up a seat: the effects on the layer are committed, and with the last seat the layer is removed.
-    async fn leave_seat(&self, number: u64, taking: SettleRequest) -> Result<Option<SettleReport>> {
+    /// Gives up a seat, or all seats: the effects on the layer are committed, and with the last seat the layer is
+    /// removed.
+    async fn leave_seats(&self, number: Option<u64>, taking: SettleRequest) -> Result<Option<SettleReport>> {
         let Some(view) = self.live.layer_view() else {
             return Ok(None);
         };
         let _turns = view.take_quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
-        if live.seats.keys().any(|seat| *seat != number) {
+        if let Some(number) = number
+            && live.seats.keys().any(|seat| *seat != number)
+        {
             let told = taking.told;
             let settled = self.pause_and_settle(live, taking).await;
             live.seats.remove(&number);
@@ -350,7 +353,7 @@ impl ShellRuntime {
 
     async fn leave_seat_unreported(&self, number: u64, view: &Arc<WorkspaceView>, origin: Option<Origin>) {
         let told = SettleAudience::Nobody;
-        if let Err(error) = self.leave_seat(number, SettleRequest { origin, told }).await {
+        if let Err(error) = self.leave_seats(Some(number), SettleRequest { origin, told }).await {
             self.live.add_notice(
                 view,
                 format!("changes of the background processes were not kept: {}", error.message()),
@@ -398,24 +401,11 @@ impl ShellRuntime {
         Ok(hidden)
     }
 
-    async fn close_live(&self) -> Result<()> {
-        let Some(view) = self.live.layer_view() else {
-            return Ok(());
-        };
-        let _turns = view.take_quota_turns().await;
-        let mut slot = self.live.live.lock().await;
-        let Some(mut live) = slot.take() else { return Ok(()) };
-        self.live.set_layer(&mut slot, None);
-        self.finish_live_layer(&mut live, SettleRequest::default())
-            .await
-            .map(|_| ())
-    }
-
     /// Ends all processes and contexts, removes the live layer, and closes the sandboxes.
     pub(in crate::shell) async fn close_shell(&self) -> Result<()> {
         self.processes.end_all().await;
         self.contexts.end_all().await;
-        self.close_live().await?;
+        self.leave_seats(None, SettleRequest::default()).await?;
         // Waits for the layers of cancelled commands, which are removed in the background and need their sandboxes.
         drop(self.clearing.write().await);
         self.close_sandboxes().await
@@ -510,7 +500,7 @@ impl LiveLayerSeat {
     /// Gives up the seat, and commits the effects on the layer.
     pub(in crate::shell) async fn leave_and_report(mut self, taking: SettleRequest) -> Result<Option<SettleReport>> {
         self.is_taken = false;
-        self.shell.leave_seat(self.number, taking).await
+        self.shell.leave_seats(Some(self.number), taking).await
     }
 
     /// Gives up the seat, and commits the effects on the layer. For a caller that does not wait for the result: effects

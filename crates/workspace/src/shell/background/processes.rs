@@ -197,14 +197,11 @@ impl Workspace {
             let entry = commands.shell.processes.find_process(&self.files.view, &request.id)?;
             // The output is returned even if the effects on the files cannot be committed.
             let settled = commands.shell.settle_live_layer(SettleRequest::default()).await;
-            let exclusions = &commands.shell.exclusions;
-            let changed = settled.unwrap_or_default();
-            let changed = changed.map(|report| report.summarize_effects(&self.files.view, exclusions));
             entry
                 .wait_for_output(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
             Ok(ProcessOutput {
-                changed: changed.unwrap_or_default(),
+                changed: commands.summarize_settled(settled.unwrap_or_default()),
                 notices: commands.shell.live.take_notices(&self.files.view),
                 ..entry.output_since(&request)
             })

@@ -14,7 +14,7 @@ use garret_core::{CommandExit, DroppedEntry, Effect, Effects, EffectsMark, Effec
 use crate::shell::OutputSink;
 use crate::shell::background::live_layer::LiveLayerSeat;
 use crate::shell::command_access::CommandAccess;
-use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
+use crate::shell::effects::commit_effects::{CommittedEffects, EffectBasis, EffectsCommit};
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_turn::CommandTurn;
 use crate::shell::foreground::run::{CommandLayerGuard, PreparedCommand, build_run_result, follow_output};
@@ -82,12 +82,6 @@ impl CommandAccess {
         exit: &CommandExit,
         effects: Effects,
     ) -> Result<CommandChanges> {
-        let split = self.shell.split_effects(effects.effects).await?;
-        let maker = EffectCommitRequest {
-            origin: self.run_origin(prepared, exit),
-            mode: prepared.effects,
-            has_quota_turns: false,
-        };
         // A preview changes no file, so it does not pause the processes.
         let files = match prepared.effects {
             EffectsMode::Discard => self.files_under_layer(),
@@ -96,20 +90,14 @@ impl CommandAccess {
         let commit = EffectsCommit {
             files: &files,
             basis,
-            request: &maker,
             note,
+            origin: self.run_origin(prepared, exit),
+            mode: prepared.effects,
+            has_quota_turns: false,
         };
-        let keeping = commit.commit_effects(&split).await?;
-        let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
-        let excluded = if is_in_files || matches!(keeping.kept, EffectCommitOutcome::Branch(_)) {
-            split.excluded
-        } else {
-            Vec::new()
-        };
+        let committed = self.shell.commit_command_effects(&commit, effects.effects).await?;
+        let CommittedEffects { keeping, excluded, .. } = committed;
         let hidden = self.shell.show_excluded(excluded.clone()).await?;
-        if let EffectCommitOutcome::Change(change) = &keeping.kept {
-            self.shell.note_excluded_effects(change.number, &excluded);
-        }
         let dropped: Vec<_> = effects
             .dropped
             .into_iter()

@@ -44,17 +44,6 @@ impl EffectBasis {
     }
 }
 
-/// How effects are to be committed.
-#[derive(Debug, Clone)]
-pub(in crate::shell) struct EffectCommitRequest {
-    /// The operation, the summary and the actor that the change carries.
-    pub(in crate::shell) origin: Origin,
-    /// Whether the effects are committed, discarded, or committed after an approval.
-    pub(in crate::shell) mode: EffectsMode,
-    /// Whether the caller holds the turns with the quotas already.
-    pub(in crate::shell) has_quota_turns: bool,
-}
-
 /// The report on effects that were to be committed.
 #[derive(Debug, Clone)]
 pub(in crate::shell) struct EffectCommitReport {
@@ -116,7 +105,42 @@ pub(in crate::shell) struct EffectSplit {
     pub(in crate::shell) excluded: Vec<Effect>,
 }
 
+/// The effects of a command after their commit.
+pub(in crate::shell) struct CommittedEffects {
+    pub(in crate::shell) keeping: EffectCommitReport,
+    /// The effects that are in the files now.
+    pub(in crate::shell) kept: Vec<Effect>,
+    /// The excluded effects that the bench takes over.
+    pub(in crate::shell) excluded: Vec<Effect>,
+}
+
 impl ShellRuntime {
+    /// Commits the effects of a command, and notes the excluded ones.
+    pub(in crate::shell) async fn commit_command_effects(
+        &self,
+        commit: &EffectsCommit<'_>,
+        effects: Vec<Effect>,
+    ) -> Result<CommittedEffects> {
+        let split = self.split_effects(effects).await?;
+        let keeping = commit.commit_effects(&split).await?;
+        let EffectSplit { mut kept, mut excluded } = split;
+        if !keeping.is_in_files() || commit.mode == EffectsMode::Discard {
+            kept.clear();
+            // A conflict branch does not hold excluded paths, so the bench takes them over all the same.
+            if !matches!(keeping.kept, EffectCommitOutcome::Branch(_)) {
+                excluded.clear();
+            }
+        }
+        if let EffectCommitOutcome::Change(change) = &keeping.kept {
+            self.note_excluded_effects(change.number, &excluded);
+        }
+        Ok(CommittedEffects {
+            keeping,
+            kept,
+            excluded,
+        })
+    }
+
     /// Divides effects into those that history records and those that are excluded from it.
     pub(in crate::shell) async fn split_effects(&self, effects: Vec<Effect>) -> Result<EffectSplit> {
         let mut split = EffectSplit::default();
@@ -157,15 +181,20 @@ impl ShellRuntime {
 }
 
 /// A commit of effects to the files, for the view and the actor of `files`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(in crate::shell) struct EffectsCommit<'a> {
     pub(in crate::shell) files: &'a FileAccess,
     /// The state of the files that the effects are based on.
     pub(in crate::shell) basis: &'a EffectBasis,
-    pub(in crate::shell) request: &'a EffectCommitRequest,
     /// The note on the layer. It names the conflict branch before there is one, so that effects on a branch are not
     /// taken for unsaved ones after a crash.
     pub(in crate::shell) note: &'a LayerNotePlace,
+    /// The operation, the summary and the actor that the change carries.
+    pub(in crate::shell) origin: Origin,
+    /// Whether the effects are committed, discarded, or committed after an approval.
+    pub(in crate::shell) mode: EffectsMode,
+    /// Whether the caller holds the turns with the quotas already.
+    pub(in crate::shell) has_quota_turns: bool,
 }
 
 impl EffectsCommit<'_> {
@@ -180,9 +209,9 @@ impl EffectsCommit<'_> {
         if effects.is_empty() {
             return Ok(EffectCommitReport::without_changes());
         }
-        let dry_run = self.request.mode != EffectsMode::Commit;
+        let dry_run = self.mode != EffectsMode::Commit;
         let done = self.plan_and_commit(effects, dry_run).await?;
-        match (self.request.mode, &done.kept) {
+        match (self.mode, &done.kept) {
             (EffectsMode::Ask, EffectCommitOutcome::Discarded) => match self.approve_effects(&done.paths).await {
                 Ok(()) => self.plan_and_commit(effects, false).await,
                 Err(refusal) => Ok(EffectCommitReport {
@@ -199,16 +228,16 @@ impl EffectsCommit<'_> {
         if self.files.source.history.is_none() {
             return self.commit_without_history(effects, dry_run).await;
         }
-        let mut planner = EffectsPlanner::new(effects, self.basis, &self.request.origin);
+        let mut planner = EffectsPlanner::new(effects, self.basis, &self.origin);
         match self.commit_planned(&mut planner, dry_run).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             Err(error) if is_over_limit(&error) => return Ok(EffectCommitReport::from_refusal(effects, error)),
             done => return done,
         }
-        let name = conflict_branch_name(&self.request.origin.operation, &self.files.context.ids.next_id());
+        let name = conflict_branch_name(&self.origin.operation, &self.files.context.ids.next_id());
         let mut planned = Some(planner.plan_branch(self.files, name.clone()).await?);
         if !dry_run {
-            let command = self.request.origin.command.as_deref();
+            let command = self.origin.command.as_deref();
             self.note.record_branch(self.basis, command, &name);
         }
         let done = self.commit_planned(&mut planned, dry_run).await?;
@@ -228,7 +257,7 @@ impl EffectsCommit<'_> {
     ) -> Result<EffectCommitReport> {
         let options = CommitOptions {
             dry_run,
-            has_quota_turns: self.request.has_quota_turns,
+            has_quota_turns: self.has_quota_turns,
         };
         let CommitReport { paths, outcome } = self.files.commit_change(planner, options).await?;
         let kept = match outcome {

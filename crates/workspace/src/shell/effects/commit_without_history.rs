@@ -33,7 +33,7 @@ impl EffectsCommit<'_> {
     /// Applies effects to the files as one batch. An effect whose name is not UTF-8 is left out and reported as
     /// dropped.
     pub(super) async fn commit_without_history(&self, effects: &[Effect], dry_run: bool) -> Result<EffectCommitReport> {
-        let mut planner = EffectBatchPlanner::new(effects, &self.request.origin);
+        let mut planner = EffectBatchPlanner::new(effects, &self.origin);
         let report = match self.commit_planned(&mut planner, dry_run).await {
             Err(error) if is_refusal(error.kind()) => EffectCommitReport::from_refusal(effects, error),
             done => done?,

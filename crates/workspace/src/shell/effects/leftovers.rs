@@ -10,7 +10,7 @@ use garret_core::{
 };
 
 use crate::shell::command_access::CommandAccess;
-use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitRequest, EffectsCommit};
+use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectsCommit};
 use crate::shell::effects::layer_note::{LayerNote, LayerNotePlace};
 use crate::shell::foreground::command_label;
 use crate::shell::runtime::{BenchLease, ShellRuntime};
@@ -210,19 +210,16 @@ impl CommandAccess {
                 command_label::printable_label(&command_label::short_label(command))
             )
         });
-        let maker = EffectCommitRequest {
+        let commit = EffectsCommit {
+            files: &under,
+            basis: &basis,
+            note: &place,
             origin: Origin {
                 command: command.clone(),
                 ..under.change_origin("commit_leftover", format!("work of{words} that was not saved before"))
             },
             mode,
             has_quota_turns: false,
-        };
-        let commit = EffectsCommit {
-            files: &under,
-            basis: &basis,
-            request: &maker,
-            note: &place,
         };
         let keeping = commit.commit_effects(&split).await?;
         let excluded = match keeping.kept {

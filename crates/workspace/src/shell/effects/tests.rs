@@ -10,9 +10,7 @@ use garret_depot::{Depot, DepotOptions, NewWorkspace};
 
 use crate::Workspace;
 use crate::commit::{ChangePlanner, CommitWork};
-use crate::shell::effects::commit_effects::{
-    EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit, EffectsCommit,
-};
+use crate::shell::effects::commit_effects::{EffectBasis, EffectCommitOutcome, EffectSplit, EffectsCommit};
 use crate::shell::effects::commit_without_history::EffectBatchPlanner;
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::testing::file;
@@ -25,14 +23,6 @@ async fn write(workspace: &Workspace, path: &str, content: &str) {
 }
 
 async fn commit(workspace: &Workspace, mode: EffectsMode, effects: Vec<Effect>) -> EffectCommitOutcome {
-    let request = EffectCommitRequest {
-        origin: Origin {
-            operation: "run".into(),
-            ..Origin::default()
-        },
-        mode,
-        has_quota_turns: false,
-    };
     let scratch = tempfile::tempdir().unwrap();
     let state = BenchState {
         root: scratch.path().to_owned(),
@@ -44,8 +34,13 @@ async fn commit(workspace: &Workspace, mode: EffectsMode, effects: Vec<Effect>) 
     let commit = EffectsCommit {
         files: &workspace.files,
         basis: &EffectBasis::before_first_change(),
-        request: &request,
         note: &LayerNotePlace::new(&state, "layer"),
+        origin: Origin {
+            operation: "run".into(),
+            ..Origin::default()
+        },
+        mode,
+        has_quota_turns: false,
     };
     let split = EffectSplit {
         kept: effects,

@@ -19,11 +19,9 @@ use tokio::sync::RwLock;
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
 use crate::shell::RunRequest;
-use crate::shell::background::live_layer::{CommandPlacement, LiveLayerSeat, SettleAudience, SettleRequest};
+use crate::shell::background::live_layer::{CommandPlacement, LiveLayerSeat, SettleRequest};
 use crate::shell::command_access::CommandAccess;
-use crate::shell::effects::commit_effects::{
-    EffectBasis, EffectCommitOutcome, EffectCommitRequest, EffectSplit, EffectsCommit,
-};
+use crate::shell::effects::commit_effects::{CommittedEffects, EffectBasis, EffectCommitOutcome, EffectsCommit};
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
@@ -262,33 +260,24 @@ impl CommandAccess {
         effects: Effects,
     ) -> Result<CommandChanges> {
         let under = self.files_under_layer();
-        let split = self.shell.split_effects(effects.effects).await?;
-        let maker = EffectCommitRequest {
+        let commit = EffectsCommit {
+            files: &under,
+            basis,
+            note: &cover.note,
             origin: self.run_origin(prepared, exit),
             mode: prepared.effects,
             has_quota_turns: false,
         };
-        let commit = EffectsCommit {
-            files: &under,
-            basis,
-            request: &maker,
-            note: &cover.note,
-        };
-        let keeping = commit.commit_effects(&split).await?;
-        let EffectSplit { kept, excluded } = split;
-        let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
-        let excluded = if is_in_files || matches!(keeping.kept, EffectCommitOutcome::Branch(_)) {
-            excluded
-        } else {
-            Vec::new()
-        };
+        let committed = self.shell.commit_command_effects(&commit, effects.effects).await?;
+        let CommittedEffects {
+            keeping,
+            kept,
+            excluded,
+        } = committed;
         let changed = self
             .files
             .view
             .summarize_effects(&keeping, &excluded, &effects.dropped, &self.shell.exclusions);
-        if let EffectCommitOutcome::Change(change) = &keeping.kept {
-            self.shell.note_excluded_effects(change.number, &excluded);
-        }
         let next = match &keeping.kept {
             // If others made changes in between, the bench lacks those, and must not claim to be at this change.
             EffectCommitOutcome::Change(change) if change.number == cover.state.head + 1 => change.number,
@@ -296,7 +285,7 @@ impl CommandAccess {
         };
         // The bench is given back even if it has nothing to take over.
         let taken = LayerOutcome {
-            committed: if is_in_files { &kept } else { &[] },
+            committed: &kept,
             excluded: &excluded,
             head: next,
         };
@@ -305,16 +294,10 @@ impl CommandAccess {
     }
 
     pub(in crate::shell) fn run_origin(&self, prepared: &PreparedCommand, exit: &CommandExit) -> garret_core::Origin {
-        let summary = format!(
-            "{} `{}`: {} after {}",
-            prepared.operation,
-            command_label::printable_label(&command_label::short_label(&prepared.label)),
-            describe_exit(exit),
-            format_duration(exit.duration)
-        );
+        let ended = describe_exit(exit);
         garret_core::Origin {
             command: Some(prepared.label.clone()),
-            ..self.files.change_origin(prepared.operation, summary)
+            ..self.ended_origin(prepared.operation, &prepared.label, &ended, exit.duration)
         }
     }
 
@@ -332,14 +315,8 @@ impl CommandAccess {
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         // Kills the processes that the command left behind; otherwise they would write after its effects were read.
         drop(process);
-        let taking = SettleRequest {
-            origin: Some(self.run_origin(&prepared, &ran.exit)),
-            told: SettleAudience::Caller,
-        };
-        let settled = seat.leave_and_report(taking).await?;
-        let changed = settled.map_or_else(CommandChanges::default, |settled| {
-            settled.summarize_effects(&self.files.view, &self.shell.exclusions)
-        });
+        let taking = SettleRequest::for_caller(self.run_origin(&prepared, &ran.exit));
+        let changed = self.summarize_settled(seat.leave_and_report(taking).await?);
         Ok(RunResult {
             corrupt,
             ..build_run_result(ran, changed, &laid)

@@ -93,9 +93,9 @@ impl EffectsCommit<'_> {
             effects.push(format!("and {} more", shown.len() - effects.len()));
         }
         let question = ApprovalQuestion {
-            command: self.request.origin.command.clone(),
+            command: self.origin.command.clone(),
             effects,
-            ..ApprovalQuestion::new(self.request.origin.operation.clone(), &[])
+            ..ApprovalQuestion::new(self.origin.operation.clone(), &[])
         };
         self.files.ask_approval(question, "effects = ask").await
     }

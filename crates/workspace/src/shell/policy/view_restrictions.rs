@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Access, Entry, EntryKind, EntryPath, ErrorKind, Follow, History, ListOptions, PathImage, Point, ReadFilter, Result,
-    Storage, Visibility, WsPath,
+    Access, Entry, EntryKind, EntryPath, ErrorKind, Follow, History, ListAllOptions, PathImage, Point, ReadFilter,
+    Result, Storage, Visibility, WsPath, list_all,
 };
 
 use crate::file_access::FileAccess;
@@ -185,21 +185,14 @@ impl ShellRuntime {
 }
 
 async fn list_directory_entries(storage: &dyn Storage, path: &WsPath) -> Result<Vec<Entry>> {
-    let mut options = ListOptions {
+    let options = ListAllOptions {
+        is_deep: false,
         follow: Follow::Never,
-        ..ListOptions::default()
+        limit: None,
     };
-    let mut entries = Vec::new();
-    loop {
-        let page = match storage.list(path, options.clone()).await {
-            // Somebody else removed the directory during the walk.
-            Err(error) if error.kind() == garret_core::ErrorKind::NotFound => return Ok(entries),
-            page => page?,
-        };
-        entries.extend(page.entries);
-        match entries.last().filter(|_| page.has_more) {
-            Some(last) => options.after = Some(last.path.clone()),
-            None => return Ok(entries),
-        }
+    match list_all(storage, path, &options).await {
+        // Somebody else removed the directory during the walk.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        listed => Ok(listed?.entries),
     }
 }

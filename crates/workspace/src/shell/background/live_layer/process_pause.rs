@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use garret_core::{Effect, EntryPath, Mutation, PathChange, PlacedEntry, Result};
+use garret_core::{EntryPath, Mutation, PathChange, PlacedEntry, Result};
 use tokio::sync::MutexGuard;
 
 use super::{LiveLayer, PausedLayer, SettleAudience, SettleRequest};
@@ -198,12 +198,8 @@ impl LiveLayer {
             .collect();
         let mut places = self.files.source.read_entries_as_effects(above.iter()).await?;
         places.retain(|effect| matches!(effect.placed, PlacedEntry::Directory { .. }));
-        places.extend(foreseen.gone.iter().map(|path| Effect {
-            path: path.clone(),
-            placed: PlacedEntry::Nothing,
-            modified: None,
-            is_lost_below: false,
-        }));
+        let gone = foreseen.gone.iter();
+        places.extend(gone.map(|path| file_effects::effect_at(path, PlacedEntry::Nothing)));
         self.place_effects(places).await
     }
 }

@@ -1,18 +1,14 @@
 //! Settlements: commits the effects that background processes had on the live layer so far.
 
-use garret_core::{
-    ChangeKind, DroppedEntry, Effect, EffectsMode, Exclusions, LayerOutcome, Origin, PathChange, Point, Result,
-};
+use garret_core::{ChangeKind, DroppedEntry, Effect, EffectsMode, LayerOutcome, Origin, PathChange, Point, Result};
 
 use super::LiveLayer;
 use crate::CommandChanges;
-use crate::shell::effects::commit_effects::{
-    EffectCommitOutcome, EffectCommitReport, EffectCommitRequest, EffectSplit, EffectsCommit,
-};
+use crate::shell::command_access::CommandAccess;
+use crate::shell::effects::commit_effects::{EffectCommitOutcome, EffectCommitReport, EffectSplit, EffectsCommit};
 use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::runtime::{ShellRuntime, is_over_limit};
-use crate::view::WorkspaceView;
 
 /// The report on effects that were committed from the live layer.
 #[derive(Debug)]
@@ -39,6 +35,16 @@ pub(in crate::shell) enum SettleAudience {
     Nobody,
     /// The caller gets it in the answer, so that no notice is needed.
     Caller,
+}
+
+impl SettleRequest {
+    /// Makes a request whose report goes to the caller, for a change by `origin`.
+    pub(in crate::shell) fn for_caller(origin: Origin) -> Self {
+        Self {
+            origin: Some(origin),
+            told: SettleAudience::Caller,
+        }
+    }
 }
 
 impl ShellRuntime {
@@ -76,20 +82,10 @@ impl ShellRuntime {
         };
         let layer = live.laid.layer.clone();
         let effects = self.read_effects(&*layer, &live.state, live.mark.as_ref()).await?;
-        let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = self.split_effects(fresh).await?;
-        let told = taking.told;
-        let commit = EffectsCommit {
-            files: &live.files,
-            basis: &live.basis,
-            request: &live.commit_request(taking),
-            note: &live.note_place(),
-        };
-        let keeping = commit.commit_effects(&split).await?;
+        let (keeping, split) = self.commit_new_effects(live, effects.effects, taking).await?;
         let EffectSplit { kept, excluded } = split;
         live.mark = Some(effects.mark);
         live.shadow.add_effects(&kept)?;
-        self.note_outcome(live, &keeping, &excluded, told);
         // Effects that were refused, or went on a branch, are not in the files. The layer must not show them any
         // longer.
         if !keeping.is_in_files() {
@@ -110,6 +106,27 @@ impl ShellRuntime {
             excluded,
             dropped: effects.dropped,
         })
+    }
+
+    /// Commits those of the effects that were not committed before, and notes what became of them.
+    async fn commit_new_effects(
+        &self,
+        live: &mut LiveLayer,
+        effects: Vec<Effect>,
+        taking: SettleRequest,
+    ) -> Result<(EffectCommitReport, EffectSplit)> {
+        let split = self.split_effects(live.shadow.filter_new_effects(effects)?).await?;
+        let commit = EffectsCommit {
+            files: &live.files,
+            basis: &live.basis,
+            note: &live.note_place(),
+            origin: live.effects_origin(taking.origin),
+            mode: EffectsMode::Commit,
+            has_quota_turns: true,
+        };
+        let keeping = commit.commit_effects(&split).await?;
+        self.note_outcome(live, &keeping, &split.excluded, taking.told);
+        Ok((keeping, split))
     }
 
     /// Notes the outcome of a commit of effects. A caller that gets the report needs no notice.
@@ -152,16 +169,7 @@ impl ShellRuntime {
             Err(refusal) if is_over_limit(&refusal) => return self.discard_live_layer(live, refusal, told).await,
             effects => effects?,
         };
-        let fresh = live.shadow.filter_new_effects(effects.effects)?;
-        let split = self.split_effects(fresh).await?;
-        let commit = EffectsCommit {
-            files: &live.files,
-            basis: &live.basis,
-            request: &live.commit_request(taking),
-            note: &live.note_place(),
-        };
-        let keeping = commit.commit_effects(&split).await?;
-        self.note_outcome(live, &keeping, &split.excluded, told);
+        let (keeping, _) = self.commit_new_effects(live, effects.effects, taking).await?;
         // Excluded effects were made all the time that the layer lived, and the bench has none of them yet. So the
         // whole layer is read.
         let mut excluded = Vec::new();
@@ -193,22 +201,17 @@ impl LiveLayer {
         LayerNotePlace::new(&self.state, self.laid.layer.id())
     }
 
-    /// Returns the settings for a commit of the effects on the layer.
-    pub(super) fn commit_request(&self, taking: SettleRequest) -> EffectCommitRequest {
+    /// Returns the origin of a change by the effects on the layer: `origin`, or that of the processes themselves.
+    fn effects_origin(&self, origin: Option<Origin>) -> Origin {
         let command = command_label::join_labels(&self.writers);
         let shown = command_label::printable_label(&command_label::short_label(&command));
         let own = || {
             self.files
                 .change_origin("start", format!("start `{shown}`: in the background"))
         };
-        let origin = taking.origin.unwrap_or_else(own);
-        EffectCommitRequest {
-            origin: Origin {
-                command: Some(command),
-                ..origin
-            },
-            mode: EffectsMode::Commit,
-            has_quota_turns: true,
+        Origin {
+            command: Some(command),
+            ..origin.unwrap_or_else(own)
         }
     }
 
@@ -242,9 +245,18 @@ impl LiveLayer {
     }
 }
 
-impl SettleReport {
-    /// Returns the result of the commit, with the paths that `view` may see.
-    pub(in crate::shell) fn summarize_effects(&self, view: &WorkspaceView, exclusions: &Exclusions) -> CommandChanges {
-        view.summarize_effects(&self.keeping, &self.excluded, &self.dropped, exclusions)
+impl CommandAccess {
+    /// Returns a report as the caller may see it; without a live layer, nothing changed.
+    pub(in crate::shell) fn summarize_settled(&self, settled: Option<SettleReport>) -> CommandChanges {
+        let Some(settled) = settled else {
+            return CommandChanges::default();
+        };
+        let SettleReport {
+            keeping,
+            excluded,
+            dropped,
+        } = &settled;
+        let view = &self.files.view;
+        view.summarize_effects(keeping, excluded, dropped, &self.shell.exclusions)
     }
 }
