@@ -171,7 +171,7 @@ impl GrepArgs {
                 }
             }
         };
-        let found = workspace.grep_with(request, GrepSink::new(print)).await;
+        let found = workspace.grep_with(request, Some(GrepSink::new(print))).await;
         let found = found.map_err(|error| self.explain_error(error))?;
         let pipe = pipe.lock().expect("no holder panics").take().unwrap_or_default();
         Ok(pipe.into_report().with_note(self.search_note(&found)))

@@ -118,17 +118,13 @@ impl Workspace {
     /// Finds lines by their content. Paths that the policy hides are left out and not named; binary, oversized, special
     /// and unreadable files are named. The counts cover everything that was searched.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepResult> {
-        self.grep_into(request, None).await
+        self.grep_with(request, None).await
     }
 
-    /// Finds lines by their content as [`Workspace::grep`] does, and hands the matches of each file to `sink` as soon
+    /// Finds lines by their content as [`Workspace::grep`] does, and hands the matches of each file to the sink as soon
     /// as the file was searched, in no particular order. Matches of a file that cannot be among the first `limit` in
     /// path order may not be handed over.
-    pub async fn grep_with(&self, request: GrepRequest, sink: GrepSink) -> Result<GrepResult> {
-        self.grep_into(request, Some(sink)).await
-    }
-
-    async fn grep_into(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
+    pub async fn grep_with(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepResult> {
         let path = request.path.clone();
         let shown = |found: &GrepResult| found.matches.iter().map(|found| found.line.len() as u64).sum();
         self.run_operation("grep", &[&path], shown, self.files.find_by_content(request, sink))

@@ -278,7 +278,7 @@ fn matches_come_as_each_file_was_searched() {
         let heard = heard.clone();
         GrepSink::new(move |found| heard.lock().unwrap().extend(found))
     };
-    let found = block_on(far.workspace.grep_with(grepping("canary"), sink)).unwrap();
+    let found = block_on(far.workspace.grep_with(grepping("canary"), Some(sink))).unwrap();
     let mut heard = std::mem::take(&mut *heard.lock().unwrap());
     heard.sort_by(|one, other| one.path.cmp(&other.path));
     assert_eq!(heard, found.matches);
