@@ -15,6 +15,7 @@ use garret_core::{
 };
 
 use crate::file_access::FileAccess;
+use crate::history::left_alone::drop_excluded;
 use crate::quota::QuotaTurns;
 use crate::shell::background::live_layer::{ForeseenChange, ProcessPause};
 use crate::shell::effects::effects_plan::add_missing_directories;
@@ -199,13 +200,19 @@ impl FileAccess {
         turns: &mut QuotaTurns<'_>,
         pause: &mut ProcessPause<'_>,
     ) -> Result<CommitReport> {
-        let CommitPlan { work, paths } = plan;
-        let (paths, admitted) = match (paths, &work) {
-            (Some(paths), _) => (paths, None),
-            (None, CommitWork::Mutations(batch)) => (self.preview_batch(batch).await?, Some(batch)),
-            (None, CommitWork::Puts(puts, _) | CommitWork::Branch(puts, ..)) => {
-                (self.journal()?.plan_put(puts).await?, None)
-            }
+        let CommitPlan { mut work, paths } = plan;
+        let is_admitted = paths.is_none();
+        let mut paths = match (paths, &work) {
+            (Some(paths), _) => paths,
+            (None, CommitWork::Mutations(batch)) => self.preview_batch(batch).await?,
+            (None, CommitWork::Puts(puts, _) | CommitWork::Branch(puts, ..)) => self.journal()?.plan_put(puts).await?,
+        };
+        if let CommitWork::Puts(puts, _) = &mut work {
+            drop_excluded(&self.source.exclusions, puts, &mut paths);
+        }
+        let admitted = match &work {
+            CommitWork::Mutations(batch) if is_admitted => Some(batch),
+            _ => None,
         };
         let reviewed = match &work {
             // The count of the files says nothing about those of the branch.

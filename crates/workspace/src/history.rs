@@ -7,6 +7,7 @@
 mod branches;
 mod changes;
 mod diff;
+pub(crate) mod left_alone;
 mod merge;
 mod operation_commit;
 mod past_views;

@@ -136,7 +136,7 @@ fn promise_37_no_link_and_no_move_leads_a_tool_past_what_history_leaves_out() {
 
 #[test]
 fn promise_37_undo_and_restore_leave_what_is_excluded_after_it_was_recorded_and_name_it() {
-    on_all(&[On::Local], |on| async move {
+    on_all(&[On::Local, On::Filestore], |on| async move {
         let mut room = room_with(on, |_| {}).await;
         room.write("a", "1").await;
         room.workspace().snapshot("start", Default::default()).await.unwrap();
@@ -145,17 +145,21 @@ fn promise_37_undo_and_restore_leave_what_is_excluded_after_it_was_recorded_and_
         room.config.exclude = vec!["*.log".into()];
         room.toolbox = room.garret.open_config("box", &room.config).await.unwrap();
         let log = room.directory.path().join("b.log");
-        std::fs::write(&log, "by hand").unwrap();
+        let expected = if on == On::Local { "by hand" } else { "recorded" };
+        if on == On::Local {
+            std::fs::write(&log, expected).unwrap();
+        }
         let named = |result: garret::HistoryOperationResult| result.left_alone.map(|left| left.paths);
         let undone = room.workspace().undo(UndoRequest::Last(2)).await.unwrap();
-        assert_eq!(named(undone), Some(vec!["b.log".to_owned()]));
-        assert_eq!(room.read("a").await, "1");
+        assert_eq!(named(undone), Some(vec!["b.log".to_owned()]), "{on:?}");
+        assert_eq!(room.read("a").await, "1", "{on:?}");
+        assert_eq!(room.read("b.log").await, expected, "{on:?}");
         room.redo().await;
         let point = Point::Snapshot("start".into());
         let restored = room.workspace().restore(RestoreRequest { point, path: None }).await;
-        assert_eq!(named(restored.unwrap()), Some(vec!["b.log".to_owned()]));
-        assert_eq!(room.read("a").await, "1");
-        assert_eq!(std::fs::read_to_string(log).unwrap(), "by hand");
+        assert_eq!(named(restored.unwrap()), Some(vec!["b.log".to_owned()]), "{on:?}");
+        assert_eq!(room.read("a").await, "1", "{on:?}");
+        assert_eq!(room.read("b.log").await, expected, "{on:?}");
         let changes = room.workspace().log(Default::default()).await.unwrap().changes;
         assert!(
             changes.iter().all(|change| change.kind != garret::ChangeKind::Outside),

@@ -20,13 +20,12 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use async_trait::async_trait;
-use garret_core::{EntryPath, Error, ErrorKind, MergeInput, PathChange, PutBatch, Result};
+use garret_core::{EntryPath, Error, ErrorKind, MergeInput, PutBatch, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::left_alone::excluded_paths;
 use super::operation_commit::OperationOutcome;
 use crate::commit::{ChangePlanner, CommitOptions, CommitPlan, CommitWork};
 use crate::file_access::FileAccess;
@@ -120,7 +119,7 @@ impl HistoryAccess<'_> {
         };
         let (paths, change) = self.files.commit_change(&mut planner, options).await?.into_change()?;
         let outcome = OperationOutcome {
-            left_alone: self.excluded_paths(&planner.planned, &paths),
+            left_alone: excluded_paths(&self.files.source.exclusions, &planner.planned, &paths),
             paths,
             change,
             dry_run,
@@ -130,18 +129,6 @@ impl HistoryAccess<'_> {
             conflict_count: planner.conflicts.len() as u64,
             conflicts: planner.conflicts,
         })
-    }
-
-    /// Returns the excluded paths among those of the puts of a merge: the history leaves them out of its plan `paths`.
-    fn excluded_paths(&self, puts: &[EntryPath], paths: &[PathChange]) -> Vec<EntryPath> {
-        let planned: BTreeSet<_> = paths.iter().map(|one| &one.path).collect();
-        let left = puts.iter().filter(|path| !planned.contains(path));
-        let excluded = left.filter_map(|path| {
-            let top = self.files.source.exclusions.excluded_ancestor(path.as_bytes(), true)?;
-            Some(EntryPath::from_bytes(top.to_vec()))
-        });
-        let tops: BTreeSet<_> = excluded.collect();
-        tops.into_iter().collect()
     }
 
     /// Returns the base and both sides of a merge, with the changes that other programs made to the files of `other`.

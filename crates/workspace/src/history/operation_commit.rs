@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use garret_core::{Change, EntryPath, Error, HistoryOperation, Origin, PathChange, Result};
 
+use super::left_alone::excluded_paths;
 use crate::commit::{ChangePlanner, CommitOptions, CommitPlan, CommitWork};
 use crate::file_access::FileAccess;
 use crate::history::HistoryAccess;
@@ -23,8 +24,10 @@ pub(crate) struct OperationOutcome {
 struct OperationPlanner<'a> {
     operation: &'a HistoryOperation,
     origin: Origin,
-    /// The excluded paths that the last plan leaves as they are.
+    /// The excluded paths that the history left out of the last plan.
     left_alone: Vec<EntryPath>,
+    /// The paths of its puts.
+    planned: Vec<EntryPath>,
 }
 
 #[async_trait]
@@ -35,6 +38,7 @@ impl ChangePlanner for OperationPlanner<'_> {
             return Err(files.view.clash_error(&plan.clashes));
         }
         self.left_alone = plan.left_alone;
+        self.planned = plan.puts.puts.iter().map(|put| put.path.clone()).collect();
         Ok(CommitPlan {
             work: CommitWork::Puts(plan.puts, self.origin.clone()),
             paths: Some(plan.paths),
@@ -54,15 +58,18 @@ impl HistoryAccess<'_> {
             operation,
             origin: self.files.change_origin(name, String::new()),
             left_alone: Vec::new(),
+            planned: Vec::new(),
         };
         let options = CommitOptions {
             dry_run,
             ..CommitOptions::default()
         };
         let (paths, change) = self.files.commit_change(&mut planner, options).await?.into_change()?;
+        let mut left_alone = planner.left_alone;
+        left_alone.extend(excluded_paths(&self.files.source.exclusions, &planner.planned, &paths));
         Ok(OperationOutcome {
             paths,
-            left_alone: planner.left_alone,
+            left_alone,
             change,
             dry_run,
         })
