@@ -14,7 +14,7 @@ const WRAPPERS: &[&str] = &[
 /// The options of wrappers and shells that take a value as the next word.
 const VALUE_OPTIONS: &[(&str, &str)] = &[
     ("ash bash dash ksh sh zsh", "-o -O --rcfile --init-file"),
-    ("env", "-u -C -S --unset --chdir"),
+    ("env", "-u -C --unset --chdir"),
     ("exec", "-a"),
     ("nice", "-n --adjustment"),
     ("setpriv unshare", "-R -S -G -w --root --wd --reuid --regid --groups"),
@@ -42,8 +42,6 @@ impl SimpleCommand {
         match (self.name(), self.arguments()) {
             ("eval", texts) => Some(CommandWord::join(texts)),
             ("trap", [text, _, ..]) => Some(text.clone()),
-            ("su", words) => word_behind(words, "-c"),
-            ("env", words) => word_behind(words, "-S"),
             (name, _) if SHELLS.contains(&name) => {
                 let mut options = self.options().iter().map(|word| word.text.as_str());
                 let is_text = options.any(|option| is_short(option) && option.contains('c'));
@@ -104,11 +102,6 @@ impl SimpleCommand {
 /// Whether it is an option of one letter, or several of them.
 pub(in crate::shell) fn is_short(text: &str) -> bool {
     text.starts_with('-') && !text.starts_with("--")
-}
-
-fn word_behind(words: &[CommandWord], option: &str) -> Option<CommandWord> {
-    let place = words.iter().position(|word| word.text == option)?;
-    words.get(place + 1).cloned()
 }
 
 /// Returns the commands behind `-exec` and its like.

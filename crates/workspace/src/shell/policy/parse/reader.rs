@@ -19,13 +19,7 @@ pub(super) const MAX_COMMANDS: usize = 1000;
 const MAX_VALUE: usize = 1000;
 
 /// The words that open and close a compound command.
-const COMPOUNDS: &[(&str, &str)] = &[
-    ("if", "fi"),
-    ("while", "done"),
-    ("until", "done"),
-    ("for", "done"),
-    ("{", "}"),
-];
+const COMPOUNDS: &[(&str, &str)] = &[("if", "fi"), ("while", "done"), ("for", "done"), ("{", "}")];
 /// Words before a command that do not change which command it is.
 const LEADING_WORDS: &[&str] = &["!", "then", "elif", "else", "do"];
 /// What opens an expansion.
@@ -183,11 +177,6 @@ impl<'a> LineReader<'a> {
         } else if self.rest().starts_with('(') {
             self.at += 1;
             self.read_list(")");
-        } else if keyword == "function" {
-            self.at += keyword.len();
-            self.skip_blanks();
-            let name = self.read_word().text;
-            self.read_function(&name);
         } else {
             self.read_simple(&mut texts);
         }
@@ -215,7 +204,7 @@ impl<'a> LineReader<'a> {
         self.add_command(words, inputs);
     }
 
-    /// Reads a function behind its name. Without brackets, only some shells know it.
+    /// Reads a function behind its name.
     fn read_function(&mut self, name: &str) {
         self.expect("()");
         self.skip_separators();

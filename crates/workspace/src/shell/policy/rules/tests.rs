@@ -180,11 +180,12 @@ fn a_denied_command_may_say_arguments() {
 }
 
 #[test]
-fn a_construct_that_is_not_known_is_refused_under_a_list_and_passes_without_one() {
+fn a_construct_that_is_not_read_is_refused_under_a_list_and_passes_without_one() {
     for text in [
         "case x in a) ls;; esac",
         "x=(1 2); ls",
         "select i in a b; do ls; done",
+        "until ls; do ls; done",
         "function f { ls; }",
         "ls $((1 + (2)))",
     ] {
