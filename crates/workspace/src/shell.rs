@@ -15,6 +15,6 @@ pub use effects::conflict_branch::is_branch_of_command;
 pub(crate) use foreground::command_label::printable_label;
 pub use foreground::command_turn::TurnWaiting;
 pub use foreground::request::{OutputSink, RunRequest};
-pub use policy::parse::{CommandLine, CommandWord, SimpleCommand};
+pub use policy::parse::{CommandLine, CommandWord, SimpleCommand, WordKind};
 pub use policy::rules::ShellRules;
 pub use runtime::ShellParts;

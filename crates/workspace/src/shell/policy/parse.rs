@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use garret_core::CommandProgram;
 
-pub(in crate::shell) use inner_commands::{SHELLS, is_short};
-use reader::LineReader;
-pub use word::CommandWord;
+pub(in crate::shell) use inner_commands::SHELLS;
+use reader::read_at_depth;
+pub use word::{CommandWord, WordKind};
 
 /// The simple commands, redirections and functions of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct SimpleCommand {
     pub words: Vec<CommandWord>,
     /// The range of [`CommandLine::commands`] whose output may reach it by a pipe.
     pub inputs: Range<usize>,
-    /// Whether it stands in a text within the line, or another command runs it, so that it may not see the functions of the line.
+    /// Whether another command of the line runs it, so that it does not see the functions of the line.
     pub is_indirect: bool,
     /// Whether the shell goes on while it runs: in a pipe, or in the background.
     pub is_concurrent: bool,
@@ -63,26 +63,36 @@ impl SimpleCommand {
         let text = self.program().text.as_str();
         text.rsplit_once('/').map_or(text, |(_, name)| name)
     }
+
+    /// Returns the text that `echo` or `printf` prints: its arguments without its options.
+    fn printed_text(&self) -> Option<CommandWord> {
+        let is_option = |word: &&CommandWord| ["-n", "-e", "-ne", "-E", "--", "%s", "%s\\n"].contains(&&*word.text);
+        let options = self.arguments().iter().take_while(is_option).count();
+        matches!(self.name(), "echo" | "printf").then(|| CommandWord::join(&self.arguments()[options..]))
+    }
 }
 
 impl CommandLine {
-    /// Reads the program that is to be run. No shell expands the words of a program that comes as its arguments.
+    /// Reads the program that is to be run.
     pub fn from_program(program: &CommandProgram) -> Self {
         match program {
             CommandProgram::Shell(text) => Self::parse(text),
-            CommandProgram::Arguments(arguments) => {
-                let mut line = Self::default();
-                let words = arguments.iter().map(|text| CommandWord::literal(text)).collect();
-                LineReader::new("", 0, &mut line).add_command(words, 0..0);
-                line
-            }
+            CommandProgram::Arguments(arguments) => Self::from_arguments(arguments),
         }
     }
 
     /// Reads a text for the shell.
     pub fn parse(text: &str) -> Self {
         let mut line = Self::default();
-        LineReader::new(text, 0, &mut line).read_text();
+        read_at_depth(text, 0, &mut line, |reader| reader.read_text());
+        line
+    }
+
+    /// Reads a program and its arguments, which no shell expands.
+    pub fn from_arguments(arguments: &[String]) -> Self {
+        let mut line = Self::default();
+        let words: Vec<_> = arguments.iter().map(|text| CommandWord::literal(text)).collect();
+        read_at_depth("", 0, &mut line, |reader| reader.add_command(words, 0..0));
         line
     }
 }

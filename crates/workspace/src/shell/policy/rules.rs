@@ -13,14 +13,15 @@ use super::parse::{CommandLine, CommandWord, SimpleCommand};
 const ADVICE: &str =
     "this rule only reads the command line and is advice; the sandbox decides what a command can reach";
 
-/// What a shell does itself, without a program and without reaching for files, or by a command that is judged by itself: no allowed
-/// command needs to name it.
+/// What a shell does itself, without a program and without reaching for files: no allowed command needs to name it.
 const BUILTINS: &[&str] = &[
-    ":", "[", "[[", "break", "builtin", "cd", "command", "continue", "declare", "echo", "eval", "exec", "exit",
-    "export", "false", "getopts", "let", "local", "popd", "printf", "pushd", "pwd", "read", "readonly", "return",
-    "set", "shift", "shopt", "test", "time", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unset",
-    "wait",
+    ":", "[", "[[", "break", "cd", "continue", "declare", "echo", "exit", "export", "false", "getopts", "let", "local",
+    "popd", "printf", "pushd", "pwd", "read", "readonly", "return", "set", "shift", "shopt", "test", "times", "true",
+    "type", "typeset", "ulimit", "umask", "unset", "wait",
 ];
+
+/// Programs that run what comes after them; what they run is judged by itself, so that they need no place among the allowed ones either.
+const TRANSPARENT: &[&str] = &["builtin", "command", "exec", "eval", "time", "trap"];
 
 /// A [`ShellPolicy`] checked and made ready for deciding.
 #[derive(Debug, Clone)]
@@ -96,7 +97,7 @@ impl ShellRules {
             return Ok(());
         }
         let names: Vec<_> = self.allowed.iter().map(|rule| quote(&rule.text)).collect();
-        let advice = if !command.program().is_expanded {
+        let advice = if command.program().is_literal() {
             ""
         } else {
             "write the program name literally; "
@@ -110,8 +111,8 @@ impl ShellRules {
 fn is_shell_builtin(line: &CommandLine, command: &SimpleCommand) -> bool {
     let name = command.program().text.as_str();
     let is_function = !command.is_indirect && line.functions.contains_key(name);
-    let is_builtin = name.is_empty() || BUILTINS.contains(&name);
-    !command.program().is_expanded && (is_builtin || is_function)
+    let is_builtin = name.is_empty() || BUILTINS.contains(&name) || TRANSPARENT.contains(&name);
+    command.program().is_literal() && (is_builtin || is_function)
 }
 
 fn refuse(message: impl Into<String>, rule: &str, hint: &str) -> Error {
@@ -161,9 +162,9 @@ impl CommandRule {
 
     /// Whether the command surely is the one of the rule: the words of the rule stand first in it.
     fn matches(&self, command: &SimpleCommand) -> bool {
-        let is_next = |(wanted, word): (&String, &CommandWord)| !word.is_expanded && word.text == *wanted;
+        let is_next = |(wanted, word): (&String, &CommandWord)| word.is_literal() && word.text == *wanted;
         let (program, arguments) = (command.program(), command.arguments());
-        let is_program = !program.is_expanded && is_program(&self.words[0], &program.text);
+        let is_program = program.is_literal() && is_program(&self.words[0], &program.text);
         let has_arguments = arguments.len() >= self.words.len() - 1;
         self.is_for_all() || is_program && has_arguments && self.words[1..].iter().zip(arguments).all(is_next)
     }

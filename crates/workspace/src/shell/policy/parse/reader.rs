@@ -7,7 +7,8 @@
 use std::mem;
 use std::ops::Range;
 
-use super::{CommandLine, CommandWord, SHELLS, SimpleCommand};
+use super::inner_commands::InnerCommand;
+use super::{CommandLine, CommandWord, SimpleCommand, WordKind};
 
 /// More text than any shell takes as one argument.
 const MAX_BYTES: usize = 128 * 1024;
@@ -15,65 +16,61 @@ const MAX_BYTES: usize = 128 * 1024;
 const MAX_DEPTH: usize = 60;
 /// Commands read each other's output, so that the work grows with the square of their number.
 pub(super) const MAX_COMMANDS: usize = 1000;
-/// A longer value of an expansion is not guessed, since a text may name it many times.
-const MAX_VALUE: usize = 1000;
 
 /// The words that open and close a compound command.
-const COMPOUNDS: &[(&str, &str)] = &[("if", "fi"), ("while", "done"), ("for", "done"), ("{", "}")];
+const COMPOUNDS: &[(&str, &str)] = &[
+    ("if", "fi"),
+    ("while", "done"),
+    ("until", "done"),
+    ("for", "done"),
+    ("select", "done"),
+    ("case", "esac"),
+    ("{", "}"),
+];
 /// Words before a command that do not change which command it is.
 const LEADING_WORDS: &[&str] = &["!", "then", "elif", "else", "do"];
-/// What opens an expansion.
-const EXPANSIONS: &[&str] = &["`", "<(", ">(", "$((", "$(", "${", "$'", "$"];
 
 pub(super) struct LineReader<'a> {
-    text: String,
+    text: &'a str,
     at: usize,
     depth: usize,
     /// The index of the first command of the pipeline.
     pipeline: usize,
+    /// The start and the end of the here-documents behind the current line of the text.
+    heredocs: Option<(usize, usize)>,
     line: &'a mut CommandLine,
 }
 
-impl<'a> LineReader<'a> {
-    /// Makes a reader of `text`, which stands in so many other texts and constructs.
-    pub(super) fn new(text: &str, depth: usize, line: &'a mut CommandLine) -> Self {
-        line.is_partial |= text.len() > MAX_BYTES;
-        Self {
-            text: if text.len() > MAX_BYTES {
-                String::new()
-            } else {
-                text.to_owned()
-            },
-            at: 0,
-            depth,
-            pipeline: line.commands.len(),
-            line,
-        }
+/// Reads `text` with `read`. A text that stands in another one is one level deeper.
+pub(super) fn read_at_depth(text: &str, depth: usize, line: &mut CommandLine, read: impl FnOnce(&mut LineReader<'_>)) {
+    if depth > MAX_DEPTH || text.len() > MAX_BYTES {
+        line.is_partial = true;
+        return;
     }
+    read(&mut LineReader {
+        text,
+        at: 0,
+        depth,
+        pipeline: line.commands.len(),
+        heredocs: None,
+        line,
+    });
+}
 
+impl<'a> LineReader<'a> {
     /// Reads all of the text.
     pub(super) fn read_text(&mut self) {
         self.read_list("");
-        while self.take_char().is_some() {
+        while let Some(character) = self.peek_char() {
             // The list ended at something that closes nothing.
             self.line.is_partial = true;
+            self.at += character.len_utf8();
             self.read_list("");
         }
+        self.line.is_partial |= self.heredocs.is_some();
     }
 
-    /// Goes a level deeper to `read`. Beyond the bounds, the rest of the text is not read.
-    fn nest(&mut self, read: impl FnOnce(&mut Self)) {
-        if self.depth >= MAX_DEPTH || self.line.commands.len() >= MAX_COMMANDS {
-            self.line.is_partial = true;
-            self.at = self.text.len();
-            return;
-        }
-        self.depth += 1;
-        read(self);
-        self.depth -= 1;
-    }
-
-    fn rest(&self) -> &str {
+    fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
@@ -85,27 +82,21 @@ impl<'a> LineReader<'a> {
         self.rest().chars().next()
     }
 
-    fn take_char(&mut self) -> Option<char> {
-        let character = self.rest().chars().next();
-        self.at += character.map_or(0, char::len_utf8);
-        character
-    }
-
     fn expect(&mut self, text: &str) {
         let is_next = self.rest().starts_with(text);
         self.at += if is_next { text.len() } else { 0 };
         self.line.is_partial |= !is_next;
     }
 
-    fn take_until(&mut self, end: &str) -> String {
-        let text = self.rest().split(end).next().unwrap_or_default().to_owned();
+    fn take_until(&mut self, end: &str) -> &'a str {
+        let text = self.rest().split(end).next().unwrap_or_default();
         self.at += text.len();
         self.expect(end);
         text
     }
 
     /// Returns the text up to the next blank or operator.
-    fn peek_keyword(&self) -> &str {
+    fn peek_keyword(&self) -> &'a str {
         let is_end = |character: char| character.is_whitespace() || ";&|<>()".contains(character);
         self.rest().split(is_end).next().unwrap_or_default()
     }
@@ -132,8 +123,15 @@ impl<'a> LineReader<'a> {
             let keyword = self.peek_keyword();
             if LEADING_WORDS.contains(&keyword) {
                 self.at += keyword.len();
-            } else if self.rest().starts_with([';', '&', '|', '\n']) {
+            } else if self.rest().starts_with([';', '&', '|', '\n']) && !self.rest().starts_with("&>") {
                 self.at += 1;
+                if self.text[..self.at].ends_with('\n')
+                    && let Some((start, end)) = self.heredocs.take()
+                {
+                    // Otherwise quotes reach over the end of the line, and the here-documents begin elsewhere.
+                    self.line.is_partial |= start != self.at;
+                    self.at = end;
+                }
             } else {
                 return;
             }
@@ -150,12 +148,15 @@ impl<'a> LineReader<'a> {
                 self.pipeline = outer;
                 return self.expect(closer);
             }
+            if closer == "esac" && self.skip_pattern() {
+                continue;
+            }
             let first = self.line.commands.len();
             if !is_piped {
                 // All commands of a list read from the pipe in which the list stands.
                 self.pipeline = if outer < start { outer } else { first };
             }
-            self.nest(Self::read_command);
+            self.read_command();
             self.skip_blanks();
             let was_piped = mem::replace(&mut is_piped, self.is_at_single('|'));
             let is_concurrent = was_piped || is_piped || self.is_at_single('&');
@@ -165,82 +166,118 @@ impl<'a> LineReader<'a> {
         }
     }
 
+    /// Skips `pattern)` in `case`; no command has a bracket behind it there.
+    fn skip_pattern(&mut self) -> bool {
+        let end = self.rest().find(['(', ')', ';', '&', '\n', '$', '`']);
+        let pattern = end.filter(|end| self.rest()[*end..].starts_with(')'));
+        self.at += pattern.map_or(0, |length| length + 1);
+        pattern.is_some()
+    }
+
     fn read_command(&mut self) {
-        let (first, mut texts) = (self.line.commands.len(), Vec::new());
-        let keyword = self.peek_keyword();
-        if let Some((opener, closer)) = COMPOUNDS.iter().find(|(opener, _)| *opener == keyword) {
-            self.at += opener.len();
-            if *opener == "for" {
+        let (first, keyword, mut texts) = (self.line.commands.len(), self.peek_keyword(), Vec::new());
+        if self.depth >= MAX_DEPTH || first >= MAX_COMMANDS {
+            self.line.is_partial = true;
+            self.at = self.text.len();
+            return;
+        }
+        self.depth += 1;
+        if let Some((_, closer)) = COMPOUNDS.iter().find(|(opener, _)| *opener == keyword) {
+            self.at += keyword.len();
+            if ["for", "select", "case"].contains(&keyword) {
                 self.read_words(&mut texts);
+                if self.rest().starts_with("((") {
+                    self.read_expression();
+                }
+                self.at += usize::from(self.rest().starts_with(')'));
             }
             self.read_list(closer);
+        } else if keyword == "function" {
+            self.at += keyword.len();
+            self.skip_blanks();
+            let name = self.read_word().text;
+            self.read_function(&name);
         } else if self.rest().starts_with('(') {
+            // `((rm x))` is an expression for Bash, but other shells run it.
             self.at += 1;
             self.read_list(")");
         } else {
             self.read_simple(&mut texts);
         }
         while self.read_redirect(&mut texts) {}
-        // The text of a redirection goes to every shell that may read it.
-        for text in &texts {
-            for index in first..self.line.commands.len() {
-                self.feed_shell(index, text);
-            }
+        texts.iter().for_each(|text| self.feed_shells(first, text));
+        self.depth -= 1;
+    }
+
+    /// Reads `((…))`.
+    fn read_expression(&mut self) {
+        self.at += 2;
+        self.read_until(')', &mut CommandWord::default());
+        self.expect(")");
+    }
+
+    /// Reads a function behind its name.
+    fn read_function(&mut self, name: &str) {
+        self.skip_blanks();
+        if self.rest().starts_with('(') {
+            self.expect("()");
         }
+        self.skip_separators();
+        let first = self.line.commands.len();
+        self.read_command();
+        let body = first..self.line.commands.len();
+        self.line.functions.insert(name.to_owned(), body);
     }
 
     fn read_simple(&mut self, texts: &mut Vec<CommandWord>) {
         let inputs = self.pipeline..self.line.commands.len();
         let words = self.read_words(texts);
         let is_at_bracket = self.rest().starts_with('(');
-        if let [name] = words.as_slice()
-            && is_at_bracket
-        {
-            return self.read_function(&name.text);
+        match words.as_slice() {
+            [] => {}
+            [name] if is_at_bracket => self.read_function(&name.text),
+            [program, ..] => {
+                // Braces may hold all of the command: `{rm,-rf,/}`.
+                let is_brace = program.kind == WordKind::Pattern && program.text.contains('{');
+                self.line.is_partial |= is_brace || is_at_bracket;
+                self.add_command(words, inputs);
+            }
         }
-        // Braces may hold all of the command: `{rm,-rf,/}`. Those of `${x}` do not.
-        let is_brace = |program: &CommandWord| program.is_expanded && program.text.replace("${", "").contains('{');
-        self.line.is_partial |= is_at_bracket || words.first().is_some_and(is_brace);
-        self.add_command(words, inputs);
-    }
-
-    /// Reads a function behind its name.
-    fn read_function(&mut self, name: &str) {
-        self.expect("()");
-        self.skip_separators();
-        let first = self.line.commands.len();
-        self.nest(Self::read_command);
-        let body = first..self.line.commands.len();
-        self.line.functions.insert(name.to_owned(), body);
     }
 
     /// Reads words, assignments and redirections up to an operator.
     fn read_words(&mut self, texts: &mut Vec<CommandWord>) -> Vec<CommandWord> {
         let mut words: Vec<CommandWord> = Vec::new();
         loop {
-            if self.read_redirect(texts) {
-                continue;
+            let is_test = words.first().is_some_and(|word| word.text == "[[") && words[words.len() - 1].text != "]]";
+            let is_redirect = !is_test && self.read_redirect(texts);
+            self.skip_blanks();
+            match self.peek_char() {
+                _ if is_redirect => {}
+                Some('&' | '|' | '(' | ')' | '<' | '>') if is_test => self.at += 1,
+                None | Some('\n' | ';' | '&' | '|' | '(' | ')') => return words,
+                _ => {
+                    let assigned = assigned_name(self.rest());
+                    let word = self.read_word();
+                    assigned.iter().for_each(|name| self.assign(name, &word));
+                    if assigned.is_none() || !words.is_empty() {
+                        words.extend(word.split());
+                    }
+                }
             }
-            if matches!(self.peek_char(), None | Some('\n' | ';' | '&' | '|' | '(' | ')')) {
-                return words;
-            }
-            let assigned = assigned_name(self.rest()).map(str::to_owned);
-            let is_setting = assigned.is_some() && words.is_empty();
-            let word = self.read_word();
-            if let Some(name) = assigned {
-                self.assign(name, &word);
-            }
-            // A word of which only an empty value is left is none.
-            let is_none = word.is_expanded && word.text.is_empty();
-            words.extend((!is_setting && !is_none).then_some(word));
         }
     }
 
     /// Notes a value that is assigned: from here on the best guess for the variable.
-    fn assign(&mut self, name: String, word: &CommandWord) {
-        self.line.variables.remove(&name);
-        if let (Some((_, value)), false) = (word.text.split_once('='), word.is_expanded) {
-            self.line.variables.insert(name, value.to_owned());
+    fn assign(&mut self, name: &str, word: &CommandWord) {
+        if self.rest().starts_with('(') {
+            self.at += 1;
+            self.read_words(&mut Vec::new());
+            self.expect(")");
+        }
+        self.line.variables.remove(name);
+        if let (Some((_, value)), false) = (word.text.split_once('='), word.kind == WordKind::Expanded) {
+            self.line.variables.insert(name.to_owned(), value.to_owned());
         }
     }
 
@@ -249,49 +286,53 @@ impl<'a> LineReader<'a> {
         if words.is_empty() {
             return;
         }
+        let printing = self.line.commands[inputs.clone()].iter();
+        let printed: Vec<_> = printing.filter_map(SimpleCommand::printed_text).collect();
         let command = SimpleCommand {
             words,
             inputs,
             ..SimpleCommand::default()
         };
-        let index = self.line.commands.len();
         self.line.commands.push(command.clone());
-        let printing = self.line.commands[command.inputs.clone()].iter();
-        let printed: Vec<_> = printing.filter_map(SimpleCommand::printed_text).collect();
-        for mut words in command.inner_commands() {
-            if command.name() == "xargs" {
-                let more = printed.iter().flat_map(|text| text.text.split_whitespace());
-                words.extend(more.map(CommandWord::literal));
+        for inner in command.inner_commands() {
+            match inner {
+                InnerCommand::Words(mut words) => {
+                    if command.name() == "xargs" {
+                        let more = printed.iter().flat_map(|text| text.text.split_whitespace());
+                        words.extend(more.map(CommandWord::literal));
+                    }
+                    let inputs = command.inputs.clone();
+                    self.run_inner("", |inner| inner.add_command(words, inputs));
+                }
+                InnerCommand::Text(text) => self.run_text(&text),
+                InnerCommand::Input => printed.iter().for_each(|text| self.run_text(text)),
             }
-            let inputs = command.inputs.clone();
-            self.read_inner("", |inner| inner.add_command(words, inputs));
-        }
-        if let Some(text) = command.inner_text() {
-            self.run_text(&text);
-        }
-        printed.iter().for_each(|text| self.feed_shell(index, text));
-    }
-
-    /// Hands a text to the command at `index`, if that is a shell that reads one.
-    fn feed_shell(&mut self, index: usize, text: &CommandWord) {
-        let command = &self.line.commands[index];
-        if SHELLS.contains(&command.name()) && command.reads_program() {
-            self.run_text(text);
         }
     }
 
     /// Reads a text that a command hands to a shell.
     fn run_text(&mut self, text: &CommandWord) {
-        self.line.is_partial |= text.is_expanded;
-        self.read_inner(&text.text, |inner| inner.read_text());
+        self.line.is_partial |= text.kind == WordKind::Expanded;
+        self.run_inner(&text.text, |inner| inner.read_text());
     }
 
-    /// Reads another text, which stands in this one, and the commands of which another one runs.
-    fn read_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
+    fn run_inner(&mut self, text: &str, read: impl FnOnce(&mut LineReader<'_>)) {
         let first = self.line.commands.len();
-        self.nest(|outer| read(&mut LineReader::new(text, outer.depth, outer.line)));
+        read_at_depth(text, self.depth + 1, self.line, read);
         let inner = self.line.commands[first..].iter_mut();
         inner.for_each(|inner| inner.is_indirect = true);
+    }
+
+    /// Hands the text of a redirection to the shells from the command at `first` on that read one.
+    fn feed_shells(&mut self, first: usize, text: &CommandWord) {
+        for index in first..self.line.commands.len() {
+            if self.line.commands[index]
+                .inner_commands()
+                .contains(&InnerCommand::Input)
+            {
+                self.run_text(text);
+            }
+        }
     }
 
     /// Reads a redirection; returns whether there was one. The text that it gives to a command goes to `texts`.
@@ -300,20 +341,14 @@ impl<'a> LineReader<'a> {
         let rest = self
             .rest()
             .trim_start_matches(|character: char| character.is_ascii_digit());
-        if self.is_at_process() || !rest.starts_with(['<', '>']) {
+        if self.is_at_process() || !rest.starts_with(['<', '>']) && !rest.starts_with("&>") {
             return false;
         }
-        let operator: String = rest
-            .chars()
-            .take_while(|character| "<>&|".contains(*character))
-            .collect();
-        self.at = self.text.len() - rest.len() + operator.len();
+        let length = rest.bytes().take_while(|byte| b"<>&|".contains(byte)).count();
+        self.at = self.text.len() - rest.len() + length;
         self.skip_blanks();
-        match operator.as_str() {
-            "<<" => {
-                let text = self.read_heredoc();
-                texts.push(text);
-            }
+        match &rest[..length] {
+            "<<" => texts.push(self.read_heredoc()),
             "<<<" => texts.push(self.read_word()),
             "<" | "<&" => drop(self.read_word()),
             _ => {
@@ -324,24 +359,29 @@ impl<'a> LineReader<'a> {
         true
     }
 
-    /// Reads the head of a here-document. Takes its body out of the text behind this line and returns that.
+    /// Reads the head of a here-document; looks ahead for its body and returns that.
     fn read_heredoc(&mut self) -> CommandWord {
+        let indent = if self.rest().starts_with('-') { "\t" } else { "" };
+        self.at += indent.len();
+        self.skip_blanks();
         let head = self.at;
         let delimiter = self.read_word().text;
         let is_literal = self.text[head..self.at].contains(['\'', '"', '\\']);
-        let start = self.at + self.rest().find('\n').map_or(self.rest().len(), |end| end + 1);
-        let is_inside = |row: &&str| row.trim_end_matches('\n') != delimiter;
-        let rows = self.text[start..].split_inclusive('\n');
-        let end = start + rows.take_while(is_inside).map(str::len).sum::<usize>();
-        let body = CommandWord::literal(&self.text[start..end]);
+        let next_line = self.at + self.rest().find('\n').map_or(self.rest().len(), |end| end + 1);
+        let (start, body) = self.heredocs.unwrap_or((next_line, next_line));
+        let is_inside = |row: &&str| row.trim_start_matches(indent).trim_end_matches('\n') != delimiter;
+        let rows = self.text[body..].split_inclusive('\n').take_while(is_inside);
+        let end = body + rows.map(str::len).sum::<usize>();
         let closing = self.text[end..].split_inclusive('\n').next();
         self.line.is_partial |= closing.is_none();
-        self.text.replace_range(start..end + closing.map_or(0, str::len), "");
+        self.heredocs = Some((start, end + closing.map_or(0, str::len)));
+        let (mut word, text) = (CommandWord::default(), &self.text[body..end]);
         if is_literal {
-            return body;
+            word.text.push_str(text);
+        } else {
+            let read = |inner: &mut LineReader<'_>| inner.read_until('\0', &mut word);
+            read_at_depth(text, self.depth + 1, self.line, read);
         }
-        let mut word = CommandWord::default();
-        self.read_inner(&body.text, |inner| inner.read_quoted(None, &mut word));
         word
     }
 
@@ -350,87 +390,89 @@ impl<'a> LineReader<'a> {
     }
 
     fn read_word(&mut self) -> CommandWord {
-        let (mut word, first) = (CommandWord::default(), self.line.commands.len());
-        while let Some(character) = self.peek_char() {
-            if "$`".contains(character) || self.is_at_process() {
-                self.nest(|reader| reader.read_expansion(&mut word, false));
-                continue;
-            }
-            if " \t\n;&|<>()".contains(character) {
-                break;
-            }
-            self.take_char();
-            match character {
-                '"' => self.read_quoted(Some('"'), &mut word),
-                '\'' => word.text.push_str(&self.take_until("'")),
-                '\\' => word.text.extend(self.take_char()),
-                _ => word.push_bare(character),
-            }
-        }
-        word.outputs = first..self.line.commands.len();
+        let mut word = CommandWord::default();
+        self.read_until(' ', &mut word);
         word
     }
 
-    /// Reads text up to `end`, or all of it, in which only expansions and backslashes mean something.
-    fn read_quoted(&mut self, end: Option<char>, word: &mut CommandWord) {
+    /// Reads a part of a word up to `end`. A blank stands for the end of a word without quotes, and NUL for the end of
+    /// the text. Elsewhere blanks and operators mean nothing.
+    fn read_until(&mut self, end: char, word: &mut CommandWord) {
+        let (is_bare, is_text) = (end == ' ', end == '\0');
+        self.depth += 1;
         while let Some(character) = self.peek_char() {
-            if "$`".contains(character) {
-                self.nest(|reader| reader.read_expansion(word, true));
+            if "$`".contains(character) || is_bare && self.is_at_process() {
+                self.read_expansion(word, !is_bare);
                 continue;
             }
-            self.take_char();
-            if Some(character) == end {
-                return;
+            if is_bare && " \t\n;&|<>()".contains(character) || self.depth > MAX_DEPTH {
+                break;
             }
-            let is_escape = character == '\\' && self.rest().starts_with(['$', '`', '"', '\\']);
-            word.text
-                .extend(if is_escape { self.take_char() } else { Some(character) });
+            self.at += character.len_utf8();
+            match character {
+                _ if character == end && !is_text => {
+                    self.depth -= 1;
+                    return;
+                }
+                '"' if !is_text => self.read_until('"', word),
+                '\'' if is_bare => word.text.push_str(self.take_until("'")),
+                // Depending on quotes further out, it quotes or stands for itself.
+                '\'' if end == ')' || end == '}' => self.line.is_partial = true,
+                '(' if end == ')' => self.read_until(end, word),
+                '\\' => {
+                    let is_kept = !is_bare && !self.rest().starts_with(['$', '`', '"', '\\']);
+                    word.text.extend(is_kept.then_some('\\'));
+                    let quoted = self.rest().chars().next();
+                    self.at += quoted.map_or(0, char::len_utf8);
+                    word.text.extend(quoted);
+                }
+                _ if is_bare => word.push_bare(character),
+                _ => word.text.push(character),
+            }
         }
-        self.line.is_partial |= end.is_some();
+        self.line.is_partial |= !is_bare && !is_text || self.depth > MAX_DEPTH;
+        self.depth -= 1;
     }
 
     /// Reads an expansion: the value that the line tells, or else the text as it is written.
     fn read_expansion(&mut self, word: &mut CommandWord, is_quoted: bool) {
         let (start, first) = (self.at, self.line.commands.len());
-        let is_next = |opener: &&&str| self.rest().starts_with(**opener) && !(is_quoted && **opener == "$'");
-        let opener = *EXPANSIONS
-            .iter()
-            .find(is_next)
-            .expect("a character that opens one is next");
-        self.at += opener.len();
-        match opener {
-            "`" => {
-                let text = self.take_until("`");
-                // A backslash may keep a backquote from closing.
-                self.line.is_partial |= text.contains('\\');
-                self.read_inner(&text, |inner| inner.read_text());
-            }
-            "$((" => {
-                self.read_quoted(Some(')'), &mut CommandWord::default());
-                self.expect(")");
-            }
-            "${" => self.read_quoted(Some('}'), &mut CommandWord::default()),
-            "$'" => {
-                let text = self.take_until("'");
-                self.line.is_partial |= text.ends_with('\\');
-                return word.push_ansi(&text);
-            }
-            "$" => {
-                let is_special = self.rest().starts_with(|next: char| "@*#?$!-0123456789".contains(next));
-                self.at += if is_special { 1 } else { name_length(self.rest()) };
-            }
-            _ => self.read_list(")"),
+        self.at += 1;
+        let rest = self.rest();
+        if self.text[start..].starts_with('`') {
+            let text = self.take_until("`");
+            // A backslash may keep a backquote from closing.
+            self.line.is_partial |= text.contains('\\');
+            read_at_depth(text, self.depth + 1, self.line, |inner| inner.read_text());
+        } else if rest.starts_with("((") && self.text[start..].starts_with('$') {
+            self.read_expression();
+        } else if rest.starts_with('(') {
+            self.at += 1;
+            self.read_list(")");
+        } else if rest.starts_with('{') {
+            self.at += 1;
+            self.read_until('}', &mut CommandWord::default());
+        } else if rest.starts_with('\'') && !is_quoted {
+            self.at += 1;
+            let text = self.take_until("'");
+            self.line.is_partial |= text.ends_with('\\');
+            return word.push_ansi(text);
+        } else if rest.starts_with('"') && !is_quoted {
+            return;
+        } else {
+            let is_special = rest.starts_with(|next: char| "@*#?$!-0123456789".contains(next));
+            self.at += if is_special { 1 } else { name_length(rest) };
         }
-        let source = self.text[start..self.at].to_owned();
-        word.is_expanded |= source != "$";
-        match self.guess_value(&source, first).filter(|value| is_plain(value)) {
-            // The value is read in place of the expansion, so that it falls apart at its spaces unless it is in quotes.
-            Some(value) => {
-                self.text.replace_range(start..self.at, &value);
-                self.at = start;
-            }
-            None => word.text.push_str(&source),
+        let source = &self.text[start..self.at];
+        if source == "$" {
+            return word.text.push('$');
         }
+        match self.guess_value(source, first) {
+            Some(value) => word.push_value(&value, is_quoted),
+            None => word.text.push_str(source),
+        }
+        word.kind = WordKind::Expanded;
+        word.outputs.extend(first..self.line.commands.len());
     }
 
     /// Returns the value of an expansion in which the commands from `first` on are.
@@ -440,16 +482,10 @@ impl<'a> LineReader<'a> {
             ([only], _) if !source.starts_with(['<', '>']) => Some(only.printed_text()?.text),
             (_, "IFS") => Some(" ".to_owned()),
             // The line itself has no arguments.
-            (_, "@" | "*" | "1" | "2" | "3") => Some(String::new()),
+            _ if "@*123456789".contains(name) => Some(String::new()),
             _ => self.line.variables.get(name).cloned(),
         }
     }
-}
-
-/// Whether no character of a value means something to a shell, but for blanks and patterns.
-fn is_plain(value: &str) -> bool {
-    let is_plain = |character: char| character.is_alphanumeric() || " -_./=:,@%+*~".contains(character);
-    value.len() <= MAX_VALUE && value.chars().all(is_plain)
 }
 
 fn name_length(text: &str) -> usize {
@@ -457,9 +493,11 @@ fn name_length(text: &str) -> usize {
     text.find(is_end).unwrap_or(text.len())
 }
 
-/// Returns the variable to which the text at its head assigns: `x=` or `x+=`.
+/// Returns the variable to which the text at its head assigns: `x=`, `x+=` or `x[…]=`.
 pub(super) fn assigned_name(text: &str) -> Option<&str> {
     let (name, rest) = text.split_at(name_length(text));
+    let index = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let rest = index.map_or(rest, |(_, rest)| rest);
     let is_name = !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit());
     (is_name && (rest.starts_with('=') || rest.starts_with("+="))).then_some(name)
 }

@@ -2,52 +2,59 @@
 //!
 //! `rm -rf *` is not among them: in a workspace it is one change, and undo brings everything back.
 
-use std::ops::Range;
-
 use garret_core::Result;
 use garret_core::path::quote;
 
 use super::refuse;
-use crate::shell::policy::parse::{CommandLine, CommandWord, SHELLS, SimpleCommand, is_short};
+use crate::shell::policy::parse::{CommandLine, CommandWord, SHELLS, SimpleCommand, WordKind};
 
 const DOWNLOADERS: &[&str] = &["curl", "wget", "fetch", "aria2c"];
 const INTERPRETERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
 const DEVICE_TOOLS: &str = "mkfs mke2fs mkswap wipefs shred fdisk sfdisk parted blkdiscard";
 /// Names below `/dev` that take anything and harm nothing.
-const HARMLESS: &str = "null zero full stdin stdout stderr tty ptmx fd pts shm tcp udp";
+const HARMLESS: &[&str] = &["null", "zero", "full", "stdin", "stdout", "stderr", "tty", "ptmx"];
+const HARMLESS_BELOW: &[&str] = &["fd/", "pts/", "shm/", "tcp/", "udp/"];
 
 /// Refuses the first mistake in a command line.
 pub(super) fn check_line(line: &CommandLine) -> Result<()> {
-    let Some((effect, shown)) = find_mistake(line) else {
-        return Ok(());
-    };
-    let message = format!("Refused: this would {effect}: {}", quote(&shown));
-    let hint = "name the exact path in the workspace";
-    Err(refuse(message, "prevent_dangerous = true", hint))
-}
-
-/// Returns what the first mistake in a command line would do, and its text.
-fn find_mistake(line: &CommandLine) -> Option<(&'static str, String)> {
-    let is_bomb = |(name, body): &(&String, &Range<usize>)| {
-        let commands = line.commands[(*body).clone()].iter();
-        let calls = commands.filter(|command| command.is_concurrent && command.program().text == **name);
+    let is_bomb = |name: &str, body: &[SimpleCommand]| {
+        let calls = body
+            .iter()
+            .filter(|command| command.is_concurrent && command.program().text == name);
         calls.count() > 1
     };
-    if let Some((name, _)) = line.functions.iter().find(is_bomb) {
-        return Some(("start an endless number of processes", name.clone()));
+    for (name, body) in &line.functions {
+        check_that(
+            !is_bomb(name, &line.commands[body.clone()]),
+            name,
+            "start an endless number of processes",
+        )?;
     }
-    if let Some(word) = line.writes.iter().find(|word| is_device(&word.text)) {
-        return Some(("overwrite a device", word.text.clone()));
+    for word in &line.writes {
+        check_that(!is_device(&word.text), &word.text, "overwrite a device")?;
     }
-    line.commands.iter().find_map(|command| {
+    for command in &line.commands {
         let downloaded = || runs_download(line, command).then_some("run a program that was just downloaded");
-        let effect = find_harm(command).or_else(downloaded)?;
-        Some((effect, CommandWord::join(&command.words).text))
-    })
+        if let Some(effect) = find_mistake(command).or_else(downloaded) {
+            check_that(false, &CommandWord::join(&command.words).text, effect)?;
+        }
+    }
+    Ok(())
 }
 
-/// Returns what a command would do that makes no sense anywhere.
-fn find_harm(command: &SimpleCommand) -> Option<&'static str> {
+fn check_that(is_harmless: bool, shown: &str, effect: &str) -> Result<()> {
+    if is_harmless {
+        return Ok(());
+    }
+    let message = format!("Refused: this would {effect}: {}", quote(shown));
+    Err(refuse(
+        message,
+        "prevent_dangerous = true",
+        "name the exact path in the workspace",
+    ))
+}
+
+fn find_mistake(command: &SimpleCommand) -> Option<&'static str> {
     let arguments = command.arguments();
     let any = |is_it: fn(&CommandWord) -> bool| arguments.iter().any(is_it);
     let says = |text: &str| arguments.iter().any(|word| word.text == text);
@@ -68,10 +75,14 @@ fn find_harm(command: &SimpleCommand) -> Option<&'static str> {
     }
 }
 
-/// Whether an option asks for everything below: `-r`, `-fR` or `--recursive`, which may be cut.
+/// Whether an option asks for everything below: `-r`, `-fR`, `--recursive` or the start of that word.
 fn is_recursive(arguments: &[CommandWord]) -> bool {
-    let mut options = arguments.iter().map(|word| &word.text).take_while(|text| *text != "--");
-    options.any(|text| text.starts_with("--rec") || is_short(text) && text.contains(['r', 'R']))
+    let options = arguments.iter().take_while(|word| word.text != "--");
+    let mut options = options.filter_map(|word| word.text.strip_prefix('-'));
+    options.any(|option| match option.strip_prefix('-') {
+        Some(long) => long.len() > 2 && "recursive".starts_with(long),
+        None => option.contains(['r', 'R']),
+    })
 }
 
 /// Whether it is `/`, or everything in it, in any spelling.
@@ -81,36 +92,46 @@ fn is_root(word: &CommandWord) -> bool {
 
 /// Whether it is `/` or the home, or everything in them; in quotes, `~` is an ordinary name.
 fn is_root_or_home(word: &CommandWord) -> bool {
-    let homes = ["$HOME", "${HOME}", "~"].into_iter().filter(|_| word.is_expanded);
-    let mut rests = homes.filter_map(|home| word.text.strip_prefix(home));
-    let is_home = rests.any(|rest| rest.is_empty() || rest.starts_with('/') && leads_nowhere(word, rest));
+    let homes: &[&str] = match word.kind {
+        WordKind::Literal => &[],
+        WordKind::Pattern => &["~"],
+        WordKind::Expanded => &["$HOME", "${HOME}", "~"],
+    };
+    let rest = homes.iter().find_map(|home| word.text.strip_prefix(home));
+    let is_home = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') && leads_nowhere(word, rest));
     is_home || is_root(word)
 }
 
 /// Whether `rest` has no names: only dots, slashes, and stars that are patterns.
 fn leads_nowhere(word: &CommandWord, rest: &str) -> bool {
-    let is_star = |part: &str| word.is_expanded && matches!(part, "*" | ".*" | "{*,.*}");
+    let is_star = |part: &str| !word.is_literal() && matches!(part, "*" | ".*" | "{*,.*}");
     rest.split('/')
         .all(|part| matches!(part, "" | "." | "..") || is_star(part))
 }
 
 fn is_device(text: &str) -> bool {
-    let is_harmless = |name: &str| HARMLESS.split(' ').any(|one| one == name);
-    let mut parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
-    text.starts_with('/') && parts.next() == Some("dev") && parts.next().is_some_and(|name| !is_harmless(name))
+    let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let path = parts.collect::<Vec<_>>().join("/");
+    let name = path.strip_prefix("dev/").filter(|_| text.starts_with('/'));
+    let is_harmless =
+        |name: &str| HARMLESS.contains(&name) || HARMLESS_BELOW.iter().any(|below| name.starts_with(below));
+    name.is_some_and(|name| !is_harmless(name))
 }
 
 /// Whether a command takes the output of a downloader for a program.
 fn runs_download(line: &CommandLine, command: &SimpleCommand) -> bool {
     let downloads = |command: &SimpleCommand| DOWNLOADERS.contains(&command.name());
     let reads_download = |command: &SimpleCommand| line.commands[command.inputs.clone()].iter().any(downloads);
-    let is_download = |command: &SimpleCommand| downloads(command) || reads_download(command);
-    let holds = |word: &CommandWord| line.commands[word.outputs.clone()].iter().any(is_download);
-    let name = command.name();
+    let is_download = |index: &usize| downloads(&line.commands[*index]) || reads_download(&line.commands[*index]);
+    let holds = |word: &CommandWord| word.outputs.iter().any(is_download);
+    let (name, arguments) = (command.name(), command.arguments());
     if matches!(name, "eval" | "source" | ".") {
-        return command.arguments().iter().any(holds);
+        return arguments.iter().any(holds);
     }
+    let is_operand = |word: &&CommandWord| !word.text.starts_with('-') && word.text != "/dev/stdin";
+    let operand = arguments.iter().position(|word| is_operand(&word));
+    let reads_program = operand.is_none_or(|operand| arguments[..operand].iter().any(|word| word.text == "-s"));
     let is_interpreter = SHELLS.contains(&name) || INTERPRETERS.contains(&name);
-    let is_given = || command.operands().first().is_some_and(holds);
-    is_interpreter && (is_given() || command.reads_program() && reads_download(command))
+    is_interpreter
+        && (reads_program && reads_download(command) || operand.is_some_and(|operand| holds(&arguments[operand])))
 }
