@@ -25,8 +25,8 @@ mod results;
 mod scope;
 mod search;
 mod shell;
+mod sorted_pages;
 pub mod text;
-mod time_pages;
 mod view;
 mod workspace;
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::admission::{AdmittedPath, PathSubject};
 use crate::file_access::FileAccess;
 use crate::fs::shown_time;
-use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
+use crate::sorted_pages::{PageCollector, PageSortKey, SortedPage};
 use crate::view::WorkspaceView;
 use crate::{DirectoryListing, ListedEntry, Workspace};
 
@@ -129,17 +129,17 @@ impl FileAccess {
     }
 
     /// Returns a page of the tree in the order of time. Only the page is held in memory, however large the tree is.
-    async fn newest_entries(&self, target: &AdmittedPath, request: &ListRequest) -> Result<TimePage<ListedEntry>> {
-        let after = request.cursor.as_deref().map(TimeSortKey::from_token).transpose()?;
+    async fn newest_entries(&self, target: &AdmittedPath, request: &ListRequest) -> Result<SortedPage<ListedEntry>> {
+        let after = request.cursor.as_deref().map(PageSortKey::from_token).transpose()?;
         let whole = ListRequest {
             limit: usize::MAX,
             cursor: None,
             ..request.clone()
         };
         let mut walk = TreeWalk::begin(self, target, &whole)?;
-        let mut first = TimePageCollector::new(after, request.limit);
+        let mut first = PageCollector::new(after, request.limit);
         while let Some(entry) = walk.next().await? {
-            let key = TimeSortKey::new(
+            let key = PageSortKey::new(
                 entry.modified,
                 self.view.relative_entry_path(&entry.path).as_bytes().to_vec(),
             );

@@ -7,7 +7,7 @@ use super::search_task::{SearchScope, SearchTask};
 use super::walk::{WalkCoverage, WalkEntry, WalkVisitor};
 use super::{MAX_SKIPPED, show_path};
 use crate::file_access::FileAccess;
-use crate::time_pages::{TimePage, TimePageCollector, TimeSortKey};
+use crate::sorted_pages::{PageCollector, PageSortKey, SortedPage};
 use crate::{GlobResult, ListSortOrder, SkippedPath, Workspace};
 
 /// A request to find files by name.
@@ -93,15 +93,15 @@ struct GlobPlan {
     base: usize,
     sort: ListSortOrder,
     /// The end of the page before. In the order of paths, keys have no times.
-    after: Option<TimeSortKey>,
+    after: Option<PageSortKey>,
     limit: usize,
 }
 
 impl GlobPlan {
     fn from_request(request: &GlobRequest, files: &FileAccess) -> Result<Self> {
         let after = request.cursor.as_deref().map(|token| match request.sort {
-            ListSortOrder::Name => EntryPath::from_token(token).map(|path| TimeSortKey::of_path(path.as_bytes())),
-            ListSortOrder::Modified => TimeSortKey::from_token(token),
+            ListSortOrder::Name => EntryPath::from_token(token).map(|path| PageSortKey::of_path(path.as_bytes())),
+            ListSortOrder::Modified => PageSortKey::from_token(token),
         });
         Ok(Self {
             glob: PathGlob::parse(&request.pattern)?,
@@ -122,13 +122,13 @@ impl GlobPlan {
     fn may_come_after(&self, path: &[u8]) -> bool {
         match (&self.after, self.sort) {
             // All paths below the directory come before its path and a `0`, the character after `/`.
-            (Some(after), ListSortOrder::Name) => *after < TimeSortKey::of_path(&[path, b"0"].concat()),
+            (Some(after), ListSortOrder::Name) => *after < PageSortKey::of_path(&[path, b"0"].concat()),
             _ => true,
         }
     }
 
-    fn new_collector(&self) -> TimePageCollector<Vec<u8>> {
-        TimePageCollector::new(self.after.clone(), self.limit)
+    fn new_collector(&self) -> PageCollector<Vec<u8>> {
+        PageCollector::new(self.after.clone(), self.limit)
     }
 }
 
@@ -148,13 +148,13 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
     // Threads find them in any order; the answer must not depend on it.
     skipped.sort_unstable();
     skipped.truncate(MAX_SKIPPED);
-    let TimePage {
+    let SortedPage {
         entries: paths,
         cursors,
         next_cursor,
     } = all.into_page_with(match wanted.sort {
-        ListSortOrder::Name => TimeSortKey::to_path_token,
-        ListSortOrder::Modified => TimeSortKey::to_token,
+        ListSortOrder::Name => PageSortKey::to_path_token,
+        ListSortOrder::Modified => PageSortKey::to_token,
     });
     Ok(GlobResult {
         next_cursor,
@@ -174,7 +174,7 @@ fn collect_page(search: SearchTask, wanted: &GlobPlan) -> Result<GlobResult> {
 /// Collects, on one thread, the first paths that match.
 struct GlobVisitor<'a> {
     wanted: &'a GlobPlan,
-    first: TimePageCollector<Vec<u8>>,
+    first: PageCollector<Vec<u8>>,
     skipped: Vec<SkippedPath>,
 }
 
@@ -183,18 +183,18 @@ impl GlobVisitor<'_> {
         let path = &spot.path[self.wanted.base..];
         let is_by_path = self.wanted.sort == ListSortOrder::Name;
         // Compared before the glob is tried: in a large tree, most paths come after the page.
-        if is_by_path && !self.first.takes_key(&TimeSortKey::of_path(path)) {
+        if is_by_path && !self.first.takes_key(&PageSortKey::of_path(path)) {
             return;
         }
         if !self.wanted.glob.is_match(spot.relative_path()) {
             return;
         }
         let key = if is_by_path {
-            TimeSortKey::of_path(path)
+            PageSortKey::of_path(path)
         } else {
             // An entry that is gone by now has no time, and comes last.
             let modified = directory.stat_entry(spot.name()).ok().and_then(|stat| stat.modified);
-            TimeSortKey::new(modified, path.to_vec())
+            PageSortKey::new(modified, path.to_vec())
         };
         self.first.offer_entry(key, || path.to_vec());
     }

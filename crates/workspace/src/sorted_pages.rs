@@ -1,5 +1,5 @@
-//! Pages in the order of time: the newest first, equal times by path, and entries without a time last. Where no entry
-//! has a time, they are pages in the order of paths.
+//! Sorted pages of entries: the newest first, equal times by path, and entries without a time last. Where no entry has a
+//! time, they are in the order of paths.
 //!
 //! A cursor is the time and the path of the last entry shown, so that no state is kept between pages. An entry that
 //! changes between two pages moves before the cursor: no entry is shown twice, and every unchanged entry is shown once.
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 
 use garret_core::{EntryPath, Error, Result, Timestamp};
 
-/// The sort key of an entry in the order of time.
+/// The sort key of an entry: its time, then its path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TimeSortKey {
+pub(crate) struct PageSortKey {
     /// Microseconds since the epoch; `None` sorts after all times.
     modified: Reverse<Option<i64>>,
     path: Vec<u8>,
 }
 
-impl TimeSortKey {
+impl PageSortKey {
     pub(crate) fn new(modified: Option<Timestamp>, path: Vec<u8>) -> Self {
         Self {
             modified: Reverse(modified.map(|time| time.as_microsecond())),
@@ -60,14 +60,14 @@ impl TimeSortKey {
 
 /// Collects the first entries after a cursor: a page and one more entry, which shows that another page follows.
 #[derive(Debug)]
-pub(crate) struct TimePageCollector<T> {
-    after: Option<TimeSortKey>,
+pub(crate) struct PageCollector<T> {
+    after: Option<PageSortKey>,
     limit: usize,
-    first: BTreeMap<TimeSortKey, T>,
+    first: BTreeMap<PageSortKey, T>,
 }
 
-impl<T> TimePageCollector<T> {
-    pub(crate) fn new(after: Option<TimeSortKey>, limit: usize) -> Self {
+impl<T> PageCollector<T> {
+    pub(crate) fn new(after: Option<PageSortKey>, limit: usize) -> Self {
         Self {
             after,
             limit,
@@ -76,7 +76,7 @@ impl<T> TimePageCollector<T> {
     }
 
     /// Returns whether an entry with this key is among the first.
-    pub(crate) fn takes_key(&self, key: &TimeSortKey) -> bool {
+    pub(crate) fn takes_key(&self, key: &PageSortKey) -> bool {
         let is_before = self.after.as_ref().is_some_and(|after| key <= after);
         let is_full = self.first.len() > self.limit;
         let is_past = is_full && self.first.last_key_value().is_some_and(|(last, _)| key >= last);
@@ -84,7 +84,7 @@ impl<T> TimePageCollector<T> {
     }
 
     /// Adds an entry if it is among the first; `entry` is called only then.
-    pub(crate) fn offer_entry(&mut self, key: TimeSortKey, entry: impl FnOnce() -> T) {
+    pub(crate) fn offer_entry(&mut self, key: PageSortKey, entry: impl FnOnce() -> T) {
         if !self.takes_key(&key) {
             return;
         }
@@ -104,18 +104,18 @@ impl<T> TimePageCollector<T> {
     }
 
     /// Returns the page, with its keys as cursors.
-    pub(crate) fn into_page(self) -> TimePage<T> {
-        self.into_page_with(TimeSortKey::to_token)
+    pub(crate) fn into_page(self) -> SortedPage<T> {
+        self.into_page_with(PageSortKey::to_token)
     }
 
     /// Returns the page; `token` makes the cursor of a key.
-    pub(crate) fn into_page_with(mut self, token: fn(&TimeSortKey) -> String) -> TimePage<T> {
+    pub(crate) fn into_page_with(mut self, token: fn(&PageSortKey) -> String) -> SortedPage<T> {
         let has_more = self.first.len() > self.limit;
         if has_more {
             self.first.pop_last();
         }
         let cursors: Vec<String> = self.first.keys().map(token).collect();
-        TimePage {
+        SortedPage {
             next_cursor: cursors.last().filter(|_| has_more).cloned(),
             entries: self.first.into_values().collect(),
             cursors,
@@ -125,7 +125,7 @@ impl<T> TimePageCollector<T> {
 
 /// A page in the order of time.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TimePage<T> {
+pub(crate) struct SortedPage<T> {
     pub(crate) entries: Vec<T>,
     /// The cursor after each entry.
     pub(crate) cursors: Vec<String>,
@@ -137,9 +137,9 @@ pub(crate) struct TimePage<T> {
 mod tests {
     use super::*;
 
-    fn key(second: Option<i64>, path: &str) -> TimeSortKey {
+    fn key(second: Option<i64>, path: &str) -> PageSortKey {
         let time = second.map(|second| Timestamp::from_second(second).unwrap());
-        TimeSortKey::new(time, path.as_bytes().to_vec())
+        PageSortKey::new(time, path.as_bytes().to_vec())
     }
 
     #[test]
@@ -154,8 +154,8 @@ mod tests {
         for limit in 1..=6 {
             let (mut shown, mut cursor) = (Vec::new(), None);
             loop {
-                let after = cursor.as_deref().map(|token| TimeSortKey::from_token(token).unwrap());
-                let mut first = TimePageCollector::new(after, limit);
+                let after = cursor.as_deref().map(|token| PageSortKey::from_token(token).unwrap());
+                let mut first = PageCollector::new(after, limit);
                 for key in &keys {
                     first.offer_entry(key.clone(), || String::from_utf8(key.path.clone()).unwrap());
                 }
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn an_entry_that_changed_between_two_pages_is_not_shown_again() {
-        let mut first = TimePageCollector::new(None, 1);
+        let mut first = PageCollector::new(None, 1);
         first.offer_entry(key(Some(9), "a"), || "a");
         first.offer_entry(key(Some(5), "b"), || "b");
-        let after = TimeSortKey::from_token(&first.into_page().next_cursor.unwrap()).unwrap();
-        let mut second = TimePageCollector::new(Some(after), 1);
+        let after = PageSortKey::from_token(&first.into_page().next_cursor.unwrap()).unwrap();
+        let mut second = PageCollector::new(Some(after), 1);
         second.offer_entry(key(Some(11), "a"), || "a");
         second.offer_entry(key(Some(5), "b"), || "b");
         let page = second.into_page();
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_cursor_of_another_order_is_refused() {
         for token in ["src/a.rs", "", "soon a", "12"] {
-            assert!(TimeSortKey::from_token(token).is_err(), "{token}");
+            assert!(PageSortKey::from_token(token).is_err(), "{token}");
         }
     }
 }
