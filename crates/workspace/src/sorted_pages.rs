@@ -123,7 +123,7 @@ impl<T> PageCollector<T> {
     }
 }
 
-/// A page in the order of time.
+/// A page of sorted entries.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SortedPage<T> {
     pub(crate) entries: Vec<T>,
