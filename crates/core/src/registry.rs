@@ -107,11 +107,6 @@ impl StorageRegistry {
         self.factories.insert(factory.kind(), Arc::new(factory));
     }
 
-    /// Returns the kinds in order.
-    pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.factories.keys().copied()
-    }
-
     /// Checks, by its kind and options and without touching it, that the storage could be opened.
     pub fn check_config(&self, config: &StorageConfig) -> Result<()> {
         let (factory, options) = self.resolve_config(config)?;

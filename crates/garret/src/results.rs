@@ -53,7 +53,7 @@ pub struct BranchParent {
 /// The branches of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BranchList {
-    /// The branches, oldest first.
+    /// The branches, in the order of names.
     pub branches: Vec<BranchSummary>,
 }
 
@@ -68,7 +68,7 @@ pub struct BranchSummary {
     pub usage: Option<WorkspaceUsage>,
 }
 
-/// A workspace that was renamed or deleted.
+/// The id and the name of a workspace that was renamed, deleted or recovered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkspaceName {
     /// Its id.

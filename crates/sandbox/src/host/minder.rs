@@ -148,10 +148,10 @@ fn set_limits(limits: &SpawnLimits) -> io::Result<()> {
 fn run_minder(command: i32, handles: MinderHandles) -> ! {
     write_all(handles.status, &command.to_ne_bytes());
     keep_only(handles);
-    let Ok(signals) = watch_children() else {
-        exit_process(1);
-    };
-    let (mut command, mut is_ending) = (Some(command), false);
+    // Without the signals, the minder would not learn that the command ended, so it ends the command.
+    let signals = watch_children().ok();
+    let (mut command, mut is_ending) = (Some(command), signals.is_none());
+    let signals = signals.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     loop {
         if !collect_children(&mut command, handles.status) {
             exit_process(0);
@@ -159,7 +159,7 @@ fn run_minder(command: i32, handles: MinderHandles) -> ! {
         if is_ending {
             kill_children();
         }
-        is_ending |= wait_for_event(handles.lifeline, signals.as_raw_fd(), is_ending);
+        is_ending |= wait_for_event(handles.lifeline, signals, is_ending);
     }
 }
 

@@ -55,8 +55,8 @@ impl Workspace {
         self.run_operation("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 
-    /// Returns a page of the snapshots, oldest first, then the branches, oldest first. A view of a part of the workspace
-    /// shows neither branches nor sizes.
+    /// Returns a page of the snapshots, oldest first, then the branches, in the order of names. A view of a part of the
+    /// workspace shows neither branches nor sizes.
     pub async fn list_snapshots(&self, request: SnapshotListRequest) -> Result<SnapshotList> {
         check_limit(request.limit)?;
         let mut list = SnapshotList {

@@ -361,8 +361,8 @@ pub struct PathDiff {
 pub struct SnapshotList {
     /// The snapshots, oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// The branches that were made from this workspace, oldest first, after all snapshots. A view of a part of a
-    /// workspace shows none.
+    /// The branches that were made from this workspace, in the order of names, after all snapshots. A view of a part of
+    /// a workspace shows none.
     pub branches: Vec<Branch>,
     /// The `cursor` of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
