@@ -57,7 +57,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 "ctypes.string_at(0)",
             ];
             sum(crashes.map(|crash| {
-                let ran = scene.attack(10, &python(&crash_of_child(crash)));
+                let ran = scene.attack(30, &python(&crash_of_child(crash)));
                 let is_bare = ran.stdout.trim() == "(1, 1) False []";
                 (ran, !is_bare)
             }))
@@ -78,7 +78,7 @@ fn crash_after(way: &str) -> String {
 
 /// Runs a command that crashes; tells besides whether the crash left something.
 fn crashed(scene: &Scene, command: &str) -> (Ran, bool) {
-    let ran = scene.attack(10, &format!("{command}; echo $?; ls -A | grep -c ^core; rm -f core*"));
+    let ran = scene.attack(30, &format!("{command}; echo $?; ls -A | grep -c ^core; rm -f core*"));
     let is_bare = ran.stdout == "Max core file size 1 1 bytes \n139\n0\n" && !ran.stderr.contains("core dumped");
     (ran, !is_bare)
 }

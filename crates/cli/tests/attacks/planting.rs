@@ -90,7 +90,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         holds: |scene, ran| {
             ran.code == Some(0)
                 && ran.stdout.trim() == "end"
-                && scene.attack(10, "rm -rf f r d; ls").stdout.contains("kept")
+                && scene.attack(30, "rm -rf f r d; ls").stdout.contains("kept")
         },
     },
     Attack {
@@ -103,7 +103,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 ("run", json!({"command": "echo fine"})),
             ];
             let ran = scene.beside(script, "end", &after);
-            scene.attack(10, "chmod 700 f d; rm -rf f d");
+            scene.attack(30, "chmod 700 f d; rm -rf f d");
             ran
         },
         holds: |_, ran| ran.code == Some(0),

@@ -108,7 +108,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 fn try_calls(scene: &Scene, calls: &[&[&str]]) -> Ran {
     let variants = calls.iter().map(|call| {
         let ran = scene.garret_without_umask("work", &[&["-w", "box"], *call].concat());
-        let inside = scene.attack(10, "find shared -perm /022; echo end");
+        let inside = scene.attack(30, "find shared -perm /022; echo end");
         let mut writable = writable_by_others(&scene.path("home"));
         writable.extend(
             scene
