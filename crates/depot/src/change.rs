@@ -213,12 +213,7 @@ impl<'c> ChangeBuilder<'c> {
             command: by.actor.command,
             undone_by: None,
         };
-        let session = self.tree.session();
-        session.changes().add_change(&row, &self.listed)?;
-        // The next change of the same group then needs neither to look up the head nor to walk the lineage.
-        session
-            .workspaces()
-            .remember_head(self.workspace, self.seq, self.tree.into_levels());
+        self.tree.session().changes().add_change(&row, &self.listed)?;
         Ok(Some((self.seq, row.id)))
     }
 

@@ -12,7 +12,6 @@ mod checkpoint;
 mod connection;
 mod contents;
 mod entries;
-mod group_cache;
 mod listed_paths;
 mod merges;
 mod outside_files;
@@ -31,7 +30,6 @@ use crate::error;
 use changes::ChangeTable;
 use contents::ContentTable;
 use entries::EntryTable;
-use group_cache::GroupCache;
 use merges::MergeTable;
 use outside_files::OutsideFileTable;
 pub(crate) use outside_files::SeenEntry;
@@ -63,16 +61,11 @@ pub(crate) const HEAD: i64 = i64::MAX - 1;
 #[derive(Clone, Copy)]
 pub(crate) struct MetadataSession<'c> {
     connection: &'c Connection,
-    /// The state that changes of one transaction share; `None` in a session for reading.
-    group: Option<&'c GroupCache>,
 }
 
 impl<'c> MetadataSession<'c> {
     fn for_reading(connection: &'c Connection) -> Self {
-        Self {
-            connection,
-            group: None,
-        }
+        Self { connection }
     }
 
     pub(crate) fn entries(self) -> EntryTable<'c> {
@@ -126,8 +119,6 @@ impl<'c> MetadataSession<'c> {
         self.execute("SAVEPOINT attempt", [])?;
         let done = work();
         if let Err(failed) = &done {
-            // The remembered head may be that of a change which is rolled back here.
-            self.forget_group();
             let taken_back = self.execute("ROLLBACK TO attempt", []);
             taken_back.map_err(|error| error::rollback_failed(Some(failed), error))?;
         }
@@ -139,19 +130,11 @@ impl<'c> MetadataSession<'c> {
     pub(crate) fn with_draft<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.execute("SAVEPOINT draft", [])?;
         let done = work();
-        self.forget_group();
         let taken_back = self
             .execute("ROLLBACK TO draft", [])
             .and_then(|_| self.execute("RELEASE draft", []));
         taken_back.map_err(|error| error::rollback_failed(done.as_ref().err(), error))?;
         done
-    }
-
-    /// Forgets the remembered state of the workspace that was changed last.
-    fn forget_group(self) {
-        if let Some(group) = self.group {
-            group.clear();
-        }
     }
 
     /// Ends the transaction as SQLite does when the disk fails in the middle of a statement.
@@ -199,33 +182,6 @@ mod tests {
     use garret_core::{Error, ErrorKind};
 
     use super::*;
-
-    #[test]
-    fn an_attempt_that_is_taken_back_leaves_nothing_to_the_next_change() {
-        let (_database, connection) = MetadataDatabase::in_memory().unwrap();
-        connection.with_connection(|writing| {
-            writing.begin().unwrap();
-            let session = writing.session();
-            let levels = vec![LineageLevel { workspace: 7, at: HEAD }];
-            let refused = session.with_savepoint(|| {
-                session.workspaces().remember_head(7, 3, levels.clone());
-                Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
-            });
-            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
-            assert_eq!(
-                session.workspaces().head_and_levels(7).unwrap(),
-                None,
-                "there is no such workspace"
-            );
-            let kept = session.with_savepoint(|| {
-                session.workspaces().remember_head(7, 3, levels.clone());
-                Ok(())
-            });
-            assert!(kept.is_ok());
-            assert_eq!(session.workspaces().head_and_levels(7).unwrap(), Some((3, levels)));
-            writing.roll_back().unwrap();
-        });
-    }
 
     #[test]
     fn what_a_failing_disk_ends_is_told_as_what_it_met() {

@@ -54,11 +54,6 @@ impl<'c> DepotTree<'c> {
         self.session
     }
 
-    /// Returns the levels of the tree.
-    pub(crate) fn into_levels(self) -> Vec<LineageLevel> {
-        self.levels
-    }
-
     /// Returns the entry at `path`, which must not be the root.
     pub(crate) fn node(&self, path: &[u8]) -> Result<Option<EntryNode>> {
         self.node_from(0, path)

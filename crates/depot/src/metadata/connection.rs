@@ -19,7 +19,6 @@ use rusqlite::config::DbConfig;
 
 use super::MetadataSession;
 use super::checkpoint::LogCheckpoints;
-use super::group_cache::GroupCache;
 use super::retry::{retry_while_busy, wait_for_retry};
 use super::schema::{self, ExpectedDatabase};
 use crate::error;
@@ -51,7 +50,6 @@ pub(crate) struct WriteConnection {
     /// Whether commits are synced now, if that is known. Kept here because SQLite prepares the pragma that sets it
     /// again each time, which takes a good part of the time of a small change.
     is_durable: Cell<Option<bool>>,
-    group: GroupCache,
 }
 
 enum WriterHandle {
@@ -64,7 +62,6 @@ impl WriteConnection {
         Self {
             used,
             is_durable: Cell::new(None),
-            group: GroupCache::default(),
         }
     }
 }
@@ -151,7 +148,6 @@ impl WriteConnection {
         let writing = |connection| WriteTransaction {
             connection,
             is_durable: &self.is_durable,
-            group: &self.group,
         };
         match &self.used {
             WriterHandle::Own(connection) => work(writing(connection)),
@@ -191,7 +187,6 @@ fn empty_log(connection: &Connection) -> Result<()> {
 pub(crate) struct WriteTransaction<'c> {
     connection: &'c Connection,
     is_durable: &'c Cell<Option<bool>>,
-    group: &'c GroupCache,
 }
 
 impl<'c> WriteTransaction<'c> {
@@ -214,21 +209,16 @@ impl<'c> WriteTransaction<'c> {
 
     /// Begins a transaction as the only writer; the error is `busy` if another process writes.
     pub(crate) fn begin(self) -> Result<()> {
-        // Another process may have changed the head since the last transaction.
-        self.group.clear();
         self.run_statement("BEGIN IMMEDIATE")
     }
 
     /// Begins a savepoint, so that one job can be rolled back alone.
     pub(crate) fn begin_job(self) -> Result<()> {
-        self.group.clear();
         self.run_statement("SAVEPOINT job")
     }
 
     /// Ends the savepoint: keeps the writes of the job, or rolls them back.
     pub(crate) fn end_job(self, is_kept: bool) -> Result<()> {
-        // The cached head may be that of a change which is rolled back here.
-        self.group.clear();
         if !is_kept {
             self.run_statement("ROLLBACK TO job")?;
         }
@@ -265,7 +255,6 @@ impl<'c> WriteTransaction<'c> {
     pub(crate) fn session(self) -> MetadataSession<'c> {
         MetadataSession {
             connection: self.connection,
-            group: Some(self.group),
         }
     }
 

@@ -97,12 +97,8 @@ impl WorkspaceTable<'_> {
     }
 
     /// Returns the number of the newest change of the workspace `id`, and the levels of its newest state; `None` if it
-    /// is deleted. Every change begins with this query, so it reads no more of the row, and uses the cached head of the
-    /// change before it in the same transaction.
+    /// is deleted. Every change begins with this query, so it reads no more of the row.
     pub(crate) fn head_and_levels(self, id: i64) -> Result<Option<(i64, Vec<LineageLevel>)>> {
-        if let Some(known) = self.session.group.and_then(|group| group.take_head(id)) {
-            return Ok(Some(known));
-        }
         let sql = "SELECT max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = ?1), 0)),
                    iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
         let found = self.session.query_first(sql, [id], |row| {
@@ -120,13 +116,6 @@ impl WorkspaceTable<'_> {
         let parent = LineageLevel { workspace, at };
         check_older(&[own], parent)?;
         Ok(Some((head, [vec![own], self.levels(parent)?].concat())))
-    }
-
-    /// Caches the head for the next call of [`MetadataSession::head_and_levels`] in the same transaction.
-    pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<LineageLevel>) {
-        if let Some(group) = self.session.group {
-            group.remember_head(id, head, levels);
-        }
     }
 
     /// Returns the workspace with the unique id `uid`.
