@@ -427,7 +427,11 @@ impl Workspace {
     /// Commits the effects of the background processes so far, so that an operation sees them.
     pub(crate) async fn settle_live(&self) -> Result<()> {
         match &self.shared.shell {
-            Some(owned) => owned.0.settle_live_layer(SettleRequest::default()).await.map(|_| ()),
+            // Boxed, since every operation holds this future, and moving its 6 KiB takes longer than a read from memory.
+            Some(owned) => {
+                let settling = Box::pin(owned.0.settle_live_layer(SettleRequest::default()));
+                settling.await.map(|_| ())
+            }
             None => Ok(()),
         }
     }
