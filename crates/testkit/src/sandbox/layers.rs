@@ -51,7 +51,7 @@ pub async fn commands_at_once_see_one_another(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let mut waiting = start(
         &layer,
-        shell("while [ ! -f go ]; do sleep 0.02; done; cat go; echo seen > answer"),
+        shell("while [ ! -f go ]; do sleep 0.02; done; cat go; echo seen > reply; mv reply answer"),
     )
     .await;
     let mut other = start(
