@@ -169,6 +169,69 @@ fn promise_37_undo_and_restore_leave_what_is_excluded_after_it_was_recorded_and_
 }
 
 #[test]
+fn promise_37_a_directory_stays_above_what_is_excluded_after_it_was_recorded() {
+    on_all(&[On::Local, On::Filestore], |on| async move {
+        let mut room = room_with(on, |_| {}).await;
+        room.write("a", "1").await;
+        room.write("d/e/b.log", "recorded").await;
+        room.write("d/c", "beside").await;
+        room.config.exclude = vec!["*.log".into()];
+        room.toolbox = room.garret.open_config("box", &room.config).await.unwrap();
+        let planned = room.workspace().plan_undo(UndoRequest::Last(2)).await.unwrap();
+        let undone = room.workspace().undo(UndoRequest::Last(2)).await.unwrap();
+        for result in [planned, undone] {
+            let left = result.left_alone.map(|left| left.paths);
+            assert_eq!(left, Some(vec!["d/e/b.log".to_owned()]), "{on:?}");
+        }
+        assert_eq!(room.read("d/e/b.log").await, "recorded", "{on:?}");
+        assert!(!room.workspace().exists("d/c").await.unwrap().exists, "{on:?}");
+        room.redo().await;
+        assert_eq!(room.read("d/c").await, "beside", "{on:?}");
+        assert_eq!(room.read("d/e/b.log").await, "recorded", "{on:?}");
+    });
+}
+
+#[test]
+fn promise_37_an_undo_of_only_excluded_paths_changes_nothing_and_can_be_redone() {
+    on_all(&[On::Local, On::Filestore], |on| async move {
+        let mut room = room_with(on, |_| {}).await;
+        room.write("a", "1").await;
+        room.write("b.log", "recorded").await;
+        room.config.exclude = vec!["*.log".into()];
+        room.toolbox = room.garret.open_config("box", &room.config).await.unwrap();
+        let undone = room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(undone.left_alone.unwrap().paths, ["b.log"], "{on:?}");
+        assert_eq!(room.read("b.log").await, "recorded", "{on:?}");
+        room.redo().await;
+        let undone = room.workspace().undo(UndoRequest::Last(2)).await.unwrap();
+        assert_eq!(undone.left_alone.unwrap().paths, ["b.log"], "{on:?}");
+        assert!(!room.workspace().exists("a").await.unwrap().exists, "{on:?}");
+    });
+}
+
+#[test]
+fn promise_37_a_merge_leaves_what_is_excluded_after_it_was_recorded() {
+    on_all(&[On::Local, On::Filestore], |on| async move {
+        let mut room = room_with(on, |_| {}).await;
+        room.write("b.log", "recorded").await;
+        room.workspace().branch("side", &Point::Now).await.unwrap();
+        let side = room.garret.open_branch(room.workspace(), "side").await.unwrap();
+        for path in ["a", "b.log"] {
+            side.workspace()
+                .write(path, "theirs", Default::default())
+                .await
+                .unwrap();
+        }
+        room.config.exclude = vec!["*.log".into()];
+        room.toolbox = room.garret.open_config("box", &room.config).await.unwrap();
+        let merged = room.workspace().merge("side", Default::default()).await.unwrap();
+        assert_eq!(merged.outcome.left_alone.unwrap().paths, ["b.log"], "{on:?}");
+        assert_eq!(room.read("a").await, "theirs", "{on:?}");
+        assert_eq!(room.read("b.log").await, "recorded", "{on:?}");
+    });
+}
+
+#[test]
 fn a_real_project_is_built_and_its_output_stays_out_of_history() {
     each(|on| async move {
         let room = room(on).await;

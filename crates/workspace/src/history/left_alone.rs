@@ -5,17 +5,17 @@ use std::collections::{BTreeSet, HashSet};
 
 use garret_core::{EntryKind, EntryPath, Exclusions, PathChange, PathImage, PutBatch};
 
-/// Takes the excluded paths out of a plan, and the removals of the directories above them.
+/// Takes the excluded paths out of a plan, and whatever would take the directories above them.
 pub(crate) fn drop_excluded(exclusions: &Exclusions, puts: &mut PutBatch, paths: &mut Vec<PathChange>) {
     let excluded: Vec<_> = paths
         .iter()
-        .filter(|one| exclusions.covers_path(&one.path, is_directory(one)))
+        .filter(|one| exclusions.covers_path(&one.path, is_directory(one.before.as_ref().or(one.after.as_ref()))))
         .map(|one| one.path.clone())
         .collect();
     let above: HashSet<_> = excluded.iter().flat_map(directories_above).collect();
     let mut staying: HashSet<_> = paths
         .iter()
-        .filter(|one| one.after.is_none() && above.contains(one.path.as_bytes()))
+        .filter(|one| !is_directory(one.after.as_ref()) && above.contains(one.path.as_bytes()))
         .map(|one| one.path.clone())
         .collect();
     staying.extend(excluded.iter().cloned());
@@ -38,9 +38,8 @@ pub(crate) fn excluded_paths(exclusions: &Exclusions, planned: &[EntryPath], pat
     tops.into_iter().collect()
 }
 
-fn is_directory(one: &PathChange) -> bool {
-    let is_directory = |image: &PathImage| image.kind == EntryKind::Directory;
-    one.before.as_ref().or(one.after.as_ref()).is_some_and(is_directory)
+fn is_directory(image: Option<&PathImage>) -> bool {
+    image.is_some_and(|image| image.kind == EntryKind::Directory)
 }
 
 fn directories_above(path: &EntryPath) -> impl Iterator<Item = &[u8]> {

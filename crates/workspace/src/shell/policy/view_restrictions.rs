@@ -191,7 +191,7 @@ async fn list_directory_entries(storage: &dyn Storage, path: &WsPath) -> Result<
         limit: None,
     };
     match list_all(storage, path, &options).await {
-        // Somebody else removed the directory during the walk.
+        // Another program removed the directory during the walk.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         listed => Ok(listed?.entries),
     }
