@@ -1,6 +1,6 @@
 # Each target is one line; what it does lives in scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-kill test-powerloss test-hiding bench lint docs fuzz
+.PHONY: help run test test-real-work test-kill test-powerloss test-hiding bench lint docs fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\): ## /  make \1\t/p' Makefile | expand -t 24
@@ -10,6 +10,9 @@ run: ## Build the release binary and take the tour
 
 test: ## Set up, lint, test, fuzz briefly and check the docs: what CI runs
 	@scripts/test
+
+test-real-work: ## Build and test real projects in the sandbox, with packages from the network
+	@scripts/test-real-work
 
 test-kill: ## Kill the depot's process under load, again and again (COUNT=1000)
 	@scripts/kill-harness $(COUNT)

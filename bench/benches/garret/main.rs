@@ -18,11 +18,13 @@ mod depot_large;
 mod depot_scale;
 mod depot_sync;
 mod files;
+mod filestore;
 mod journal;
 mod mcp;
 mod mcp_bytes;
 mod measure;
 mod peers;
+mod real_work;
 mod report;
 mod s3;
 mod search;
@@ -43,13 +45,15 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let groups: [(&str, Group); 7] = [
+    let groups: [(&str, Group); 9] = [
         ("files", |runtime| runtime.block_on(files::lines())),
         ("depot", |runtime| runtime.block_on(depot::lines())),
         ("journal", |runtime| runtime.block_on(journal::lines())),
         ("snapshot", |runtime| runtime.block_on(snapshot::lines())),
         ("shell", |runtime| runtime.block_on(shell::lines())),
         ("search", search::lines),
+        ("filestore", |runtime| runtime.block_on(filestore::lines())),
+        ("work", |_| real_work::lines()),
         ("mcp", |_| mcp::lines()),
     ];
     let wanted: Vec<_> = std::env::args()

@@ -28,8 +28,8 @@ Exit codes:
   0  success (also for a search without matches)
   1  the operation failed; the reason is on standard error, or in `error` with --json
   2  wrong usage: arguments, JSON, the choice of workspace or its configuration
-  75 `run` and `code`: the command ended with 0, but its effects went to a branch or a leftover
-`garret run` and `garret code` end with the exit code of the command or code.
+  75 `run`, `shell` and `code`: the command ended with 0, but its effects went to a branch or a leftover
+`garret run`, `garret shell` and `garret code` end with the exit code of the command or code.
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
 
@@ -125,6 +125,12 @@ pub(crate) enum CliCommand {
     /// Run a command in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::run::EXAMPLES)]
     Run(commands::run::RunArgs),
+    /// Open a shell in a sandbox on the files; what it does to them is one change
+    #[command(after_help = commands::shell::EXAMPLES)]
+    Shell(commands::shell::ShellArgs),
+    /// Run a server in a sandbox on the files, and reach its port from this machine
+    #[command(after_help = commands::port::EXAMPLES)]
+    Port(commands::port::PortArgs),
     /// Run a piece of code in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::code::EXAMPLES)]
     Code(commands::code::CodeArgs),
@@ -177,12 +183,18 @@ pub(crate) enum CliCommand {
     /// Import a workspace from a portable file, a directory or an archive
     #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
     Import(commands::import::ImportArgs),
+    /// Show the size of the home directory of commands, or empty it
+    #[command(after_help = commands::home::DETAILS)]
+    Home(commands::home::HomeArgs),
     /// Show how much space each workspace takes
     #[command(after_help = commands::usage::DETAILS)]
     Usage(commands::usage::UsageArgs),
     /// Show or set how much history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
     Keep(commands::keep::KeepArgs),
+    /// Show or set the options of a workspace of the home
+    #[command(after_help = commands::configure::EXAMPLES)]
+    Configure(commands::configure::ConfigureArgs),
     /// Show or set the capabilities of a workspace of the home
     #[command(after_help = commands::capabilities::EXAMPLES)]
     Capabilities(commands::capabilities::CapabilitiesArgs),
@@ -249,7 +261,7 @@ impl CliCommand {
     pub(crate) fn progress_label(&self, global: &GlobalArgs) -> Option<&'static str> {
         let shows_own = matches!(
             self,
-            Self::Mcp(_) | Self::Demo(_) | Self::Complete(_) | Self::Completions(_)
+            Self::Mcp(_) | Self::Demo(_) | Self::Shell(_) | Self::Complete(_) | Self::Completions(_)
         );
         let may_read_input = match self {
             Self::Write(_) | Self::Append(_) | Self::Patch(_) => true,
@@ -281,9 +293,9 @@ impl CliCommand {
             };
         }
         run_variant! {
-            Ls Tree Cat Write Append Edit Patch Cp Mv Rm Mkdir Stat Glob Grep Run Code Log Show Diff Versions
-            Undo Redo Restore Snapshot Branch Merge Create List Rename Delete Recover Leftovers Export Import
-            Usage Keep Capabilities Gc Fsck Ref Tools Call Mcp Demo Doctor Config Trust Completions Complete Put
+            Ls Tree Cat Write Append Edit Patch Cp Mv Rm Mkdir Stat Glob Grep Run Shell Port Code Log Show Diff Versions
+            Undo Redo Restore Snapshot Branch Merge Create List Rename Delete Recover Leftovers Export Import Home
+            Usage Keep Configure Capabilities Gc Fsck Ref Tools Call Mcp Demo Doctor Config Trust Completions Complete Put
             Get
         }
     }

@@ -6,7 +6,7 @@
 use garret::Error;
 
 /// Phrases of hints, each with its replacement for a person.
-const HINTS: [(&str, &str); 36] = [
+const HINTS: [(&str, &str); 35] = [
     ("set `overwrite` to replace it", "give -f to replace it"),
     ("set `parents` to make", "give -p to make"),
     ("set `recursive` to remove", "give -r to remove"),
@@ -102,10 +102,6 @@ const HINTS: [(&str, &str); 36] = [
         "run it on a terminal to be asked, or remove the rule from `require_approval`",
     ),
     ("use another way, or ask for approval", "answer yes to allow it"),
-    (
-        "a toolchain elsewhere is listed under `system_directories`",
-        "to use programs elsewhere, list their directory under `shell.system_directories`",
-    ),
 ];
 
 /// Whole messages, each with its replacement for a person.

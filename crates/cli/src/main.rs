@@ -15,6 +15,7 @@ mod home;
 mod host_files;
 mod input;
 mod interruption;
+mod mounts;
 mod output;
 mod point;
 mod progress;
@@ -25,6 +26,7 @@ mod time;
 mod transfer_files;
 mod trust;
 mod usage_errors;
+mod user_terminal;
 mod workspace_choice;
 
 use std::process::ExitCode;

@@ -17,13 +17,15 @@ use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
     Actor, DeclaredCapability, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, EventWriter,
-    FsRestriction, Garret, HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, ToolNaming,
-    Toolbox, Workspace, WorkspaceConfig,
+    FsRestriction, Garret, HistoryMode, Home, HostUser, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig,
+    ToolNaming, Toolbox, Workspace, WorkspaceConfig,
 };
 
 use crate::arguments::GlobalArgs;
+use crate::commands::run::NetworkArgs;
 use crate::config_file::ConfigFile;
 use crate::home::HomeChoice;
+use crate::mounts::MountArgs;
 use crate::output::CliFailure;
 use crate::trust::{self, TrustStore};
 use crate::workspace_choice::{self, KnownWorkspaces, WorkspaceChoice};
@@ -118,7 +120,12 @@ impl Session {
         if let Some(home) = &home {
             garret = garret.home(Home::new(&home.directory));
         }
-        garret = garret.sandbox(namespace_sandbox()).environment(program_environment());
+        let environment = program_environment();
+        let user = HostUser::with_home(environment.get("HOME").map(PathBuf::from));
+        garret = garret
+            .sandbox(namespace_sandbox())
+            .environment(environment)
+            .host_user(user);
         if let Some(approver) = approval::terminal_approver() {
             garret = garret.approver(approver);
         }
@@ -155,6 +162,16 @@ impl Session {
         let options = [home, config, workspace].into_iter().flatten();
         let words = options.map(|(option, value)| format!(" {option} {}", render::shell_word(&value)));
         format!("garret{}", words.collect::<String>())
+    }
+
+    /// Returns the name that `-w` gives, if it is that of a workspace of the home.
+    pub(crate) fn name_in_home(&self) -> Option<String> {
+        let text = self.global.workspace.as_deref()?;
+        let file = self.find_config_file(text).ok()?;
+        match workspace_choice::choose_workspace(text, file.as_ref().map(|file| &file.config)) {
+            WorkspaceChoice::HomeOrDirectory { name, directory, .. } if !Path::new(&directory).is_dir() => name,
+            _ => None,
+        }
     }
 
     /// Returns the name of a workspace of the home: the argument, or `-w`.
@@ -261,14 +278,25 @@ impl Session {
 
     /// Opens the chosen workspace to run something in it, which needs any one of the capabilities.
     pub(crate) async fn open_workspace_for(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
+        self.open_workspace_with(capabilities, &MountArgs::default(), &NetworkArgs::default())
+            .await
+    }
+
+    /// Opens the chosen workspace to run something in it that sees more parts of this machine, or has another network.
+    pub(crate) async fn open_workspace_with(
+        &self,
+        capabilities: &[&str],
+        mounts: &MountArgs,
+        network: &NetworkArgs,
+    ) -> Result<Workspace, CliFailure> {
+        let mounts = mounts.parse_mounts().map_err(CliFailure::wrong_usage)?;
         let mut chosen = self.choose_by_option().await?;
-        // A user who types the command in a plain directory allows it to run there.
-        if chosen.is_plain_directory() {
-            chosen.declare_capabilities(true, true);
-        }
+        chosen.declare_for_user();
         chosen.check_declares(capabilities)?;
+        chosen.set_network(network)?;
         chosen.check_present()?;
-        Ok(chosen.open(self).await?.workspace().clone())
+        let garret = self.garret.clone().mounts(mounts);
+        Ok(chosen.open_with(self, &garret).await?.workspace().clone())
     }
 
     async fn choose_by_option(&self) -> Result<ChosenWorkspace, CliFailure> {
@@ -372,6 +400,19 @@ impl Session {
                 let message = format!("{shown} is a workspace of {file}");
                 let error = Error::new(ErrorKind::AlreadyExists, message);
                 Err(error.hint("choose another name, or go to another directory").into())
+            }
+        }
+    }
+
+    /// Refuses to set the options of a workspace that a found file configures: those of the file hold.
+    pub(crate) fn check_configured_in_home(&self, name: &str) -> Result<(), CliFailure> {
+        let file = config_file::load_found().ok().flatten();
+        match file.filter(|file| file.config.workspaces.contains_key(name)) {
+            None => Ok(()),
+            Some(file) => {
+                let (shown, file) = (garret::path::quote(name), garret::path::quote(&file.shown));
+                let error = Error::invalid(format!("the options of {shown} are those of {file}"));
+                Err(error.hint("edit that file; `garret config check` checks it").into())
             }
         }
     }
@@ -614,6 +655,30 @@ impl ChosenWorkspace {
         if code && !capabilities.code.is_declared() {
             capabilities.code = DeclaredCapability::Switch(true);
         }
+    }
+
+    /// Declares commands and code in a plain directory: a user who types the command there allows it to run.
+    fn declare_for_user(&mut self) {
+        if self.is_plain_directory() {
+            self.declare_capabilities(true, true);
+        }
+    }
+
+    /// Gives commands the network that an option names, if one does.
+    pub(crate) fn set_network(&mut self, network: &NetworkArgs) -> Result<(), CliFailure> {
+        let Some(network) = &network.network else { return Ok(()) };
+        let shell = &mut self.config.capabilities.shell;
+        let Some(policy) = shell.policy() else {
+            return Err(CliFailure::wrong_usage(
+                Error::invalid("`--network` is given, but the workspace does not run commands")
+                    .hint("declare the capability `shell`"),
+            ));
+        };
+        *shell = DeclaredCapability::Options(ShellPolicy {
+            network: network.clone(),
+            ..policy
+        });
+        Ok(())
     }
 
     /// Withdraws `shell` and `code` if a file that is not trusted declares them and the user did not ask for them.

@@ -35,6 +35,49 @@ fn a_write_is_logged_undone_and_redone() {
 }
 
 #[test]
+fn undo_after_a_run_of_the_tests_reverses_the_edit() {
+    for storage in ["filestore", "local:w"] {
+        let room = Room::new();
+        std::fs::create_dir(room.path().join("w")).unwrap();
+        room.run(&["create", "box", "--storage", storage, "--capability", "fs,shell"])
+            .done();
+        let on = |arguments: &[&str]| room.run(&[&["-w", "box"], arguments].concat());
+        on(&["write", "a.py", "answer = 1\n"]).done();
+        on(&["write", "a.py", "answer = 42\n"]).done();
+        on(&["run", "-c", "python3 -c 'import a'"]).done();
+        on(&["run", "-c", "mkdir .pytest_cache"]).done();
+        assert_eq!(
+            on(&["log", "--json"]).data()["changes"][0]["kind"],
+            "derived",
+            "{storage}"
+        );
+        if storage == "filestore" {
+            insta::assert_snapshot!("log_of_derived_files", masked(on(&["log"]).done()));
+            let all = on(&["log", "--all"]);
+            assert_eq!(all.done().lines().count(), 4, "{}", all.done());
+        }
+        let undone = on(&["undo", "--json"]).data();
+        assert_eq!(undone["stepped_over"]["count"], 2, "{storage}: {undone}");
+        assert_eq!(on(&["cat", "a.py"]).done(), "answer = 1\n", "{storage}");
+        assert!(on(&["ls", "__pycache__"]).done().contains("a.cpython"), "{storage}");
+        on(&["redo"]).done();
+        assert_eq!(on(&["cat", "a.py"]).done(), "answer = 42\n", "{storage}");
+        let told = on(&["undo"]);
+        assert!(
+            told.done().contains("stepped over 2 changes of derived files: "),
+            "{storage}: {}",
+            told.done()
+        );
+        on(&["undo"]).done();
+        let refused = on(&["undo"]);
+        assert!(
+            refused.err().contains("only changes of derived files are left"),
+            "{storage}"
+        );
+    }
+}
+
+#[test]
 fn what_history_prints_is_fit_to_be_read() {
     let room = notes();
     on(&room, &["write", "docs/a.txt", "one\n"]).done();

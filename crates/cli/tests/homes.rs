@@ -478,6 +478,87 @@ fn the_option_is_refused_where_it_would_be_without_effect() {
 }
 
 #[test]
+fn the_options_of_a_named_workspace_are_set_and_shown_one_by_one() {
+    let room = Room::new();
+    let create = [
+        "create",
+        "box",
+        "--capability",
+        "fs,shell",
+        "--set",
+        "shell.max_processes=3",
+    ];
+    room.run(&create).done();
+    let all = room.run(&["configure", "box"]).done().to_owned();
+    assert!(all.contains("shell.network = \"none\"  (default)\n"), "{all}");
+    assert!(all.contains("shell.limits.timeout_s = 120  (default)\n"), "{all}");
+    assert!(all.contains("shell.max_processes = 3\n"), "{all}");
+
+    let set = [
+        "configure",
+        "box",
+        "shell.limits.timeout_s=600",
+        "exclude=target/",
+        "keep=30d",
+        "fs.deny_read=['.env']",
+    ];
+    let shown = "shell.limits.timeout_s = 600\nexclude = [\"target/\"]\nkeep = \"30d\"\nfs.deny_read = [\".env\"]\n";
+    let lines = |text: &str| {
+        text.lines()
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(lines(room.run(&set).done()), lines(shown));
+    assert_eq!(room.run(&["keep", "box"]).done(), "box keeps 30d\n");
+    assert_eq!(room.run(&["-w", "box", "write", ".env", "x"]).failed(), "denied");
+
+    // Back to the defaults, with the name given by -w.
+    let reset = ["-w", "box", "configure", "fs.deny_read=", "--unset", "keep", "--json"];
+    let data = room.run(&reset).json()["data"].clone();
+    assert_eq!(data["name"], "box");
+    let option = |key: &str| {
+        let options = data["options"].as_array().expect("a list");
+        options
+            .iter()
+            .find(|option| option["key"] == key)
+            .expect("an option")
+            .clone()
+    };
+    assert_eq!(option("keep")["is_default"], true);
+    assert_eq!(option("exclude")["value"], serde_json::json!(["target/"]));
+    assert_eq!(room.run(&["keep", "box"]).done(), "box keeps everything\n");
+    room.run(&["-w", "box", "write", ".env", "x"]).done();
+}
+
+#[test]
+fn a_wrong_option_of_a_named_workspace_changes_nothing() {
+    let room = Room::new();
+    room.run(&["create", "box", "--capability", "fs,shell"]).done();
+    let before = room.run(&["configure", "box"]).done().to_owned();
+    for (wrong, reason) in [
+        ("shell.netwrk=full", "did you mean `shell.network`?"),
+        ("shell.network=sometimes", "the network is `none`"),
+        ("shell.limits.max_timeout_s=-1", "limits.max_timeout_s"),
+        ("shell.sandbox=moon", "sandbox"),
+        ("fs.require_approval=fly", "fly"),
+        ("storage.durability=relaxed", "cannot be changed"),
+        ("code.is_stateful=true", "code=true"),
+        ("nothing", "KEY=VALUE"),
+    ] {
+        let refused = room.run(&["configure", "box", "exclude=a", wrong]);
+        assert_ne!(refused.code(), 0, "{wrong}");
+        assert!(refused.err().contains(reason), "{wrong}: {}", refused.err());
+    }
+    assert_eq!(room.run(&["configure", "box"]).done(), before);
+    let refused = room.run(&["create", "other", "--set", "shell.network=full"]);
+    assert!(refused.err().contains("shell=true"), "{}", refused.err());
+
+    room.put("garret.toml", "[workspaces.notes]\nstorage = 'memory:'\n");
+    let refused = room.run(&["configure", "notes", "exclude=a"]);
+    assert!(refused.err().contains("edit that file"), "{}", refused.err());
+}
+
+#[test]
 fn what_may_be_done_in_a_workspace_can_be_said_later() {
     let room = Room::new();
     room.run(&["create", "box"]).done();

@@ -116,7 +116,30 @@ fn a_time_limit_above_the_maximum_is_lowered_and_the_answer_says_so() {
     );
     let ran = room.run(&["-w", "box", "run", "--timeout", "24h", "-c", "echo done"]);
     assert_eq!(ran.code(), 0);
-    assert!(ran.err().contains("garret: the time limit is "), "{}", ran.err());
+    let note = "garret: the time limit is 3600 s, the maximum of the workspace; to raise it, set it with \
+                `garret configure box shell.limits.max_timeout_s=VALUE`";
+    assert!(ran.err().contains(note), "{}", ran.err());
+}
+
+#[test]
+fn a_limit_that_ends_a_command_is_named_with_its_value_and_how_to_raise_it() {
+    let room = room();
+    let ran = room.run(&["-w", "box", "run", "--timeout", "300ms", "-c", "sleep 1000"]);
+    let note = "garret: its limit is 0.3 s (time): raise it with --timeout (up to 3600 s), or set it with \
+                `garret configure box shell.limits.timeout_s=VALUE`";
+    assert!(ran.err().contains(note), "{}", ran.err());
+    let arguments = serde_json::json!({"command": "sleep 1000", "timeout_s": 0.3});
+    let answer = room
+        .run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"])
+        .json();
+    let text = answer["text"].as_str().expect("a text");
+    let note = "; its limit is 0.3 s (time): raise it with `timeout_s` (up to 3600 s), or set `shell.limits.timeout_s` \
+                (of a named workspace with `garret configure NAME shell.limits.timeout_s=VALUE`)";
+    assert!(text.contains(note), "{text}");
+    assert_eq!(
+        answer["data"]["reached"]["option"], "shell.limits.timeout_s",
+        "{answer}"
+    );
 }
 
 #[test]

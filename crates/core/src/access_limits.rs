@@ -1,4 +1,4 @@
-//! Limits on files that are far away, and the content of such files that is on this machine.
+//! Limits on files that are far away, and content that is on this machine.
 //!
 //! Each look at a remote file costs a request, so a storage says how much of it tools may read and search, and a search
 //! first asks whether the content of a listed version is already on this machine.
@@ -41,9 +41,9 @@ impl Default for AccessLimits {
     }
 }
 
-/// The content of remote files that is stored on this machine.
+/// File content on this machine, which each thread of a search reads for itself.
 pub trait LocalContent: Send + Sync + fmt::Debug {
-    /// Returns the whole content of the file at `path` in this version, if it is on this machine and undamaged. Never
-    /// asks the storage.
+    /// Returns the whole content of the file at `path` in this version, if it is on this machine and undamaged. Blocks,
+    /// and never asks a remote storage.
     fn find_content(&self, path: &WsPath, version: &Version, size: u64) -> Option<Bytes>;
 }

@@ -74,15 +74,19 @@ impl<P: Clone + Default> DeclaredCapability<P> {
 pub struct Capabilities {
     /// The file tools.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"read_only": true}))]
     pub fs: DeclaredCapability<FsPolicy>,
     /// The tools for snapshots, branches and merges.
     #[serde(default)]
+    #[schemars(example = true)]
     pub snapshot: DeclaredCapability<SnapshotPolicy>,
     /// The tools for commands.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"network": "none"}))]
     pub shell: DeclaredCapability<ShellPolicy>,
     /// The tools for code.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"languages": ["python"]}))]
     pub code: DeclaredCapability<CodePolicy>,
 }
 

@@ -11,13 +11,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, HistoryMode, Result, RetentionLimits, shape};
+use crate::{Capabilities, DerivedFiles, Error, HistoryMode, Result, RetentionLimits, shape};
 
 /// A `garret.toml` (or its JSON form): workspaces by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The workspaces.
+    #[schemars(example = serde_json::json!({"notes": {"storage": "local:notes"}}))]
     pub workspaces: BTreeMap<String, WorkspaceConfig>,
 }
 
@@ -26,26 +27,42 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceConfig {
     /// The storage of its files: a URL such as `local:notes`, or a table with `kind` and options.
+    #[schemars(example = &"local:notes")]
     pub storage: StorageConfig,
     /// The capabilities of the workspace, each with its policy.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"fs": true, "shell": {"network": "none"}}))]
     pub capabilities: Capabilities,
     /// How its tools are named and how much they answer.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"naming": "short"}))]
     pub tools: ToolsConfig,
     /// Variables that commands in the workspace have in their environment.
     #[serde(default)]
+    #[schemars(example = serde_json::json!({"CI": "1"}))]
     pub env: BTreeMap<String, String>,
     /// How long its history is kept. The default is `durable` if there is a home for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"session")]
     pub history: Option<HistoryMode>,
     /// Paths that commands make and history leaves out, as in a `.gitignore`: `target/`, `node_modules/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("default" = []), example = ["target/", "node_modules/"])]
     pub exclude: Vec<String>,
+    /// Derived files, which commands make from others, as patterns like those of `exclude`. Their changes are recorded,
+    /// but plain undo steps over a change that a command or code made to such files alone, and the log folds it. `[]`
+    /// turns this off.
+    #[serde(
+        default = "DerivedFiles::default_patterns",
+        skip_serializing_if = "DerivedFiles::are_default_patterns"
+    )]
+    #[schemars(extend("default" = DerivedFiles::default_patterns()), example = ["__pycache__/", "dist/"])]
+    pub derived: Vec<String>,
     /// How much of a durable history is kept when the garbage is collected: an age (`30d`), a number of changes
     /// (`1000`), a size (`500MB`), or a list of them. A value here is applied each time the workspace is opened;
     /// without one, the setting of the command `keep` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "everything"), example = &"30d")]
     pub keep: Option<RetentionLimits>,
 }
 
@@ -59,6 +76,7 @@ impl WorkspaceConfig {
             env: BTreeMap::new(),
             history: None,
             exclude: Vec::new(),
+            derived: DerivedFiles::default_patterns(),
             keep: None,
         }
     }
@@ -110,7 +128,7 @@ fn parse_toml(text: &str) -> Result<Value> {
 }
 
 /// Returns whether a null is anywhere in `value`. TOML has no null: only a number that JSON cannot express becomes one.
-fn contains_null(value: &Value) -> bool {
+pub(crate) fn contains_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(contains_null),
@@ -247,12 +265,16 @@ pub enum ToolNaming {
 #[serde(deny_unknown_fields, default)]
 pub struct ToolsConfig {
     /// How tools are named.
+    #[schemars(example = &"prefixed")]
     pub naming: ToolNaming,
     /// The most lines in one answer.
+    #[schemars(example = 500)]
     pub max_lines: usize,
     /// The most KiB in one answer.
+    #[schemars(example = 50)]
     pub max_kib: usize,
     /// The KiB of an answer whose call asks for no `limit`; never more than `max_kib`.
+    #[schemars(example = 50)]
     pub page_kib: usize,
 }
 

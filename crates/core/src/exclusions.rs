@@ -24,11 +24,16 @@ struct ExclusionPattern {
 }
 
 impl Exclusions {
-    /// Compiles the patterns; a wrong pattern is an `invalid` error that names it.
+    /// Compiles the patterns of the option `exclude`; a wrong pattern is an `invalid` error that names it.
     pub fn new(patterns: &[String]) -> Result<Self> {
+        Self::of_option("exclude", patterns)
+    }
+
+    /// Compiles patterns; the error for a wrong one names `option`, the option that they are from.
+    pub(crate) fn of_option(option: &str, patterns: &[String]) -> Result<Self> {
         let patterns = patterns
             .iter()
-            .map(|text| ExclusionPattern::new(text))
+            .map(|text| ExclusionPattern::new(option, text))
             .collect::<Result<_>>()?;
         Ok(Self { patterns })
     }
@@ -64,18 +69,18 @@ impl Exclusions {
 }
 
 impl ExclusionPattern {
-    fn new(text: &str) -> Result<Self> {
+    fn new(option: &str, text: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            Error::invalid(format!("`exclude` has an invalid pattern {}: {why}", quote(text)))
+            Error::invalid(format!("`{option}` has an invalid pattern {}: {why}", quote(text)))
                 .hint("write patterns as in a `.gitignore`: `target/`, `node_modules/`, `*.log`")
         };
         // Everything below an excluded directory is excluded with it, so an exception could not hold there.
         if text.starts_with('!') {
-            return Err(wrong("an excluded path cannot be included again"));
+            return Err(wrong("it cannot take paths out of the other patterns"));
         }
         let glob = strip_glob_root(text);
         if glob.is_empty() || glob == "**" {
-            return Err(wrong("it would exclude every path, or none"));
+            return Err(wrong("it would match every path, or none"));
         }
         Ok(Self {
             glob: compile_glob(glob).map_err(|why| wrong(&why))?,

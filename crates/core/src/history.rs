@@ -247,10 +247,12 @@ pub enum ChangeKind {
     Outside,
     /// Files that were there already and that the journal met for the first time.
     Capture,
+    /// Changes that a command or code made to derived files and to nothing else.
+    Derived,
 }
 
 impl ChangeKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Change,
         Self::Undo,
         Self::Redo,
@@ -258,6 +260,7 @@ impl ChangeKind {
         Self::Merge,
         Self::Outside,
         Self::Capture,
+        Self::Derived,
     ];
 
     /// Returns the word for the kind.
@@ -270,13 +273,19 @@ impl ChangeKind {
             Self::Merge => "merge",
             Self::Outside => "outside",
             Self::Capture => "capture",
+            Self::Derived => "derived",
         }
     }
 
-    /// Returns whether the change is new work, which a plain undo takes back: neither an undo or redo, nor a change by
-    /// other programs.
+    /// Returns whether the change is new work, which a plain undo takes back: neither an undo or redo, nor a change of
+    /// derived files or by other programs.
     pub const fn is_new_work(self) -> bool {
         matches!(self, Self::Change | Self::Restore | Self::Merge)
+    }
+
+    /// Returns whether an undo of a session or a tool call takes the change back: new work, and derived files.
+    pub const fn is_own_work(self) -> bool {
+        self.is_new_work() || matches!(self, Self::Derived)
     }
 
     /// Returns the kind whose word is `word`.
@@ -437,16 +446,26 @@ impl Point {
 /// The most sessions that an error names.
 const SHOWN_SESSIONS: usize = 10;
 
+/// The most numbers of changes that an error names.
+const SHOWN_NUMBERS: usize = 10;
+
 /// The changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoSelection {
-    /// The newest changes, this many, that are neither undos or redos nor already undone.
+    /// The newest changes, this many, that are neither undos or redos nor already undone. Changes of derived files are
+    /// stepped over.
     Last(usize),
     /// The change with this id or number, at any position in the journal; later changes to other paths stay. A change
     /// that is already undone is `invalid`.
     Change(String),
-    /// The changes with these ids or numbers.
-    Changes(Vec<String>),
+    /// Changes that the caller chose.
+    Changes {
+        /// Their ids or numbers.
+        chosen: Vec<String>,
+        /// The ids or numbers of changes of derived files that were stepped over to find them. They are reversed too if
+        /// the chosen ones cannot be reversed without them.
+        stepped_over: Vec<String>,
+    },
     /// All changes of one session that are not already undone.
     Session(String),
     /// All changes of one tool call that are not already undone.
@@ -460,6 +479,20 @@ pub enum UndoSelection {
 }
 
 impl UndoSelection {
+    /// Returns the error for a journal in which only changes of derived files, of the given numbers, are left to undo.
+    pub fn only_derived_error(numbers: &[u64]) -> Error {
+        let shown: Vec<_> = numbers.iter().take(SHOWN_NUMBERS).map(u64::to_string).collect();
+        let more = match numbers.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "only changes of derived files are left to undo: {}{more}",
+            shown.join(", ")
+        );
+        Error::new(ErrorKind::NotFound, message).hint("undo one of them by its number")
+    }
+
     /// Refuses a tool call id that several sessions used.
     pub fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
         // A caller who undoes the call of one session does not mean the work of the others.
@@ -523,6 +556,8 @@ pub struct ChangePlan {
     pub clashes: Vec<PathClash>,
     /// Excluded paths that stay as they are, although the history recorded them before they were excluded.
     pub left_alone: Vec<EntryPath>,
+    /// The numbers of the changes of derived files that an undo of the newest changes steps over, newest first.
+    pub stepped_over: Vec<u64>,
 }
 
 /// The outcome of an undo or redo.

@@ -18,27 +18,38 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 #[serde(deny_unknown_fields, default)]
 pub struct FsPolicy {
     /// Refuse every mutation.
+    #[schemars(example = true)]
     pub read_only: bool,
     /// Globs of the paths that may be read; empty for all paths.
+    #[schemars(example = ["src/**", "docs/**"])]
     pub allow_read: Vec<String>,
     /// Globs of the paths that may be neither read nor written; they win over the allowed ones, and a path that they
     /// match is invisible to lists and searches.
+    #[schemars(example = ["**/.env"])]
     pub deny_read: Vec<String>,
     /// Globs of the paths that may be written; empty for all paths.
+    #[schemars(example = ["src/**"])]
     pub allow_write: Vec<String>,
     /// Globs of the paths that may not be written; they win over `allow_write`.
+    #[schemars(example = ["Cargo.lock"])]
     pub deny_write: Vec<String>,
     /// The largest file that may be written, in MiB.
+    #[schemars(example = 10)]
     pub max_file_size_mb: Option<f64>,
     /// The most that one read returns, in MiB.
+    #[schemars(example = 5)]
     pub max_read_mb: Option<f64>,
     /// The most files in the workspace.
+    #[schemars(example = 10_000)]
     pub max_files: Option<u64>,
     /// The most bytes in the workspace, in MiB.
+    #[schemars(example = 500)]
     pub max_total_mb: Option<f64>,
     /// Tools (by canonical name) that ask the approver first.
+    #[schemars(example = ["rm", "move"])]
     pub require_approval: Vec<String>,
     /// The treatment of a path that would leave the workspace by its text.
+    #[schemars(example = &"clamp")]
     pub on_escape: OnEscape,
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, ErrorKind, HistoryMode, Result, shape};
+use crate::{Capabilities, DerivedFiles, Error, ErrorKind, HistoryMode, Result, shape};
 
 /// A handle on a workspace that can be written down.
 ///
@@ -28,6 +28,12 @@ pub struct Reference {
     pub history: HistoryMode,
     /// Patterns of the paths that its history excludes.
     pub exclude: Vec<String>,
+    /// Patterns of its derived files; absent if they are the default ones.
+    #[serde(
+        default = "DerivedFiles::default_patterns",
+        skip_serializing_if = "DerivedFiles::are_default_patterns"
+    )]
+    pub derived: Vec<String>,
 }
 
 impl Reference {
@@ -83,6 +89,7 @@ mod tests {
             capabilities: Capabilities::default(),
             history: HistoryMode::Durable,
             exclude: vec!["target/".into()],
+            derived: DerivedFiles::default_patterns(),
         }
     }
 

@@ -46,7 +46,7 @@ pub struct OpenedStorage {
     pub given_directory: Option<PathBuf>,
     /// The limits on reading and searching the files.
     pub access_limits: AccessLimits,
-    /// The content of remote files that is stored on this machine.
+    /// The content of listed files, if it can be read without the storage.
     pub local_content: Option<Arc<dyn LocalContent>>,
 }
 

@@ -8,27 +8,34 @@
 
 mod command;
 mod effects;
+mod host_view;
 mod limits;
 mod masking;
+mod mounts;
 mod output;
 mod read_filter;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{EntryPath, Result, WsPath};
+use crate::{EntryPath, Error, ErrorKind, Result, WsPath};
 
 pub use command::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, ExitCause, InputSource, InputStream, OutputStream, Process,
-    ResourceUsage, SandboxCommand, Signal,
+    ANSWER_DESCRIPTOR, Chunk, CommandExit, CommandProgram, CommandStdin, CommandTerminal, ExitCause, InputSource,
+    InputStream, MARK_DESCRIPTOR, OutputStream, Process, ResourceUsage, SandboxCommand, Signal, TerminalSize,
+    no_marks_error, no_terminal_error,
 };
 pub use effects::{DroppedEntry, Effect, Effects, EffectsMark};
-pub use limits::{EffectLimits, EffectTally, Limits, ResourceLimit};
+pub use host_view::{HomeUsage, HostView, NoHostView, VisibleParts};
+pub use limits::{CallTimeLimits, EffectLimits, EffectTally, Limits, ReachedLimit, ResourceLimit, describe_raising};
 pub use masking::{Masker, Secrets};
+pub use mounts::{MountAccess, SandboxMount, check_mount_target};
 pub use output::{CapturedStream, CommandOutput, OutputCollector, trim_partial_start};
 pub use read_filter::{ReadFilter, Visibility};
 
@@ -53,6 +60,16 @@ pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// Returns each guard, whether it is enforced, and by which means.
     fn guard_statuses(&self) -> &[GuardStatus];
 
+    /// Returns the variables that a command needs to find programs and its home directory: `PATH`, `HOME` and others.
+    fn environment(&self) -> BTreeMap<String, String> {
+        base_environment("/tmp", &[])
+    }
+
+    /// Returns the path at which every command sees the workspace and starts; `None` if it is another one on each layer.
+    fn workspace_path(&self) -> Option<&str> {
+        None
+    }
+
     /// Lays an empty layer over the bench, which others may change at any time. If the request has a [`ReadFilter`],
     /// the layer lies over the part of the bench that the filter shows now: nothing that is added to the bench later
     /// appears below it.
@@ -69,9 +86,61 @@ pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// processes are dead.
     async fn leftover_layers(&self) -> Result<Vec<Arc<dyn Layer>>>;
 
+    /// Listens on a port of the loopback interface that commands see; 0 is any free port. Commands connect to it, and
+    /// the caller accepts, outside. The listener never blocks.
+    ///
+    /// `unsupported` if the sandbox has no network of its own: its ports are then those of the machine.
+    async fn listen_port(&self, port: u16) -> Result<TcpListener> {
+        let _ = port;
+        Err(shared_network_error())
+    }
+
+    /// Connects to a port of the loopback interface that commands see. The connection never blocks. A port on which no
+    /// command listens is `unavailable`; a command that does not accept in time is `timeout`.
+    ///
+    /// `unsupported` if the sandbox has no network of its own: its ports are then those of the machine.
+    async fn connect_port(&self, port: u16) -> Result<TcpStream> {
+        let _ = port;
+        Err(shared_network_error())
+    }
+
     /// Ends every process, lifts every layer and releases everything. A second call is fine.
     async fn close(&self) -> Result<()>;
 }
+
+/// Returns the error for a request on the ports of a sandbox that has no network of its own.
+pub fn shared_network_error() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "the commands of this workspace have no network of their own: their ports are those of the machine",
+    )
+    .hint("connect to the port on this machine directly")
+}
+
+/// Returns the variables of every command, for the home directory `home` and programs in `search` beside those of the
+/// system. The directories of `search` go before those of the system.
+pub fn base_environment(home: &str, search: &[&str]) -> BTreeMap<String, String> {
+    let mut directories: Vec<&str> = Vec::new();
+    for directory in search.iter().chain(&[SYSTEM_SEARCH]).flat_map(|path| path.split(':')) {
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    let path = directories.join(":");
+    [
+        ("PATH", path.as_str()),
+        ("HOME", home),
+        ("TMPDIR", "/tmp"),
+        ("USER", "agent"),
+        ("LOGNAME", "agent"),
+        ("LANG", "C.UTF-8"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// The directories with the programs of the system.
+pub const SYSTEM_SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A writable layer over a bench, and the processes on it.
 ///
@@ -136,10 +205,52 @@ pub struct SandboxRequest {
     pub network: Network,
     /// Limits on everything that runs at once in it; a [`SandboxCommand`] may lower its own.
     pub limits: Limits,
-    /// Directories of the machine that a command may read besides the usual ones: toolchains outside `/usr`.
-    pub system: Vec<PathBuf>,
+    /// Parts of the machine that a command sees besides the system.
+    pub mounts: Vec<SandboxMount>,
+    /// More absolute paths at which a command sees the workspace: those of its directory on the machine. Commands start
+    /// at the first one.
+    pub host_paths: Vec<PathBuf>,
+    /// The home directory of commands, which outlives them; without one, commands get an empty home that ends with the
+    /// sandbox.
+    pub home: Option<PathBuf>,
+    /// Variables of every command: `PATH` goes before the search path of the sandbox.
+    pub environment: BTreeMap<String, String>,
+    /// The author of commits of Git where neither the repository nor the home names one.
+    pub git_author: Option<GitAuthor>,
     /// The guards that must be enforced; otherwise opening fails.
     pub require: Vec<Guard>,
+}
+
+impl SandboxRequest {
+    /// Makes a request for a sandbox on `bench` with the default limits, no network and no required guard.
+    pub fn on_bench(bench: impl Into<PathBuf>, scratch: impl Into<PathBuf>) -> Self {
+        Self {
+            bench: bench.into(),
+            scratch: scratch.into(),
+            read_filter: None,
+            read_only: Vec::new(),
+            network: Network::None,
+            limits: Limits::default(),
+            mounts: Vec::new(),
+            host_paths: Vec::new(),
+            home: None,
+            environment: BTreeMap::new(),
+            git_author: None,
+            require: Vec::new(),
+        }
+    }
+}
+
+/// The author of commits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitAuthor {
+    /// `user.name`.
+    #[schemars(example = &"Agent")]
+    pub name: String,
+    /// `user.email`.
+    #[schemars(example = &"agent@example.org")]
+    pub email: String,
 }
 
 /// The part of the network that a command reaches.
@@ -149,6 +260,8 @@ pub enum Network {
     /// Nothing, not even the machine itself.
     #[default]
     None,
+    /// Only the ports of the sandbox on which the program outside listens: hosts by name, through its proxy.
+    Named,
     /// Everything that the machine reaches.
     Full,
 }

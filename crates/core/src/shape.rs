@@ -204,12 +204,12 @@ fn open_values(schema: &Value) -> Option<&Value> {
         .filter(|values| values.is_object() || **values == Value::Bool(true))
 }
 
-fn schema_variants(schema: &Value) -> Option<&[Value]> {
+pub(crate) fn schema_variants(schema: &Value) -> Option<&[Value]> {
     let found = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     found.as_array().map(Vec::as_slice)
 }
 
-fn resolve_reference<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
+pub(crate) fn resolve_reference<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
     let pointer = schema
         .get("$ref")
         .and_then(Value::as_str)
@@ -263,7 +263,7 @@ pub fn outline_schema(schema: &Schema) -> String {
     outline_value(schema.as_value(), schema, 0)
 }
 
-fn outline_value(schema: &Value, root: &Schema, depth: usize) -> String {
+pub(crate) fn outline_value(schema: &Value, root: &Schema, depth: usize) -> String {
     let schema = resolve_reference(schema, root);
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return values

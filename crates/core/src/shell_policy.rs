@@ -2,13 +2,14 @@
 //!
 //! The content of a command line is judged above, by the parser. That judgement is advice; only the sandbox enforces.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Guard, Limits, Network, Result};
+use crate::{
+    CallTimeLimits, Error, GitAuthor, Guard, Limits, NetworkChoice, PortPolicy, Result, SandboxMount, ToolchainChoice,
+};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
@@ -17,37 +18,68 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 #[serde(deny_unknown_fields, default)]
 pub struct ShellPolicy {
     /// The sandbox of commands: `namespace`, `host` (no isolation), or a kind that the embedding program supplies.
+    #[schemars(example = &"host")]
     pub sandbox: String,
     /// Run on the host even if Garret is root; `sandbox = "host"` alone is refused then.
+    #[schemars(example = true)]
     pub host_as_root: bool,
     /// The part of the network that a command reaches.
-    pub network: Network,
+    #[schemars(example = &"full", example = serde_json::json!({"allow": ["example.org"], "registries": true}))]
+    pub network: NetworkChoice,
     /// How much a command may use.
+    #[schemars(example = serde_json::json!({"timeout_s": 600}))]
     pub limits: ShellLimits,
     /// The treatment of the effects of a command on the files.
+    #[schemars(example = &"ask")]
     pub effects: EffectsMode,
     /// The only programs that a command line may name, each perhaps with its first arguments (`git status`); empty for
     /// all.
+    #[schemars(example = ["git status", "make"])]
     pub allowed_commands: Vec<String>,
     /// Programs that a command line may not name, each perhaps with arguments (`git push`); they win over the allowed
     /// ones.
+    #[schemars(example = ["git push"])]
     pub denied_commands: Vec<String>,
     /// Refuse a few classic mistakes, such as `rm -rf /`.
+    #[schemars(example = false)]
     pub prevent_dangerous: bool,
     /// Commands, written as in `denied_commands`, that ask the approver first; `*` for every command.
+    #[schemars(example = ["npm publish"])]
     pub require_approval: Vec<String>,
     /// Names of variables that a command may have from the environment of Garret.
+    #[schemars(example = ["LANG", "API_TOKEN"])]
     pub env_allow: Vec<String>,
     /// Names of variables whose values are secret: masked in output, absent from the journal.
+    #[schemars(example = ["API_TOKEN"])]
     pub secrets: Vec<String>,
     /// The guards that the sandbox must enforce, or it does not open. The default is files, processes and network; for
     /// `host` it is none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = ["files", "processes"])]
     pub require: Option<Vec<Guard>>,
-    /// Directories of the machine that commands may read besides the usual ones: toolchains outside `/usr`.
-    pub system_directories: Vec<PathBuf>,
+    /// The toolchains of the user that commands see, read-only: `auto` for those that are installed, `none`, or a list of
+    /// names. The default is `auto` where the user opens a workspace himself, and `none` behind a daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = ["rust", "pyenv"])]
+    pub toolchains: Option<ToolchainChoice>,
+    /// More parts of the machine that commands see.
+    #[schemars(example = [serde_json::json!({"source": "~/data", "target": "/data", "access": "read"})])]
+    pub mounts: Vec<SandboxMount>,
+    /// Show the workspace to commands at its own path on the machine as well as at `/workspace`. Only for `local`. The
+    /// default is on where the user opens a workspace himself, and off behind a daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = true)]
+    pub same_path: Option<bool>,
+    /// The author of commits of Git. The default is the user's own where he opens a workspace himself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(example = serde_json::json!({"name": "Agent", "email": "agent@example.org"}))]
+    pub git_author: Option<GitAuthor>,
     /// The most processes in the background at once.
+    #[schemars(example = 4)]
     pub max_processes: usize,
+    /// The ports of background processes that programs outside may reach.
+    #[schemars(example = serde_json::json!({"allow": true}))]
+    pub ports: PortPolicy,
 }
 
 impl Default for ShellPolicy {
@@ -55,7 +87,7 @@ impl Default for ShellPolicy {
         Self {
             sandbox: "namespace".to_owned(),
             host_as_root: false,
-            network: Network::default(),
+            network: NetworkChoice::default(),
             limits: ShellLimits::default(),
             effects: EffectsMode::default(),
             allowed_commands: Vec::new(),
@@ -65,8 +97,12 @@ impl Default for ShellPolicy {
             env_allow: Vec::new(),
             secrets: Vec::new(),
             require: None,
-            system_directories: Vec::new(),
+            toolchains: None,
+            mounts: Vec::new(),
+            same_path: None,
+            git_author: None,
             max_processes: 8,
+            ports: PortPolicy::default(),
         }
     }
 }
@@ -91,7 +127,7 @@ impl ShellPolicy {
     /// Returns whether a sandbox can be expected to enforce the guard: no sandbox can close a network that is open on
     /// purpose.
     fn can_enforce(&self, guard: Guard) -> bool {
-        guard != Guard::Network || self.network == Network::None
+        guard != Guard::Network || self.network != NetworkChoice::Full
     }
 }
 
@@ -99,32 +135,49 @@ impl ShellPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShellLimits {
-    /// Seconds on the clock.
+    /// Seconds on the clock, for a call that asks for no time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 120), example = 600)]
     pub timeout_s: Option<f64>,
+    /// The most seconds on the clock that a call may ask for; never less than `timeout_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 3600), example = 7_200)]
+    pub max_timeout_s: Option<f64>,
     /// Seconds on processors.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0), example = 60)]
     pub cpu_s: Option<f64>,
     /// MiB of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 4096), example = 8_192)]
     pub memory_mb: Option<f64>,
     /// Processes and threads at once.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 512), example = 1_000)]
     pub processes: Option<u64>,
     /// MiB in one file.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 4096), example = 1_024)]
     pub file_size_mb: Option<f64>,
     /// MiB written in all.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 8192), example = 20_000)]
     pub written_mb: Option<f64>,
+    /// MiB in the home directory, which is kept from one command to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 5120), example = 10_240)]
+    pub home_mb: Option<f64>,
     /// Open files of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 4096), example = 20_000)]
     pub open_files: Option<u64>,
     /// Paths that one command may create, change and delete, all together.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 200_000), example = 500_000)]
     pub changed_files: Option<u64>,
     /// KiB of output that are kept, half from its head and half from its tail; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 1024), example = 4_096)]
     pub output_kib: Option<u64>,
 }
 
@@ -132,7 +185,7 @@ impl ShellLimits {
     /// Returns the limits for a sandbox; a negative or infinite number is an `invalid` error that names its key.
     pub fn to_limits(&self) -> Result<Limits> {
         let default = Limits::default();
-        let wall = parse_seconds("timeout_s", self.timeout_s, default.wall)?;
+        let wall = self.to_call_times()?.default;
         Ok(Limits {
             wall,
             cpu: parse_seconds("cpu_s", self.cpu_s, default.cpu)?,
@@ -140,10 +193,32 @@ impl ShellLimits {
             processes: parse_count(self.processes, default.processes),
             file_size: parse_mebibytes("file_size_mb", self.file_size_mb, default.file_size)?,
             written: parse_mebibytes("written_mb", self.written_mb, default.written)?,
+            home: parse_mebibytes("home_mb", self.home_mb, default.home)?,
             open_files: parse_count(self.open_files, default.open_files),
             changed_files: parse_count(self.changed_files, default.changed_files),
             reading: wall.map(|wall| wall.saturating_add(Limits::READING_ALLOWANCE)),
             output: parse_output_limit(self.output_kib, default.output)?,
+        })
+    }
+
+    /// Returns the time limits of calls. The one that is left out follows the other: a longest time below the default
+    /// lowers the default, and a default above the longest time raises that.
+    pub fn to_call_times(&self) -> Result<CallTimeLimits> {
+        let usual = CallTimeLimits::default();
+        let default = parse_seconds("timeout_s", self.timeout_s, usual.default)?;
+        let longest = parse_seconds("max_timeout_s", self.max_timeout_s, usual.longest)?;
+        let is_above = longest.is_some_and(|longest| default.is_none_or(|default| default > longest));
+        Ok(match (is_above, self.timeout_s, self.max_timeout_s) {
+            (false, _, _) => CallTimeLimits { default, longest },
+            (true, Some(default), Some(longest)) => return Err(crossed_times_error(default, longest)),
+            (true, _, None) => CallTimeLimits {
+                default,
+                longest: default,
+            },
+            (true, None, Some(_)) => CallTimeLimits {
+                default: longest,
+                longest,
+            },
         })
     }
 }
@@ -191,6 +266,18 @@ fn check_not_negative(key: &str, value: Option<f64>) -> Result<Option<f64>> {
     }
 }
 
+fn crossed_times_error(default: f64, longest: f64) -> Error {
+    let default = if default == 0.0 {
+        "0 (no limit)".to_owned()
+    } else {
+        default.to_string()
+    };
+    Error::invalid(format!(
+        "`limits.timeout_s` is {default}, above `limits.max_timeout_s`, which is {longest}"
+    ))
+    .hint("raise `limits.max_timeout_s`, or lower `limits.timeout_s`")
+}
+
 fn wrong_number_error(key: &str, number: f64) -> Error {
     Error::invalid(format!("`limits.{key}` must be a number of at least 0, not {number}"))
         .hint("use a number such as 10 or 0.5; 0 means no limit")
@@ -214,10 +301,13 @@ pub enum EffectsMode {
 #[serde(deny_unknown_fields, default)]
 pub struct CodePolicy {
     /// The languages that are offered.
+    #[schemars(example = ["python"])]
     pub languages: Vec<Language>,
     /// Offer contexts, which keep variables, imports and the directory between calls.
+    #[schemars(example = true)]
     pub is_stateful: bool,
     /// Seconds after which a context that nobody used ends.
+    #[schemars(example = 3_600)]
     pub idle_timeout_s: f64,
 }
 
@@ -310,6 +400,19 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_of_the_schema_are_those_of_the_sandbox() {
+        let schema = serde_json::to_value(schemars::schema_for!(ShellLimits)).unwrap();
+        let properties = schema["properties"].as_object().unwrap();
+        let defaults: serde_json::Map<_, _> = properties
+            .iter()
+            .map(|(key, property)| (key.clone(), property["default"].clone()))
+            .collect();
+        let limits: ShellLimits = serde_json::from_value(defaults.into()).unwrap();
+        assert_eq!(limits.to_limits().unwrap(), Limits::default());
+        assert_eq!(limits.to_call_times().unwrap(), CallTimeLimits::default());
+    }
+
+    #[test]
     fn zero_is_no_limit() {
         let limits = shell("limits = { timeout_s = 0, memory_mb = 0, processes = 0 }")
             .unwrap()
@@ -318,6 +421,38 @@ mod tests {
             .unwrap();
         assert_eq!((limits.wall, limits.memory, limits.processes), (None, None, None));
         assert_eq!(limits.written, Limits::default().written);
+    }
+
+    #[test]
+    fn the_longest_time_of_a_call_and_the_default_follow_each_other() {
+        let times = |options: &str| {
+            let times = shell(&format!("limits = {{ {options} }}"))
+                .unwrap()
+                .limits
+                .to_call_times();
+            times.map(|times| {
+                (
+                    times.default.map(|time| time.as_secs()),
+                    times.longest.map(|time| time.as_secs()),
+                )
+            })
+        };
+        assert_eq!(times("").unwrap(), (Some(120), Some(3_600)));
+        assert_eq!(times("timeout_s = 5000").unwrap(), (Some(5_000), Some(5_000)));
+        assert_eq!(times("timeout_s = 0").unwrap(), (None, None));
+        assert_eq!(times("max_timeout_s = 60").unwrap(), (Some(60), Some(60)));
+        assert_eq!(times("max_timeout_s = 0").unwrap(), (Some(120), None));
+        assert_eq!(
+            times("timeout_s = 30, max_timeout_s = 60").unwrap(),
+            (Some(30), Some(60))
+        );
+        for crossed in [
+            "timeout_s = 90, max_timeout_s = 60",
+            "timeout_s = 0, max_timeout_s = 60",
+        ] {
+            let error = times(crossed).unwrap_err();
+            assert!(error.message().contains("`limits.max_timeout_s`"), "{error}");
+        }
     }
 
     #[test]

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 
 use crate::config::{is_secret_reference, redact_option};
 use crate::{
-    Capabilities, CodePolicy, Config, FsPolicy, Guard, HistoryMode, Limits, Network, ShellLimits, ShellPolicy,
-    SnapshotPolicy, StorageConfig, ToolsConfig, WorkspaceConfig, shape,
+    CallTimeLimits, Capabilities, CodePolicy, Config, DerivedFiles, FsPolicy, Guard, HistoryMode, Limits,
+    NetworkChoice, ShellLimits, ShellPolicy, SnapshotPolicy, StorageConfig, ToolchainChoice, ToolsConfig,
+    WorkspaceConfig, shape,
 };
 
 /// A setting that gives more than the defaults do.
@@ -56,6 +57,7 @@ impl WorkspaceConfig {
             env: _,
             history,
             exclude,
+            derived,
             keep,
         } = self;
         let mut found = WideningFindings {
@@ -69,6 +71,9 @@ impl WorkspaceConfig {
         found.add_if(keeps_less, "history", "changes cannot be undone later");
         let reason = "changes that commands make there cannot be undone";
         found.add_if(!exclude.is_empty(), "exclude", reason);
+        let is_default = |pattern: &String| DerivedFiles::DEFAULT_PATTERNS.contains(&pattern.as_str());
+        let reason = "plain undo steps over changes that commands make there";
+        found.add_if(!derived.iter().all(is_default), "derived", reason);
         found.add_if(keep.is_some(), "keep", "older history is deleted");
         found.settings
     }
@@ -200,8 +205,12 @@ fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
         env_allow,
         secrets: _,
         require,
-        system_directories,
+        toolchains,
+        mounts,
+        same_path,
+        git_author,
         max_processes,
+        ports,
     } = policy;
     let mut add_if = |is_wider, key: &str, reason| {
         found.add_if(is_wider, &format!("capabilities.shell.{key}"), reason);
@@ -209,7 +218,7 @@ fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
     let is_other = *sandbox != default.sandbox;
     add_if(is_other, "sandbox", "commands run without the isolation of `namespace`");
     add_if(*host_as_root, "host_as_root", "commands run as root of this machine");
-    add_if(*network != Network::None, "network", "commands reach the network");
+    add_if(*network != NetworkChoice::None, "network", "commands reach the network");
     let is_lax = !*prevent_dangerous;
     add_if(is_lax, "prevent_dangerous", "dangerous commands are not refused");
     let has_variables = !env_allow.is_empty();
@@ -222,10 +231,34 @@ fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
         "require",
         "commands also run on machines that enforce less",
     );
-    let has_mounts = !system_directories.is_empty();
-    add_if(has_mounts, "system_directories", "commands read these directories");
+    add_if(
+        !mounts.is_empty(),
+        "mounts",
+        "commands reach these parts of the machine",
+    );
+    let shows_toolchains = toolchains
+        .as_ref()
+        .is_some_and(|choice| *choice != ToolchainChoice::None);
+    add_if(shows_toolchains, "toolchains", "commands read directories of the user");
+    add_if(
+        *same_path == Some(true),
+        "same_path",
+        "commands see the path of the workspace on this machine",
+    );
+    add_if(
+        git_author.is_some(),
+        "git_author",
+        "commits of commands carry the name of somebody else",
+    );
     let has_more = *max_processes > default.max_processes;
     add_if(has_more, "max_processes", "more processes stay in the background");
+    add_if(
+        ports.allow == Some(true),
+        "ports.allow",
+        "scopes open ports on this machine",
+    );
+    let is_far = !ports.bind.is_loopback();
+    add_if(is_far, "ports.bind", "other machines reach the ports that are opened");
     judge_limits(limits, found);
 }
 
@@ -233,29 +266,36 @@ fn judge_shell(policy: &ShellPolicy, found: &mut WideningFindings) {
 fn judge_limits(limits: &ShellLimits, found: &mut WideningFindings) {
     let ShellLimits {
         timeout_s: _,
+        max_timeout_s,
         cpu_s: _,
         memory_mb: _,
         processes: _,
         file_size_mb: _,
         written_mb: _,
+        home_mb: _,
         changed_files: _,
         open_files: _,
         output_kib: _,
     } = limits;
     // A number that is not a limit at all is refused when the workspace is opened.
-    let Ok(set) = limits.to_limits() else { return };
+    let (Ok(set), Ok(times)) = (limits.to_limits(), limits.to_call_times()) else {
+        return;
+    };
     let default = Limits::default();
     let mut add_if = |is_wider: bool, key: &str| {
         let key = format!("capabilities.shell.limits.{key}");
         found.add_if(is_wider, &key, "it is above the default");
     };
     add_if(is_above(set.wall, default.wall), "timeout_s");
+    let is_longer = max_timeout_s.is_some() && is_above(times.longest, CallTimeLimits::default().longest);
+    add_if(is_longer, "max_timeout_s");
     add_if(is_above(set.cpu, default.cpu), "cpu_s");
     add_if(is_above(set.memory, default.memory), "memory_mb");
     add_if(is_above(set.changed_files, default.changed_files), "changed_files");
     add_if(is_above(set.processes, default.processes), "processes");
     add_if(is_above(set.file_size, default.file_size), "file_size_mb");
     add_if(is_above(set.written, default.written), "written_mb");
+    add_if(is_above(set.home, default.home), "home_mb");
     add_if(is_above(set.open_files, default.open_files), "open_files");
     add_if(set.output > default.output, "output_kib");
 }
@@ -310,6 +350,7 @@ mod tests {
             storage = { kind = 'local', dir = './site', durability = 'full' }
             env = { CI = '1' }
             history = 'durable'
+            derived = ['target/']
             tools = { naming = 'short', max_lines = 10, max_kib = 1, page_kib = 1 }
             [capabilities]
             snapshot = true
@@ -334,7 +375,9 @@ mod tests {
             secrets = ['TOKEN']
             require = ['files', 'processes', 'network', 'memory']
             max_processes = 1
-            limits = { timeout_s = 1, cpu_s = 1, memory_mb = 64, changed_files = 1, processes = 9, file_size_mb = 1, written_mb = 1, open_files = 9, output_kib = 1 }
+            toolchains = 'none'
+            same_path = false
+            limits = { timeout_s = 1, max_timeout_s = 3600, cpu_s = 1, memory_mb = 64, changed_files = 1, processes = 9, file_size_mb = 1, written_mb = 1, open_files = 9, output_kib = 1 }
         ";
         assert_eq!(keys(text), Vec::<String>::new());
         assert_eq!(keys("storage = 'memory:'"), Vec::<String>::new());
@@ -347,6 +390,7 @@ mod tests {
             ("history = 'off'", "history"),
             ("history = 'session'", "history"),
             ("exclude = ['**']", "exclude"),
+            ("derived = ['src/']", "derived"),
             ("keep = 1", "keep"),
             ("tools = { max_lines = 2001 }", "tools.max_lines"),
             ("tools = { max_kib = 101 }", "tools.max_kib"),
@@ -372,14 +416,23 @@ mod tests {
             ("host_as_root = true", "host_as_root"),
             ("hostAsRoot = true", "host_as_root"),
             ("network = 'full'", "network"),
+            ("network = { allow = ['example.org'] }", "network"),
             ("prevent_dangerous = false", "prevent_dangerous"),
             ("env_allow = ['TOKEN']", "env_allow"),
             ("require = []", "require"),
             ("require = ['files', 'memory', 'processes']", "require"),
-            ("system_directories = ['/root']", "system_directories"),
+            ("mounts = [{ source = '/root' }]", "mounts"),
+            ("toolchains = 'auto'", "toolchains"),
+            ("toolchains = ['rust']", "toolchains"),
+            ("same_path = true", "same_path"),
+            ("git_author = { name = 'a', email = 'a@example.org' }", "git_author"),
+            ("limits = { home_mb = 0 }", "limits.home_mb"),
+            ("limits = { home_mb = 5121 }", "limits.home_mb"),
             ("max_processes = 9", "max_processes"),
             ("limits = { timeout_s = 0 }", "limits.timeout_s"),
             ("limits = { timeout_s = 120.5 }", "limits.timeout_s"),
+            ("limits = { max_timeout_s = 3601 }", "limits.max_timeout_s"),
+            ("limits = { max_timeout_s = 0 }", "limits.max_timeout_s"),
             ("limits = { memory_mb = 0 }", "limits.memory_mb"),
             ("limits = { changed_files = 0 }", "limits.changed_files"),
             ("limits = { changed_files = 200001 }", "limits.changed_files"),

@@ -15,6 +15,7 @@
 
 mod change;
 mod content;
+mod content_lookup;
 mod content_reader;
 mod depot;
 mod directory;

@@ -60,14 +60,15 @@ struct FoundFile {
 }
 
 impl DepotView {
-    /// Returns the file at `path` if the newest state has a row of its own for it. Then no parent can be a link, and
-    /// the lineage does not matter. `None` means only that a full lookup is needed.
+    /// Returns the file at `path` if the workspace has a row of its own for it, which holds at this point and still
+    /// today. Then no parent can be a link, and neither the lineage nor retention matters. `None` means only that a full
+    /// lookup is needed.
     fn own_file(&self, path: &WsPath) -> Result<Option<FoundFile>> {
-        if self.point.at != HEAD || path.is_root() {
+        if path.is_root() {
             return Ok(None);
         }
-        let workspace = self.point.workspace;
-        let look = |session: MetadataSession<'_>| session.entries().entry_with_content(workspace, path_key(path));
+        let LineageLevel { workspace, at } = self.point;
+        let look = |session: MetadataSession<'_>| session.entries().entry_with_content(workspace, path_key(path), at);
         let Some((LevelEntry::Node(file), Some(row))) = self.shared.database.read_once(look)? else {
             return Ok(None);
         };

@@ -8,13 +8,18 @@
 mod list;
 mod scan;
 
+use std::ops::RangeInclusive;
+
 use garret_core::{EntryKind, Error, Follow, Result, Stat, Version, WsPath};
 
+use crate::content::PieceAddress;
 use crate::metadata::{EntryNode, LineageLevel, MetadataSession, NearestEntry, time_of};
 
 pub(crate) use scan::TreeScan;
 
 const MAX_LINKS: usize = 40;
+/// The digits of an address that make a version: half of them.
+const VERSION_DIGITS: usize = 32;
 
 /// Whether a link in the last component of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +233,19 @@ pub(crate) fn stat_of(node: EntryNode, with_version: bool) -> Stat {
 /// Returns the version of a file: a part of its content's address. So it stays the same through moves, branches and
 /// restores, and a write with a version as its precondition requires exactly that content.
 pub(crate) fn version_of(node: &EntryNode) -> Option<Version> {
-    node.content.map(|address| Version::new(&address.hex_digits()[..32]))
+    let digits = |address: PieceAddress| Version::new(&address.hex_digits()[..VERSION_DIGITS]);
+    node.content.map(digits)
+}
+
+/// Returns the addresses that content of this version can have; `None` if it is no version of a depot.
+pub(crate) fn addresses_of(version: &Version) -> Option<RangeInclusive<PieceAddress>> {
+    let digits = version.as_str();
+    let filled = |with: &str| PieceAddress::from_hex(&(digits.to_owned() + &with.repeat(VERSION_DIGITS)));
+    if digits.len() == VERSION_DIGITS {
+        Some(filled("0")?..=filled("f")?)
+    } else {
+        None
+    }
 }
 
 /// Returns the path in the form of an entry's key.

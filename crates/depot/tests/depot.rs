@@ -7,6 +7,7 @@
 
 mod branches;
 mod configuration;
+mod content_lookup;
 mod contract;
 mod durability;
 mod garbage;

@@ -8,24 +8,32 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Bench, BenchState, Error, ErrorKind, Exclusions, History, HistoryMode, LayerOutcome, OpenedStorage, Point, Result,
-    Sandbox, ShellPolicy, Timestamp, TurnAttempt, WorkspaceConfig,
+    Bench, BenchState, DerivedFiles, Error, ErrorKind, Exclusions, History, HistoryMode, LayerOutcome, MountAccess,
+    NetworkLog, OpenedStorage, Point, Result, Sandbox, SandboxMount, ShellPolicy, Timestamp, TurnAttempt,
+    WorkspaceConfig,
 };
+use garret_network::FilteredSandbox;
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions, TurnFile};
 use garret_sandbox::host::{HostOptions, HostSandbox};
 use garret_sandbox::namespace::NamespaceSandbox;
+use garret_sandbox::toolchains::CommandPrograms;
 use garret_workspace::{ShellParts, ShellRules};
 use tempfile::TempDir;
 
-use crate::Garret;
+use crate::host_user::HostUser;
+use crate::host_view::{CommandHomeDirectory, WorkspaceHostView};
+use crate::{Garret, network_settings};
 
 /// The sandboxes that a program knows, by kind.
 pub(crate) type SandboxesByKind = BTreeMap<&'static str, Arc<dyn Sandbox>>;
+
+/// A sandbox, and the record of its requests to the network if there is a proxy.
+type RecordedSandbox = (Arc<dyn Sandbox>, Option<Arc<NetworkLog>>);
 
 /// Returns the sandbox `namespace`. The sandbox `host`, without isolation, is made for each workspace from its policy.
 pub(crate) fn default_sandboxes() -> SandboxesByKind {
@@ -48,8 +56,41 @@ impl Garret {
         self
     }
 
-    /// Returns the sandbox that a policy names.
+    /// Opens workspaces for the user who runs this program on his own machine: commands see his toolchains, his
+    /// directory at its own path, and his name as the author of commits, unless a policy turns it off. `PATH` and other
+    /// variables come from [`Garret::environment`]. Without a user, commands see nothing of the host but the system.
+    #[must_use]
+    pub fn host_user(mut self, user: HostUser) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// Shows more parts of the machine to the commands of every workspace that is opened from now on.
+    #[must_use]
+    pub fn mounts(mut self, mounts: Vec<SandboxMount>) -> Self {
+        self.mounts = mounts;
+        self
+    }
+
+    /// Returns the sandbox that a policy names, with a proxy if the policy names the hosts that commands reach.
     pub fn sandbox_of(&self, policy: &ShellPolicy) -> Result<Arc<dyn Sandbox>> {
+        Ok(self.recorded_sandbox(policy, Vec::new())?.0)
+    }
+
+    /// Returns the sandbox that a policy names, and the record of requests to the network if there is a proxy.
+    fn recorded_sandbox(&self, policy: &ShellPolicy, private: Vec<PathBuf>) -> Result<RecordedSandbox> {
+        let sandbox = self.bare_sandbox(policy)?;
+        let Some(named) = policy.network.named() else {
+            return Ok((sandbox, None));
+        };
+        let log = Arc::new(NetworkLog::default());
+        let (environment, settings_of) = (self.environment.clone(), named.clone());
+        let find = Arc::new(move || network_settings::find_settings(&settings_of, &environment, &private));
+        let filtered = FilteredSandbox::new(sandbox, named.clone(), log.clone(), find);
+        Ok((Arc::new(filtered), Some(log)))
+    }
+
+    fn bare_sandbox(&self, policy: &ShellPolicy) -> Result<Arc<dyn Sandbox>> {
         if let Some(sandbox) = self.sandboxes.get(policy.sandbox.as_str()) {
             return Ok(sandbox.clone());
         }
@@ -69,6 +110,7 @@ impl Garret {
     /// Checks the part of a configuration that is about commands, as far as that is possible without running one.
     pub(crate) fn check_shell(&self, config: &WorkspaceConfig) -> Result<()> {
         Exclusions::new(&config.exclude)?;
+        DerivedFiles::new(&config.derived)?;
         match policy_of(config) {
             Some(policy) => {
                 self.sandbox_of(&policy)?;
@@ -88,14 +130,79 @@ impl Garret {
         let Some(policy) = policy_of(config) else {
             return Ok(None);
         };
+        let host = self.host_view(&policy, opened, history)?;
+        let (sandbox, network_log) = self.recorded_sandbox(&policy, host.private.clone())?;
         Ok(Some(ShellParts {
-            sandbox: self.sandbox_of(&policy)?,
+            sandbox,
+            network_log,
             bench: self.bench_of(config, opened, history)?,
             is_direct: opened.directory.is_some(),
+            host: Arc::new(host),
             policy,
             exclusions: Exclusions::new(&config.exclude)?,
+            derived: DerivedFiles::new(&config.derived)?,
             environment: self.environment.clone(),
         }))
+    }
+
+    fn host_view(
+        &self,
+        policy: &ShellPolicy,
+        opened: &OpenedStorage,
+        history: HistoryMode,
+    ) -> Result<WorkspaceHostView> {
+        let mut policy = policy.clone();
+        policy.mounts.extend(self.mounts.iter().cloned());
+        let directories = [&opened.directory, &opened.given_directory];
+        let workspace: Vec<_> = match opened.directory {
+            Some(_) => directories.into_iter().flatten().cloned().collect(),
+            None => Vec::new(),
+        };
+        // The next process finds the home again under the same conditions as the bench.
+        let kept = self.node_directory("homes", opened);
+        self.view_of(policy, workspace, kept.filter(|_| history == HistoryMode::Durable))
+    }
+
+    /// Returns the programs that commands find outside the system, and those on the user's search path that they do not,
+    /// for a workspace on `directory` or on none.
+    pub fn command_programs(&self, policy: &ShellPolicy, directory: Option<&Path>) -> Result<CommandPrograms> {
+        let workspace = directory.and_then(|directory| directory.canonicalize().ok());
+        let view = self.view_of(policy.clone(), workspace.into_iter().collect(), None)?;
+        view.list_programs()
+    }
+
+    fn view_of(
+        &self,
+        policy: ShellPolicy,
+        workspace: Vec<PathBuf>,
+        kept: Option<PathBuf>,
+    ) -> Result<WorkspaceHostView> {
+        let home = self.home.as_ref().map(|home| home.directory().to_owned());
+        let own: Vec<_> = home
+            .map(|home| home.canonicalize().unwrap_or(home))
+            .into_iter()
+            .collect();
+        // Commands write there, too, so that nothing in them may choose what else commands see.
+        let written = policy.mounts.iter().filter(|mount| mount.access == MountAccess::Write);
+        let user_home = self.user.as_ref().and_then(|user| user.home.as_deref());
+        let written = written.filter_map(|mount| match (mount.source.strip_prefix("~"), user_home) {
+            (Ok(below), Some(home)) => home.join(below).canonicalize().ok(),
+            _ => mount.source.canonicalize().ok(),
+        });
+        let private = workspace.iter().chain(&own).cloned().chain(written).collect();
+        Ok(WorkspaceHostView {
+            user: self.user.clone(),
+            environment: self.environment.clone(),
+            private,
+            workspace,
+            own,
+            homes: CommandHomeDirectory {
+                kept,
+                limit: policy.limits.to_limits()?.home,
+                temporary: Mutex::default(),
+            },
+            policy,
+        })
     }
 
     /// Builds the bench: on the directory of the files if they are in one, else on a checkout of them.
@@ -149,12 +256,17 @@ impl Garret {
 
     /// Returns the directory of the bench in the home. Every process that opens these files gets the same directory.
     fn bench_directory(&self, opened: &OpenedStorage) -> Option<PathBuf> {
+        self.node_directory("benches", opened)
+    }
+
+    /// Returns the directory of these files among those of one kind in the home.
+    fn node_directory(&self, kind: &str, opened: &OpenedStorage) -> Option<PathBuf> {
         let name = match (&opened.location_id, &opened.history) {
             (Some(place), _) => format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32]),
             (None, Some(history)) => history.id().to_owned(),
             (None, None) => return None,
         };
-        Some(self.home.as_ref()?.directory().join("benches").join(name))
+        Some(self.home.as_ref()?.directory().join(kind).join(name))
     }
 
     /// Returns the lock file by which processes take turns with commands on these files; `None` if no other process can

@@ -23,15 +23,19 @@ pub(crate) const KIND: &str = "filestore";
 #[serde(deny_unknown_fields)]
 pub struct FilestoreOptions {
     /// The name of the workspace in the home, or its id.
+    #[schemars(example = &"notes")]
     pub workspace: String,
     /// What a write that returned survives.
     #[serde(default)]
+    #[schemars(example = &"relaxed")]
     pub durability: Durability,
     /// Whether a workspace that is missing is made.
     #[serde(default = "yes")]
+    #[schemars(example = false)]
     pub create: bool,
-    /// The id of the depot, where only this one will do.
+    /// The id of the depot, where only this one will do. The default is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"0190c2f4-7f3a-7cc1-9a55-6f3f3f0c1d2e")]
     pub depot: Option<String>,
 }
 
@@ -94,6 +98,7 @@ pub(crate) fn with_own_history(workspace: DepotWorkspace, history: HistoryMode) 
             HistoryMode::Off => None,
             HistoryMode::Durable | HistoryMode::Session => Some(storage.clone()),
         },
+        local_content: Some(storage.clone()),
         ..storage.into()
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use garret_core::path::quote;
 use garret_core::{
     Actor, Clock, DeclaredCapability, Error, EventSink, Exclusions, FsPolicy, FsRestriction, FsRules, HistoryMode, Ids,
-    MemoryFactory, NoEvents, OpenContext, OpenedStorage, RandomIds, Reference, Result, StorageConfig, StorageFactory,
-    StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    MemoryFactory, NoEvents, OpenContext, OpenedStorage, RandomIds, Reference, Result, SandboxMount, StorageConfig,
+    StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::LocalFactory;
@@ -20,6 +20,7 @@ use crate::cached_s3::CachedS3Factory;
 use crate::commands::{SandboxesByKind, default_sandboxes};
 use crate::filestore::FilestoreFactory;
 use crate::home::{self, Home};
+use crate::host_user::HostUser;
 use crate::journal::{branch_config, keep_without_history_error, no_location_error};
 use crate::memory_with_history::MemoryWithHistoryFactory;
 
@@ -33,6 +34,8 @@ pub struct Garret {
     pub(crate) home: Option<Home>,
     pub(crate) sandboxes: SandboxesByKind,
     pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) user: Option<HostUser>,
+    pub(crate) mounts: Vec<SandboxMount>,
     pub(crate) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
@@ -61,6 +64,8 @@ impl Garret {
             home: None,
             sandboxes: default_sandboxes(),
             environment: BTreeMap::new(),
+            user: None,
+            mounts: Vec::new(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
@@ -171,6 +176,9 @@ impl Garret {
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
         self.check_shell(config)?;
+        if let Some(policy) = config.capabilities.code.policy() {
+            policy.idle_timeout()?;
+        }
         FsRules::new(policy).map(|_| ())
     }
 
@@ -249,6 +257,7 @@ impl Garret {
             capabilities: config.capabilities.clone(),
             history,
             exclude: config.exclude.clone(),
+            derived: config.derived.clone(),
         });
         let declared = config.capabilities.fs.policy();
         let shell = self.shell_parts(config, &opened, history)?;
@@ -321,6 +330,7 @@ impl Garret {
             capabilities: reference.capabilities.clone(),
             history: Some(reference.history),
             exclude: reference.exclude.clone(),
+            derived: reference.derived.clone(),
             ..WorkspaceConfig::with_storage(StorageConfig::table(&reference.kind, reference.payload.clone()))
         };
         self.open_config(&reference.name, &config).await

@@ -39,20 +39,26 @@ pub use async_trait::async_trait;
 mod anchored_local;
 mod cached_s3;
 mod commands;
+mod config_schema;
 mod filestore;
 mod garret;
 mod home;
 mod home_maintenance;
+mod host_user;
+mod host_view;
 mod journal;
 mod memory_with_history;
+mod mount_rules;
 mod named_workspaces;
 mod neighbours;
+mod network_settings;
 mod results;
 mod workspace_lists;
 
 pub use garret_core::*;
 pub use garret_depot as depot;
 pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
+pub use garret_network::UnreportedRegistry;
 pub use garret_sandbox as sandboxes;
 pub use garret_storage::local::probe;
 pub use garret_storage::s3::{S3Factory, S3Options, S3Storage};
@@ -61,9 +67,11 @@ pub use garret_tools::{Annotations, AnswerImage, Definition, ExportFormat, ToolA
 pub use garret_transfer as transfer;
 pub use garret_workspace::*;
 
+pub use crate::config_schema::config_schema;
 pub use crate::filestore::FilestoreOptions;
 pub use crate::garret::{Garret, UNNAMED};
 pub use crate::home::Home;
+pub use crate::host_user::HostUser;
 pub use crate::named_workspaces::split_point;
 pub use crate::results::*;
 pub use crate::workspace_lists::{BranchListRequest, WorkspaceListRequest};

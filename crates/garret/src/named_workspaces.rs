@@ -2,8 +2,8 @@
 
 use garret_core::path::quote;
 use garret_core::{
-    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, Point, Result, RetentionLimits,
-    StorageConfig, WorkspaceConfig, WsPath, shape,
+    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, OptionEdit, Point, Result,
+    RetentionLimits, StorageConfig, WorkspaceConfig, WsPath, shape,
 };
 use garret_depot::{Depot, DepotWorkspace, NewWorkspace, WorkspaceInfo};
 use garret_journal::Journaled;
@@ -14,7 +14,9 @@ use serde_json::{Map, Value};
 use crate::Garret;
 use crate::filestore;
 use crate::journal::keep_without_history_error;
-use crate::results::{DeclaredCapabilities, KeptHistory, RecoverResult, WorkspaceName, WorkspaceSummary};
+use crate::results::{
+    DeclaredCapabilities, KeptHistory, RecoverResult, WorkspaceName, WorkspaceOptions, WorkspaceSummary,
+};
 use crate::workspace_lists::summarize_workspace;
 
 impl Garret {
@@ -22,9 +24,7 @@ impl Garret {
     /// needs no options then. A name that is taken is `already_exists`.
     pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceSummary> {
         self.check(&with_workspace(config.clone(), name))?;
-        if config.keep.is_some() && config.history.is_some_and(|mode| mode != HistoryMode::Durable) {
-            return Err(keep_without_history_error());
-        }
+        check_kept_history(config)?;
         let depot = self.depot().await?;
         let made = match config.storage.kind() {
             filestore::KIND => {
@@ -158,6 +158,36 @@ impl Garret {
         })
     }
 
+    /// Returns the options of the workspace `name` of the home; with `edits`, makes them first, from the next opening on.
+    /// The whole new configuration is checked before any of it is kept.
+    pub async fn configure(&self, name: &str, edits: &[OptionEdit]) -> Result<WorkspaceOptions> {
+        let workspace = self.depot().await?.workspace(name).await?;
+        let keep = workspace.keep().await?;
+        let edit = |config: WorkspaceConfig| {
+            // `keep` is stored apart from the configuration.
+            let config = WorkspaceConfig {
+                keep: (!keep.keeps_everything()).then_some(keep),
+                ..config
+            };
+            let config = config.edit_options(edits)?;
+            check_kept_history(&config)?;
+            self.check(&with_workspace(config.clone(), workspace.id()))?;
+            Ok(config)
+        };
+        let config = if edits.is_empty() {
+            let info = workspace.describe().await?;
+            edit(parse_config(&info.kind, info.config)?)?
+        } else {
+            let config = update_config(&workspace, edit).await?;
+            workspace.set_keep(&config.keep.unwrap_or_default()).await?;
+            config
+        };
+        Ok(WorkspaceOptions {
+            name: name.to_owned(),
+            options: config.list_options(),
+        })
+    }
+
     async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
         let workspace = self.depot().await?.workspace(name).await?;
         let declare = |mut config: WorkspaceConfig| {
@@ -229,6 +259,14 @@ impl Garret {
     }
 }
 
+/// Refuses a limit on a durable history for a workspace without one.
+fn check_kept_history(config: &WorkspaceConfig) -> Result<()> {
+    if config.keep.is_some() && config.history.is_some_and(|mode| mode != HistoryMode::Durable) {
+        return Err(keep_without_history_error());
+    }
+    Ok(())
+}
+
 /// Splits `name@point`.
 pub fn split_point(text: &str) -> (&str, Option<&str>) {
     match text.split_once('@') {
@@ -268,8 +306,13 @@ pub(crate) async fn update_config(
         let before = workspace.describe().await?;
         let config = change(parse_config(&before.kind, before.config.clone())?)?;
         let depot = workspace.depot();
+        let stored = WorkspaceConfig {
+            // Stored apart, because it can be changed by itself.
+            keep: None,
+            ..config.clone()
+        };
         if depot
-            .replace_config(workspace, &before, &serialize_config(&config)?)
+            .replace_config(workspace, &before, &serialize_config(&stored)?)
             .await?
         {
             return Ok(config);

@@ -1,7 +1,7 @@
 //! The results of the operations on a home, in the one shape that the Rust API returns and the command line prints with
 //! `--json`.
 
-use garret_core::{Branch, RetentionLimits, Timestamp};
+use garret_core::{Branch, OptionValue, RetentionLimits, Timestamp};
 use garret_depot::{CheckProblem, CheckReport, CollectReport, DepotWorkspace, RetentionReport, WorkspaceUsage};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,6 +113,15 @@ pub struct DeclaredCapabilities {
     pub name: String,
     /// The names of the capabilities.
     pub capabilities: Vec<&'static str>,
+}
+
+/// The options of a workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct WorkspaceOptions {
+    /// The name by which the workspace was given.
+    pub name: String,
+    /// The options, in the order of the configuration reference.
+    pub options: Vec<OptionValue>,
 }
 
 /// The result of a garbage collection, or of its dry run.

@@ -28,7 +28,7 @@ pub fn set_mode(held: impl AsFd, mode: u32) -> Result<(), Errno> {
     // `fchmod` refuses an `O_PATH` handle; its name under `/proc` leads to the entry itself, even if its path has
     // changed.
     let mode = Mode::from_raw_mode(mode & 0o7777);
-    match chmodat(CWD, path_of_handle(held), mode, AtFlags::empty()) {
+    match chmodat(CWD, path_of_handle(&held), mode, AtFlags::empty()) {
         // The handle exists, so it is `/proc` that is not mounted.
         Err(Errno::NOENT) => Err(Errno::OPNOTSUPP),
         other => other,

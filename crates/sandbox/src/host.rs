@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
-use garret_core::{Error, ErrorKind, Guard, GuardStatus, OpenSandbox, Result, Sandbox, SandboxRequest};
+use garret_core::{
+    Error, ErrorKind, Guard, GuardStatus, MountAccess, OpenSandbox, Result, Sandbox, SandboxMount, SandboxRequest,
+};
 
 /// The options of the sandbox `host`.
 #[derive(Debug, Clone)]
@@ -73,6 +75,7 @@ impl Sandbox for HostSandbox {
 
     async fn open(&self, request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
         let enforced = unenforced_guards();
+        check_own_paths(&request)?;
         match enforced.iter().find(|one| request.require.contains(&one.guard)) {
             Some(missing) => Err(unsupported_guard_error(missing)),
             None => self.open_on(request, enforced),
@@ -95,6 +98,19 @@ impl HostSandbox {
         let message =
             "commands run only on Linux: on other systems Garret cannot make sure that all of their processes end";
         Err(Error::new(ErrorKind::Unsupported, message).hint("run Garret on Linux, or in a Linux virtual machine"))
+    }
+}
+
+/// Refuses a mount that the sandbox cannot make: without isolation, commands see everything at its own path.
+fn check_own_paths(request: &SandboxRequest) -> Result<()> {
+    let is_moved = |mount: &&SandboxMount| mount.target_path() != mount.source || mount.access == MountAccess::Layer;
+    match request.mounts.iter().find(is_moved) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::Unsupported,
+            "the sandbox `host` cannot show a directory at another path or under a layer",
+        )
+        .hint("use the sandbox `namespace`, or remove the mount")),
     }
 }
 

@@ -17,6 +17,7 @@ mod open_namespace;
 mod plain_command_line;
 mod prepared_lower;
 mod probe;
+mod sandbox_ports;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,8 +36,6 @@ pub const DEDICATED_USER: u32 = 61184;
 pub struct NamespaceOptions {
     /// The supervisor; `None` looks for `garret-supervisor` beside the running program.
     pub supervisor: Option<SupervisorProgram>,
-    /// More directories of the host to show read-only: toolchains outside `/usr`.
-    pub system: Vec<PathBuf>,
     /// The host user that runs commands if Garret is root.
     pub uid: u32,
     /// The group of that user.
@@ -79,7 +78,6 @@ impl Default for NamespaceOptions {
     fn default() -> Self {
         Self {
             supervisor: None,
-            system: Vec::new(),
             uid: DEDICATED_USER,
             gid: DEDICATED_USER,
             shell: None,

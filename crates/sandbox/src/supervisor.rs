@@ -7,20 +7,25 @@
 //! started ends with it.
 //!
 //! The supervisor speaks over a stream of bytes only (`protocol`) and decides nothing: a plan lists every step of
-//! making the sandbox. So the same program can be the first process of a virtual machine as well.
+//! making the sandbox. So the same program can be the first process of a virtual machine as well. Apart from that
+//! stream there is a second channel, over which the server passes sockets of the sandbox's network to Garret: a
+//! descriptor cannot travel as bytes. A virtual machine would use vsock in its place, and the stream would stay as it is.
 
 pub(crate) mod protocol;
 
 pub(crate) mod clock;
+mod command_terminal;
 pub(crate) mod confine;
 mod control_groups;
-mod descriptor_passing;
+pub(crate) mod descriptor_passing;
 mod execute;
+mod home_size_watch;
+mod host_parts;
 mod init;
 mod ipc_memory;
 mod keeper;
 mod layer_usage;
-mod layer_walk;
+pub(crate) mod layer_walk;
 mod limit_watch;
 mod mounted_layer;
 mod place_item;

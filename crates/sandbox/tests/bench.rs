@@ -251,6 +251,7 @@ const DAMAGE: &[&str] = &[
     "echo '{' > state",
     ": > state",
     "sed -i 's/\"is_whole\":true/\"is_whole\":false/' state; rm tree/a; echo foreign > tree/foreign; echo half > tree/.garret-tmp-1-1",
+    "sed -i 's/\"is_whole\":true/\"is_whole\":false/' state; rm tree/a tree/d/b; : > tree/a; printf 2 > tree/d/b",
     "mv tree old; mkdir tree",
     "rm -r tree",
     "rm -r tree; ln -s /etc tree",
@@ -697,6 +698,40 @@ fn directories_without_the_right_to_write_are_followed_and_keep_their_bits() {
             ("locked/in/new", "file 644 \"2\""),
         ];
         expect(&room.root(), &expected);
+        run_in(&room.root(), "chmod -R u+rwx .");
+    });
+}
+
+#[test]
+fn several_threads_write_into_a_directory_without_the_right_to_write() {
+    if !is_somebody("bench::several_threads_write_into_a_directory_without_the_right_to_write") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let room = Room::new().await;
+        let files = |content: &'static str| (0..500).map(move |n| Mutation::write(path(&format!("d/f{n}")), content));
+        let locked = |content| files(content).chain([mode("d", 0o500)]).collect();
+        let bench = room.bench(&[]);
+        room.apply(locked("old")).await;
+        bench.bring_up_to_date().await.unwrap();
+        // The files are replaced, and as many are new.
+        room.apply(locked("renewed")).await;
+        room.apply(
+            (500..1000)
+                .map(|n| Mutation::write(path(&format!("d/f{n}")), "renewed"))
+                .collect(),
+        )
+        .await;
+        bench.bring_up_to_date().await.unwrap();
+        let mut entries = shown(&room.root());
+        assert_eq!(entries.remove("d").as_deref(), Some("directory 500"));
+        assert_eq!(entries.len(), 1000);
+        let is_renewed = |entry: &String| entry == "file 644 \"renewed\"";
+        assert!(entries.values().all(is_renewed), "{entries:?}");
         run_in(&room.root(), "chmod -R u+rwx .");
     });
 }

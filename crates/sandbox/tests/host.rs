@@ -32,14 +32,8 @@ garret_testkit::sandbox_tests!(host);
 
 fn request(bench: &Path, scratch: &Path) -> SandboxRequest {
     SandboxRequest {
-        bench: bench.to_owned(),
-        scratch: scratch.to_owned(),
-        read_filter: None,
-        read_only: Vec::new(),
         network: Network::Full,
-        limits: Limits::default(),
-        system: Vec::new(),
-        require: Vec::new(),
+        ..SandboxRequest::on_bench(bench, scratch)
     }
 }
 
@@ -70,6 +64,8 @@ impl Room {
             env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
             stdin: CommandStdin::Closed,
             limits: Limits::default(),
+            has_empty_home: false,
+            terminal: None,
         };
         self.layer.start_process(command).await.unwrap()
     }

@@ -27,7 +27,9 @@ pub mod leftovers;
 pub mod limits;
 pub mod output;
 pub mod placing;
+pub mod ports;
 pub mod telling;
+pub mod terminal;
 mod trees;
 
 use std::collections::BTreeMap;
@@ -39,8 +41,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, Network, OpenSandbox,
-    OutputStream, Process, Sandbox, SandboxCommand, SandboxRequest, WsPath,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, OpenSandbox, OutputStream,
+    Process, Sandbox, SandboxCommand, SandboxRequest, WsPath,
 };
 
 use crate::fixture::block_on;
@@ -123,16 +125,7 @@ impl Stand {
 
     /// What the suite asks of a sandbox where nothing else is said.
     pub fn request(&self) -> SandboxRequest {
-        SandboxRequest {
-            bench: self.bench(),
-            scratch: self.base.join("scratch"),
-            read_filter: None,
-            read_only: Vec::new(),
-            network: Network::None,
-            limits: Limits::default(),
-            system: Vec::new(),
-            require: Vec::new(),
-        }
+        SandboxRequest::on_bench(self.bench(), self.base.join("scratch"))
     }
 
     /// Opens the sandbox on the bench.
@@ -231,6 +224,8 @@ fn command(program: CommandProgram) -> SandboxCommand {
         env: BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]),
         stdin: CommandStdin::Closed,
         limits: Limits::default(),
+        has_empty_home: false,
+        terminal: None,
     }
 }
 
@@ -445,10 +440,26 @@ macro_rules! for_each_sandbox_behaviour {
                 the_network_is_out_of_reach
                 the_network_can_be_allowed
             }
+            ports {
+                commands_reach_a_listener_outside
+                ports_of_the_machine_are_not_those_of_the_sandbox
+            }
             telling {
                 every_guard_is_told_once
                 what_is_not_enforced_says_why
                 what_is_required_and_missing_is_unsupported
+            }
+            terminal {
+                the_streams_are_one_terminal
+                what_is_typed_is_shown_and_read
+                given_input_is_typed
+                an_interrupt_reaches_the_foreground
+                a_shell_controls_its_jobs
+                a_new_size_is_told_to_the_program
+                only_a_terminal_has_a_size
+                marks_come_apart_from_the_terminal
+                a_terminal_is_of_one_command
+                a_session_ends_with_its_program
             }
         }
     };
@@ -516,7 +527,9 @@ mod tests {
             ("placing", include_str!("sandbox/placing.rs")),
             ("leftovers", include_str!("sandbox/leftovers.rs")),
             ("isolation", include_str!("sandbox/isolation.rs")),
+            ("ports", include_str!("sandbox/ports.rs")),
             ("telling", include_str!("sandbox/telling.rs")),
+            ("terminal", include_str!("sandbox/terminal.rs")),
         ];
         let mut written = Vec::new();
         for (module, source) in sources {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_workspace::{Actor, Change, ChangedPath, HistoryOperationResult};
+use garret_workspace::{Actor, Change, ChangeKind, ChangedPath, HistoryOperationResult};
 
 use crate::AnswerLimits;
 use crate::text::{self, group_digits};
@@ -18,6 +18,9 @@ pub(crate) fn change_line(change: &Change) -> String {
         escape_unprintable(&change.summary)
     );
     line.push_str(&format!("  ({})", made_by(&change.operation, &change.actor)));
+    if change.kind == ChangeKind::Derived {
+        line.push_str("  [derived files]");
+    }
     if !change.reverses.is_empty() {
         let reversed = list_numbers(&change.reverses);
         write!(line, "  [reverses {reversed}]").expect("a string takes everything");
@@ -26,6 +29,20 @@ pub(crate) fn change_line(change: &Change) -> String {
         write!(line, "  [undone by #{by}]").expect("a string takes everything");
     }
     line
+}
+
+/// Returns one change, or consecutive changes of derived files, newest first, on one line.
+pub(crate) fn folded_line(changes: &[Change]) -> String {
+    match changes {
+        [newest, .., oldest] => format!(
+            "#{} to #{}  {}  {} changes of derived files  [with a `path`: each]",
+            newest.number,
+            oldest.number,
+            newest.at,
+            changes.len()
+        ),
+        _ => changes.first().map(change_line).unwrap_or_default(),
+    }
 }
 
 /// Returns the operation and its actor: `edit_file by writer, session s1, call c3, mcp`.
@@ -76,7 +93,9 @@ pub(crate) fn format_result(
     };
     let shortfall = shortfall.map_or_else(String::new, |shortfall| format!("\n{shortfall}"));
     let lines = marked_lines(result.paths(), result.path_count());
-    let text = head + &lines + &unchanged_lines(&result) + &shortfall;
+    let stepped_over = result.stepped_over.as_ref();
+    let stepped_over = stepped_over.map_or_else(String::new, |changes| format!("\n{changes}"));
+    let text = head + &lines + &unchanged_lines(&result) + &stepped_over + &shortfall;
     ToolOutput::new(text::bound_text(&text, limits), result)
 }
 

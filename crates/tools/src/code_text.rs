@@ -41,10 +41,12 @@ fn value_or_error(result: &CodeResult) -> String {
 
 fn footer_parts(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![end_phrase(result)];
+    parts.extend(run_text::reached_limit(result.reached.as_ref(), result.limit.is_some()));
     parts.extend(run_text::lowered_timeout(result.lowered_timeout_ms));
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(run_text::change_phrases(&result.changed));
+    parts.extend(run_text::network_note(result.network.as_ref()));
     parts.extend(run_text::isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(
@@ -89,12 +91,14 @@ mod tests {
             duration_ms: 1_234,
             timed_out: false,
             limit: None,
+            reached: None,
             lowered_timeout_ms: None,
             waited: None,
             context_ended: None,
             truncated: false,
             left_out_bytes: 0,
             usage: None,
+            network: None,
             isolated: true,
             not_enforced: Vec::new(),
             guards: Vec::new(),

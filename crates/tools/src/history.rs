@@ -1,7 +1,9 @@
 //! `history`: lists changes with their authors, and the versions of a file.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_workspace::{FileVersion, HistoryPage, LogPage, LogRequest, VersionsPage, VersionsRequest, Workspace};
+use garret_workspace::{
+    FileVersion, HistoryPage, LogPage, LogRequest, VersionsPage, VersionsRequest, Workspace, fold_derived_changes,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -44,6 +46,8 @@ impl Tool for HistoryTool {
         let asked = arguments.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT);
         let limit = limits.page_size(Some(asked));
         let is_continued = arguments.cursor.is_some();
+        // Who asks for a path wants each change of it.
+        let is_folded = arguments.path.is_empty();
         if arguments.versions == Some(true) && !arguments.path.is_empty() {
             let request = VersionsRequest {
                 limit,
@@ -58,14 +62,25 @@ impl Tool for HistoryTool {
             cursor: arguments.cursor,
         };
         let log = workspace.log(request).await?;
-        Ok(show_changes(log, is_continued, limits))
+        Ok(show_changes(log, is_continued, is_folded, limits))
     }
 }
 
-fn show_changes(mut log: LogPage, is_continued: bool, limits: &AnswerLimits) -> ToolOutput<HistoryPage> {
-    let lines = log.changes.iter().map(change_text::change_line).collect();
+fn show_changes(
+    mut log: LogPage,
+    is_continued: bool,
+    is_folded: bool,
+    limits: &AnswerLimits,
+) -> ToolOutput<HistoryPage> {
+    let rows: Vec<_> = if is_folded {
+        fold_derived_changes(&log.changes).collect()
+    } else {
+        log.changes.chunks(1).collect()
+    };
+    let lines = rows.iter().map(|row| change_text::folded_line(row)).collect();
     let mut page = AnswerPage::new(limits);
     let fitting = fill_page(&mut page, lines, limits);
+    let fitting = rows[..fitting].iter().map(|row| row.len()).sum();
     shorten_page(&mut log.changes, &mut log.next_cursor, fitting, |last| {
         last.number.to_string()
     });

@@ -36,6 +36,7 @@ mod naming;
 mod output;
 mod output_room;
 mod point;
+mod port;
 mod processes;
 mod read_file;
 mod registry;

@@ -43,11 +43,16 @@ impl Tool for ProcessesTool {
 }
 
 fn process_line(process: &ProcessStatus) -> String {
+    let ports = process
+        .ports
+        .iter()
+        .map(|one| format!(", port {} is {}", one.port, one.url));
     format!(
-        "{} {}: {}",
+        "{} {}: {}{}",
         process.id,
         describe_state(process),
-        quote(&process.command)
+        quote(&process.command),
+        ports.collect::<String>()
     )
 }
 
@@ -55,6 +60,7 @@ fn process_line(process: &ProcessStatus) -> String {
 pub(crate) fn describe_state(process: &ProcessStatus) -> String {
     match (&process.ended, process.duration_ms) {
         (Some(ended), Some(millis)) => format!("ended ({ended}) after {:.1} s", millis as f64 / 1_000.0),
-        _ => "is running".to_owned(),
+        (Some(ended), None) => format!("ended ({ended})"),
+        (None, _) => "is running".to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use garret_workspace::Workspace;
 use crate::tool::{AnyTool, Tool};
 use crate::{
     append_file, apply_patch, branch, copy, create_code_context, delete_code_context, diff, edit_file, exists, glob,
-    grep, history, kill, list_snapshots, ls, merge, mkdir, r#move, output, processes, read_file, restore,
+    grep, history, kill, list_snapshots, ls, merge, mkdir, r#move, output, port, processes, read_file, restore,
     restore_version, rm, run, run_code, run_in_code_context, snapshot, start, stat, undo, write_file,
 };
 
@@ -52,6 +52,7 @@ const SHELL: &[AnyTool] = &[
     AnyTool::from_tool::<output::OutputTool>(),
     AnyTool::from_tool::<kill::KillTool>(),
     AnyTool::from_tool::<processes::ProcessesTool>(),
+    AnyTool::from_tool::<port::PortTool>(),
 ];
 
 /// The tools that commands need in addition, if the workspace has a history and does not declare `snapshot`: they bring
@@ -151,7 +152,7 @@ mod tests {
 
     /// The list goes into the context of every conversation, so its size is a cost that each user pays.
     #[test]
-    fn the_list_of_all_tools_has_at_most_20_kib() {
+    fn the_list_of_all_tools_has_at_most_21_kib() {
         let workspace = workspace(Language::ALL.to_vec());
         let all = ALL.into_iter().flat_map(|(_, tools)| tools);
         let definitions: Vec<_> = all
@@ -166,9 +167,9 @@ mod tests {
             sizes.push(format!("{} {}", tool["name"], tool.to_string().len()));
         }
         let (count, bytes) = (tools.len(), json!({"tools": list}).to_string().len());
-        assert_eq!(count, 32);
+        assert_eq!(count, 33);
         assert!(
-            bytes <= 20_480,
+            bytes <= 21_504,
             "{count} tools take {bytes} bytes: {}",
             sizes.join(", ")
         );

@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     timeout_s: Option<f64>,
     /// Most bytes shown; default 8000.
     max_output_bytes: Option<u64>,
+    /// Name of a shell that keeps directory, variables and functions between calls; made on first use.
+    #[serde(default, deserialize_with = "unless_empty")]
+    shell: Option<String>,
     /// Discard its changes to the files.
     discard: Option<bool>,
     /// Also return merged output and guards.
@@ -49,6 +52,7 @@ impl Tool for RunTool {
         let room = OutputRoom::for_call(arguments.max_output_bytes, workspace, limits);
         let request = RunRequest {
             stdin: arguments.stdin.map(Into::into),
+            shell: arguments.shell,
             timeout: parse_seconds("timeout_s", arguments.timeout_s)?,
             effects: arguments
                 .discard

@@ -2,8 +2,8 @@
 //!
 //! The last line is written first, so that the output gets the room that it leaves.
 
-use garret_core::Guard;
 use garret_core::path::{escape_unprintable, quote};
+use garret_core::{Guard, NetworkRecord, ReachedLimit};
 use garret_workspace::{CommandChanges, RunResult, TurnWaited};
 
 use crate::output_room::{self, CommandStreams, OutputRoom};
@@ -34,16 +34,44 @@ pub(crate) fn format_answer(result: &RunResult, room: OutputRoom) -> String {
 pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
     let seconds = milliseconds? as f64 / 1_000.0;
     Some(format!(
-        "its time limit was lowered to {seconds} s, the maximum of the workspace"
+        "its time limit was lowered to {seconds} s, the maximum of the workspace (`shell.limits.max_timeout_s`)"
     ))
+}
+
+/// Returns a note about the limit that was reached, and how to raise it. `is_certain` is false if only an error in the
+/// output suggests it.
+pub(crate) fn reached_limit(reached: Option<&ReachedLimit>, is_certain: bool) -> Option<String> {
+    let advice = reached?.describe_advice("`timeout_s`", None);
+    Some(if is_certain {
+        advice
+    } else {
+        format!("by its error, it may have reached a limit; {advice}")
+    })
+}
+
+/// Returns what became of the named shell, if that is not the one of the last call.
+fn shell_notes(result: &RunResult) -> Vec<String> {
+    let mut notes = Vec::new();
+    if result.shell_is_new {
+        notes.push("in a new shell".to_owned());
+    }
+    if let Some(ended) = &result.shell_ended {
+        notes.push(format!(
+            "the shell ended ({ended}), and what it kept is gone; the next call with its name makes a new one"
+        ));
+    }
+    notes
 }
 
 fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![end_phrase(result)];
+    parts.extend(reached_limit(result.reached.as_ref(), result.limit.is_some()));
     parts.extend(lowered_timeout(result.lowered_timeout_ms));
+    parts.extend(shell_notes(result));
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(change_phrases(&result.changed));
+    parts.extend(network_note(result.network.as_ref()));
     parts.extend(isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(
@@ -53,6 +81,17 @@ fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     }
     parts.extend(corrupt_note(&result.corrupt));
     parts
+}
+
+/// Returns a note about the hosts that were refused, with the setting that would have to allow them.
+pub(crate) fn network_note(record: Option<&NetworkRecord>) -> Option<String> {
+    let refused = &record?.refused;
+    let shown: Vec<_> = refused
+        .iter()
+        .take(5)
+        .map(|one| escape_unprintable(&one.reason))
+        .collect();
+    (!shown.is_empty()).then(|| format!("refused network requests: {}", shown.join("; ")))
 }
 
 /// Returns notes about missing isolation, and about each guard that was not enforced.
@@ -208,17 +247,21 @@ mod tests {
             duration_ms: 1_234,
             timed_out: false,
             limit: None,
+            reached: None,
             lowered_timeout_ms: None,
             waited: None,
             truncated: false,
             left_out_bytes: 0,
             usage: Default::default(),
+            network: None,
             isolated: true,
             not_enforced: Vec::new(),
             guards: Vec::new(),
             changed,
             leftovers: Vec::new(),
             corrupt: Vec::new(),
+            shell_is_new: false,
+            shell_ended: None,
             details: None,
         };
         let text = format_answer(&result, OutputRoom::within_limit(None, 100_000));

@@ -9,6 +9,7 @@ mod context_worker;
 mod contexts;
 mod driver;
 mod interpreters;
+mod named_shells;
 mod outcome;
 mod output_mark;
 mod request;
@@ -17,5 +18,6 @@ mod rules;
 mod run;
 
 pub(crate) use contexts::CodeContexts;
+pub(crate) use named_shells::shell_of_process;
 pub use request::{CodeRequest, ContextRequest, PieceRequest};
 pub(crate) use rules::CodeRules;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Batch, Change, Error, ErrorKind, Follow, Mutation, MutationOutcome, NewBranch, Origin, PathChange, Point, PutBatch,
-    Result, Storage,
+    Batch, Change, ChangeKind, DerivedFiles, Error, ErrorKind, Follow, Mutation, MutationOutcome, NewBranch, Origin,
+    PathChange, Point, PutBatch, Result, Storage,
 };
 
 use crate::file_access::FileAccess;
@@ -210,6 +210,9 @@ impl FileAccess {
         if let CommitWork::Puts(puts, _) = &mut work {
             drop_excluded(&self.source.exclusions, puts, &mut paths);
         }
+        if let CommitWork::Puts(puts, _) | CommitWork::Branch(puts, ..) = &mut work {
+            mark_derived(&self.source.derived, puts, &paths);
+        }
         let admitted = match &work {
             CommitWork::Mutations(batch) if is_admitted => Some(batch),
             _ => None,
@@ -275,6 +278,15 @@ impl CommitOutcome {
     /// Whether the files of the workspace were changed.
     fn is_made(&self) -> bool {
         matches!(self, Self::Applied(_) | Self::Changed(Some(_)))
+    }
+}
+
+/// Marks the effects of a command or code as a change of derived files if they touch nothing else.
+fn mark_derived(derived: &DerivedFiles, puts: &mut PutBatch, paths: &[PathChange]) {
+    // Undo, redo and restore have kinds of their own, and a merge has its point: every other put is of effects.
+    let is_of_effects = puts.kind == ChangeKind::Change && puts.merged.is_none();
+    if is_of_effects && derived.cover_changes(paths) {
+        puts.kind = ChangeKind::Derived;
     }
 }
 

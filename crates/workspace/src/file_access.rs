@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, ready};
 use garret_core::{
-    AccessLimits, Actor, Clock, Error, ErrorKind, EventSink, Exclusions, History, Ids, LocalContent, Result, Storage,
-    WsPath,
+    AccessLimits, Actor, Clock, DerivedFiles, Error, ErrorKind, EventSink, Exclusions, History, Ids, LocalContent,
+    Result, Storage, WsPath,
 };
 
 use crate::Approver;
@@ -42,12 +42,14 @@ pub(crate) struct FileSource {
     pub(crate) present: Option<Arc<dyn Storage>>,
     /// How much of the files is read and searched at once.
     pub(crate) access_limits: AccessLimits,
-    /// The local copies of content whose files are remote.
+    /// The content of listed files, if it can be read without the storage.
     pub(crate) local_content: Option<Arc<dyn LocalContent>>,
     /// The paths of the host directory that holds the files, if there is one.
     pub(crate) host_roots: HostRoots,
     /// The paths at which only commands have files; no operation can write there.
     pub(crate) exclusions: Exclusions,
+    /// The files that commands make from others.
+    pub(crate) derived: DerivedFiles,
     /// The commands whose background processes are paused while the files are changed; `None` if there are none, or if
     /// their own effects are committed.
     pub(crate) shell: Option<Arc<ShellRuntime>>,

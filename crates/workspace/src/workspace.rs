@@ -271,6 +271,11 @@ impl WorkspaceBuilder {
             local_content: opened.local_content,
             host_roots: HostRoots::new(&host_directories),
             exclusions: Exclusions::default(),
+            derived: self
+                .shell
+                .as_ref()
+                .map(|parts| parts.derived.clone())
+                .unwrap_or_default(),
             shell: None,
         };
         let context = OperationContext {

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a sandbox starts programs")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -108,6 +109,10 @@ impl OpenOffline {
 impl OpenSandbox for OpenOffline {
     fn guard_statuses(&self) -> &[GuardStatus] {
         &self.enforced
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        self.host.environment()
     }
 
     async fn create_layer(&self) -> Result<Arc<dyn Layer>> {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use garret::{Error, ErrorKind, ToolAnswer};
+use serde_json::Value;
 
 use crate::input;
 use crate::output::{CliFailure, CliOutcome, CliReport};
@@ -28,7 +29,7 @@ impl CallArgs {
         let definitions = toolbox.definitions();
         let by_name = definitions.iter().find(|one| one.name == self.tool);
         let called = by_name.or_else(|| definitions.iter().find(|one| one.canonical == self.tool));
-        if let Some(instead) = called.and_then(|called| advice_instead(called.canonical)) {
+        if let Some(instead) = called.and_then(|called| advice_instead(called.canonical, &arguments)) {
             return Ok(CliReport::tool_answer(ToolAnswer::from_error(background_error(
                 instead,
             ))));
@@ -43,9 +44,11 @@ impl CallArgs {
 }
 
 /// Returns the advice for a call whose work would end with this program; `None` for a call that leaves nothing running.
-fn advice_instead(canonical: &str) -> Option<&'static str> {
+fn advice_instead(canonical: &str, arguments: &Value) -> Option<&'static str> {
     match canonical {
+        "run" if arguments.get("shell").is_some_and(|shell| shell.as_str() != Some("")) => Some("leave out `shell`"),
         "start" => Some("`garret run` runs it and waits for its end"),
+        "port" => Some("`garret port` runs a command and opens its port"),
         "create_code_context" => Some("`garret code` runs code by itself"),
         _ => None,
     }
@@ -54,7 +57,7 @@ fn advice_instead(canonical: &str) -> Option<&'static str> {
 fn background_error(instead: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "background processes and code contexts end with the program that started them, and `garret call` ends at once",
+        "background processes, named shells and code contexts end with the program that started them, and `garret call` ends at once",
     )
     .hint(format!(
         "{instead}; under `garret mcp` it lives as long as the server runs"

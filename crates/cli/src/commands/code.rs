@@ -7,9 +7,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
 use crate::commands::run::{
-    ParallelArgs, RunOutputPrinter, RunSummary, name_directory, parse_variable, run_notes, text_for_json,
+    NetworkArgs, ParallelArgs, RunOutputPrinter, RunSummary, name_directory, parse_variable, run_notes, text_for_json,
 };
 use crate::interruption::run_until_interrupted;
+use crate::mounts::MountArgs;
 use crate::output::{CliFailure, CliOutcome, CliReport, Format};
 use crate::session::Session;
 use crate::{input, time};
@@ -51,7 +52,11 @@ pub(crate) struct CodeArgs {
     #[arg(long)]
     details: bool,
     #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
     parallel: ParallelArgs,
+    #[command(flatten)]
+    mounts: MountArgs,
 }
 
 fn languages() -> impl TypedValueParser<Value = Language> {
@@ -70,7 +75,9 @@ impl CodeArgs {
 
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = self.code_request().map_err(CliFailure::wrong_input)?;
-        let workspace = session.open_workspace_for(&["code"]).await?;
+        let workspace = session
+            .open_workspace_with(&["code"], &self.mounts, &self.network)
+            .await?;
         let format = session.global().format();
         let mut terminal = RunOutputPrinter::for_format(format);
         let reader = terminal.reader.clone();
@@ -131,7 +138,11 @@ fn summarize_run<'a>(result: &'a CodeResult, session: &Session) -> RunSummary<'a
         timed_out: result.timed_out,
         limit: result.limit,
         lowered_timeout_ms: result.lowered_timeout_ms,
+        reached: result.reached.as_ref(),
+        workspace: session.name_in_home(),
+        left_out_bytes: result.left_out_bytes,
         changed: &result.changed,
+        network: result.network.as_ref(),
         isolated: result.isolated,
         leftovers: &result.leftovers,
         corrupt: &result.corrupt,

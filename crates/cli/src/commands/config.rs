@@ -1,6 +1,6 @@
 //! `garret config`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use garret::path::{escape_unprintable, quote};
@@ -25,21 +25,34 @@ enum ConfigAction {
         /// The file: TOML, or JSON by its name [default: --config, or the nearest garret.toml]
         file: Option<PathBuf>,
     },
+    /// Print the JSON schema of a configuration file, with which editors complete and check it
+    Schema,
 }
 
 impl ConfigArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
-        let ConfigAction::Check { file } = &self.action;
-        let given = file.as_deref().or(session.global().config.as_deref());
-        let file = config_file::load_given_or_found(given)?.ok_or_else(no_file_error)?;
-        let garret = session.garret().clone().relative_to(&file.directory);
-        for (name, config) in &file.config.workspaces {
-            let checked = garret.check_with_storage(config).await;
-            checked.map_err(|error| file.locate_error(name, error))?;
+        match &self.action {
+            ConfigAction::Check { file } => check_file(file.as_deref(), session).await,
+            ConfigAction::Schema => Ok(schema_report()),
         }
-        let need = TrustNeed::of_file(&file, session)?;
-        Ok(config_report(&file, &need))
     }
+}
+
+fn schema_report() -> CliReport {
+    let schema = garret::config_schema();
+    CliReport::success(format!("{schema:#}"), schema)
+}
+
+async fn check_file(file: Option<&Path>, session: &Session) -> CliOutcome {
+    let given = file.or(session.global().config.as_deref());
+    let file = config_file::load_given_or_found(given)?.ok_or_else(no_file_error)?;
+    let garret = session.garret().clone().relative_to(&file.directory);
+    for (name, config) in &file.config.workspaces {
+        let checked = garret.check_with_storage(config).await;
+        checked.map_err(|error| file.locate_error(name, error))?;
+    }
+    let need = TrustNeed::of_file(&file, session)?;
+    Ok(config_report(&file, &need))
 }
 
 /// The reason why a found file needs the trust of its user, if it does.

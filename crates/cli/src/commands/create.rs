@@ -6,7 +6,7 @@ use garret::{
 };
 use serde_json::{Map, Value};
 
-use crate::commands::list;
+use crate::commands::{configure, list};
 use crate::output::{CliFailure, CliOutcome, CliReport};
 use crate::session::Session;
 
@@ -18,6 +18,7 @@ Examples:
     's3://bucket/team?endpoint=http://127.0.0.1:9000&force_path_style=true'
   garret create scratch --durability relaxed
   garret create box --capability fs,shell,code --exclude target/,node_modules/
+  garret create box --capability fs,shell --set shell.limits.timeout_s=600
 Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
@@ -35,6 +36,9 @@ pub(crate) struct CreateArgs {
     /// Paths that history leaves out and only commands write, as in a .gitignore: `target/,node_modules/`
     #[arg(long, value_delimiter = ',', value_name = "PATTERNS")]
     exclude: Vec<String>,
+    /// Set an option, as `garret configure` does; may be given several times: `--set shell.network=full`
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// What a completed write survives [default: full]
     #[arg(long, value_enum)]
     durability: Option<DurabilityChoice>,
@@ -80,12 +84,13 @@ impl CreateArgs {
         } else {
             Capabilities::from_names(self.capability.iter().map(String::as_str))?
         };
-        Ok(WorkspaceConfig {
+        let config = WorkspaceConfig {
             capabilities,
             history: self.history.map(Into::into),
             exclude: self.exclude.clone(),
             ..WorkspaceConfig::with_storage(self.storage_config()?)
-        })
+        };
+        config.edit_options(&configure::parse_edits(&self.set, &[])?)
     }
 
     fn storage_config(&self) -> Result<StorageConfig> {

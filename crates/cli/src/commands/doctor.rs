@@ -10,13 +10,14 @@ use std::path::Path;
 use clap::Args;
 use garret::path::escape_unprintable;
 use garret::probe::{DirectoryCheck, DirectoryCheckStatus, probe_directory};
-use garret::{Guard, GuardStatus, ShellPolicy, WorkspaceConfig};
+use garret::sandboxes::toolchains::{CommandPrograms, ProgramDirectory};
+use garret::{Guard, GuardStatus, NamedNetwork, NetworkRules, RequestedHost, ShellPolicy};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::error_wording;
 use crate::output::{CliFailure, CliOutcome, CliReport};
-use crate::session::Session;
+use crate::session::{ChosenWorkspace, Session};
 
 /// Runs its checks on the directory of the chosen workspace, on the home if there is one, and in the sandbox.
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ impl DoctorArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let chosen = session.choose_workspace(session.global().workspace.as_deref()).await?;
         let home = HomeState::check_home(session).await;
-        let sandbox = SandboxState::probe_sandbox(session, &chosen.config).await?;
+        let sandbox = SandboxState::probe_sandbox(session, &chosen).await?;
         let Some(directory) = chosen.local_directory() else {
             let kind = chosen.config.storage.kind();
             let text = format!("storage {kind}: needs nothing of this machine\n");
@@ -113,6 +114,75 @@ struct SandboxState {
     /// The required guards that are not enforced.
     missing: Vec<&'static str>,
     interpreters: Vec<InterpreterStatus>,
+    /// The programs outside the system that commands find, and those that they do not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    programs: Option<CommandPrograms>,
+    /// The reason why a toolchain cannot be shown, with the remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    toolchain_problem: Option<ToolchainProblem>,
+    /// The package registries of this machine, if commands reach hosts by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registries: Option<RegistryState>,
+}
+
+/// The reason why a toolchain cannot be shown to commands.
+#[derive(Debug, Serialize)]
+struct ToolchainProblem {
+    message: String,
+    advice: String,
+}
+
+/// The package registries that a named network can allow.
+#[derive(Debug, Serialize)]
+struct RegistryState {
+    /// Whether `registries = true` allows those that are reported.
+    are_allowed: bool,
+    /// Hosts that package managers report.
+    reported: Vec<String>,
+    /// Hosts that are only built into package managers, each after the name of the manager.
+    built_in: Vec<(&'static str, Vec<String>)>,
+}
+
+impl RegistryState {
+    fn examine(session: &Session, named: &NamedNetwork) -> Self {
+        let rules = NetworkRules::new(named, &[]);
+        let is_refused = |host: &String| {
+            let host = RequestedHost::parse(host, Some(443));
+            host.is_ok_and(|host| rules.find_rule(&host).is_err())
+        };
+        let built_in = session.garret().unreported_registries().into_iter();
+        let built_in = built_in.map(|one| {
+            (
+                one.manager,
+                one.hosts.into_iter().filter(is_refused).collect::<Vec<_>>(),
+            )
+        });
+        Self {
+            are_allowed: named.registries,
+            reported: session.garret().reported_registries(),
+            built_in: built_in.filter(|(_, hosts)| !hosts.is_empty()).collect(),
+        }
+    }
+
+    fn status_lines(&self) -> String {
+        let mut text = String::new();
+        if !self.reported.is_empty() {
+            let (status, advice) = if self.are_allowed {
+                ("works", None)
+            } else {
+                ("limited", Some("set `registries = true` in `network` to allow them"))
+            };
+            let detail = format!("reported by package managers: {}", self.reported.join(", "));
+            text.push_str(&status_line(status, "registries", &detail, advice));
+        }
+        for (manager, hosts) in &self.built_in {
+            let hosts = hosts.join(", ");
+            let detail = format!("{manager} uses {hosts}, which is built in and not reported");
+            let advice = format!("add to `allow` of `network`: {hosts}");
+            text.push_str(&status_line("limited", "registries", &detail, Some(&advice)));
+        }
+        text
+    }
 }
 
 /// A program that runs code.
@@ -124,8 +194,16 @@ struct InterpreterStatus {
 }
 
 impl SandboxState {
-    async fn probe_sandbox(session: &Session, config: &WorkspaceConfig) -> Result<Self, CliFailure> {
-        let policy = config.capabilities.shell.policy().unwrap_or_default();
+    async fn probe_sandbox(session: &Session, chosen: &ChosenWorkspace) -> Result<Self, CliFailure> {
+        let policy = chosen.config.capabilities.shell.policy().unwrap_or_default();
+        let directory = chosen.local_directory();
+        let (programs, toolchain_problem) = match session.garret().command_programs(&policy, directory.as_deref()) {
+            Ok(programs) => (Some(programs), None),
+            Err(error) => {
+                let (message, advice) = (error.message().to_owned(), error.hint_text().to_owned());
+                (None, Some(ToolchainProblem { message, advice }))
+            }
+        };
         let sandbox = session.garret().sandbox_of(&policy).map_err(CliFailure::wrong_usage)?;
         let enforced = sandbox.probe().await;
         let holds = |guard: &Guard| enforced.iter().any(|one| one.guard == *guard && one.is_enforced);
@@ -139,7 +217,15 @@ impl SandboxState {
                 .map(|guard| guard.as_str())
                 .collect(),
             enforced,
-            interpreters: INTERPRETERS.map(InterpreterStatus::of_program).into(),
+            registries: policy
+                .network
+                .named()
+                .map(|named| RegistryState::examine(session, named)),
+            interpreters: INTERPRETERS
+                .map(|interpreter| InterpreterStatus::of_program(interpreter, programs.as_ref()))
+                .into(),
+            programs,
+            toolchain_problem,
         })
     }
 
@@ -170,6 +256,23 @@ impl SandboxState {
             };
             text.push_str(&status_line(status, one.language, &detail, None));
         }
+        if let Some(problem) = &self.toolchain_problem {
+            text.push_str(&status_line(
+                "MISSING",
+                "toolchains",
+                &problem.message,
+                Some(&problem.advice),
+            ));
+        }
+        if let (Some(programs), false) = (&self.programs, self.is_host) {
+            text.push_str(&program_lines(programs));
+        }
+        text.push_str(
+            &self
+                .registries
+                .as_ref()
+                .map_or_else(String::new, RegistryState::status_lines),
+        );
         text
     }
 }
@@ -177,15 +280,60 @@ impl SandboxState {
 const INTERPRETERS: [(&str, &str); 3] = [("python", "python3"), ("javascript", "node"), ("bash", "bash")];
 
 impl InterpreterStatus {
-    fn of_program((language, program): (&'static str, &'static str)) -> Self {
+    fn of_program((language, program): (&'static str, &'static str), programs: Option<&CommandPrograms>) -> Self {
+        let found = programs.map_or(&[][..], |programs| &programs.found);
+        let is_in_toolchain = found.iter().any(|one| one.programs.iter().any(|name| name == program));
         // Not PATH: commands search programs here, and the rest of the machine is not visible in a sandbox.
         let places = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
         Self {
             language,
             program,
-            is_there: places.iter().any(|place| place.join(program).exists()),
+            is_there: is_in_toolchain || places.iter().any(|place| place.join(program).exists()),
         }
     }
+}
+
+/// The most names that a line of programs shows.
+const SHOWN_NAMES: usize = 6;
+
+fn program_lines(programs: &CommandPrograms) -> String {
+    let mut text = String::new();
+    for one in &programs.found {
+        text.push_str(&status_line("works", "programs", &directory_line(one), None));
+    }
+    for left_out in &programs.left_out {
+        text.push_str(&status_line(
+            "limited",
+            "toolchains",
+            &format!("not shown: {left_out}"),
+            None,
+        ));
+    }
+    for one in &programs.not_found {
+        let detail = format!("commands do not find those in {}", directory_line(one));
+        text.push_str(&status_line("limited", "programs", &detail, None));
+    }
+    if !programs.not_found.is_empty() {
+        text.push_str(&format!(
+            "{:27}do: show a directory with `mounts` of the capability `shell`, or --mount\n",
+            ""
+        ));
+    }
+    text
+}
+
+fn directory_line(one: &ProgramDirectory) -> String {
+    let mut names: Vec<&str> = one.programs.iter().map(String::as_str).take(SHOWN_NAMES).collect();
+    let more = one.programs.len() - names.len();
+    let more = format!("{more} more");
+    if one.programs.len() > SHOWN_NAMES {
+        names.push(&more);
+    }
+    format!(
+        "{}: {}",
+        escape_unprintable(&one.directory),
+        escape_unprintable(&names.join(", "))
+    )
 }
 
 fn doctor_report(mut text: String, checks: Vec<DirectoryCheck>, home: HomeState, sandbox: SandboxState) -> CliReport {
@@ -194,6 +342,7 @@ fn doctor_report(mut text: String, checks: Vec<DirectoryCheck>, home: HomeState,
     text.push_str(&sandbox.status_lines());
     let is_wanting = home.status == "MISSING"
         || !sandbox.missing.is_empty()
+        || sandbox.toolchain_problem.is_some()
         || checks.iter().any(|check| check.status == DirectoryCheckStatus::Missing);
     let exceptions: Vec<_> = [
         home.home.is_none().then_some("changes cannot be undone later"),

@@ -6,7 +6,9 @@ use clap::Args;
 use garret::{Actor, Error, ErrorKind, Toolbox};
 use garret_server::mcp::ServeOptions;
 
+use crate::commands::run::NetworkArgs;
 use crate::commands::tools::NamingChoice;
+use crate::mounts::MountArgs;
 use crate::output::{CliFailure, CliOutcome, CliReport, print_note};
 use crate::session::Session;
 use crate::workspace_choice;
@@ -14,7 +16,8 @@ use crate::workspace_choice;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret mcp .
-  garret mcp . --shell --code
+  garret mcp . --shell --code --exclude target/,node_modules/
+  garret mcp . --shell --network registries,example.org
   garret -w site mcp --read-only
   garret mcp . --tools read_file,grep,glob
 In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
@@ -35,6 +38,13 @@ pub(crate) struct McpArgs {
     /// Offer the tools for code, which runs in a sandbox
     #[arg(long)]
     code: bool,
+    /// Paths that history leaves out and only commands write, as in a .gitignore: `target/,node_modules/`
+    #[arg(long, value_delimiter = ',', value_name = "PATTERNS")]
+    exclude: Vec<String>,
+    #[command(flatten)]
+    mounts: MountArgs,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Offer only these tools, by the names that `garret tools` shows
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     tools: Option<Vec<String>>,
@@ -47,9 +57,12 @@ impl McpArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let flag = session.global().workspace.as_deref();
         let text = workspace_choice::flag_or_argument(flag, self.path.as_deref()).map_err(CliFailure::wrong_usage)?;
+        let mounts = self.mounts.parse_mounts().map_err(CliFailure::wrong_usage)?;
         let mut chosen = session.choose_workspace(text.as_deref()).await?;
         let mut notes = vec![chosen.withhold_untrusted(self.shell, self.code)];
         chosen.declare_capabilities(self.shell, self.code);
+        chosen.config.exclude.extend(self.exclude.iter().cloned());
+        chosen.set_network(&self.network)?;
         if self.read_only {
             notes.push(chosen.make_read_only());
         }
@@ -60,7 +73,7 @@ impl McpArgs {
         }
         // Standard input belongs to the client, so the answer of a person could not be read from it.
         let actor = Actor::from_door("mcp");
-        let garret = session.garret().clone().without_approver().actor(actor);
+        let garret = session.garret().clone().without_approver().actor(actor).mounts(mounts);
         let toolbox = chosen.open_with(session, &garret).await?;
         let workspace = toolbox.workspace().clone();
         if std::io::stdin().is_terminal() {

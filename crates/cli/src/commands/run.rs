@@ -6,14 +6,17 @@ use async_trait::async_trait;
 use clap::Args;
 use garret::path::{escape_unprintable, quote};
 use garret::{
-    Chunk, CommandChanges, CommandProgram, EffectsMode, Error, ErrorKind, InputStream, OutputSink, OutputStream,
-    ResourceLimit, Result, RunRequest, TurnWaiting,
+    Chunk, CommandChanges, CommandProgram, EffectsMode, Error, ErrorKind, InputStream, NetworkChoice, NetworkRecord,
+    OutputSink, OutputStream, ReachedLimit, ResourceLimit, Result, RunRequest, TurnWaiting, describe_raising,
 };
 
+use super::shell::refuse_json;
 use crate::input::StandardInput;
 use crate::interruption::{ReaderGoneSignal, run_until_interrupted};
+use crate::mounts::MountArgs;
 use crate::output::{CliFailure, CliOutcome, CliReport, Format, lost_reason, write_all};
 use crate::session::Session;
+use crate::user_terminal::{EndSignals, UserTerminal};
 use crate::{progress, time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -24,6 +27,8 @@ Examples:
   garret -w box run --discard -c 'rm -rf *'
   garret -w box run --timeout 2s --env LEVEL=debug make
   garret -w box run --stdin sort < names.txt
+  garret -w box run --network registries,example.org make
+  garret -w box run -t vim src/a               on a terminal
 All changes of the command to the files are one change; `garret undo` takes it back.
 The exit code is that of the command, or 128 plus the number of the signal that ended it. It is 75
 if the command ended with 0 but its effects were not applied: they are on a branch, because the
@@ -51,6 +56,9 @@ pub(crate) struct RunArgs {
     /// Pass standard input to the command, as the command reads it
     #[arg(long)]
     stdin: bool,
+    /// Run the command on a terminal of its own, with the keys and the size of this one
+    #[arg(short = 't', long, conflicts_with = "stdin")]
+    tty: bool,
     /// Discard the changes of the command to the files
     #[arg(long)]
     discard: bool,
@@ -58,7 +66,19 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     details: bool,
     #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
     parallel: ParallelArgs,
+    #[command(flatten)]
+    mounts: MountArgs,
+}
+
+/// The network of commands, for this call.
+#[derive(Debug, Default, Args)]
+pub(crate) struct NetworkArgs {
+    /// The network that commands reach: `none`, `full`, or hosts by name such as `example.org,*.example.net:443`; `registries` stands for the package registries that this machine reports [default: as the workspace is configured, or none]
+    #[arg(long, value_name = "HOSTS", value_parser = NetworkChoice::from_words)]
+    pub(crate) network: Option<NetworkChoice>,
 }
 
 /// The behaviour beside commands of other processes and other changes to the same files.
@@ -91,17 +111,24 @@ impl ParallelArgs {
 
 impl RunArgs {
     pub(crate) fn reads_stdin(&self) -> bool {
-        self.stdin
+        self.stdin || self.tty
     }
 
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let input = self.stdin.then(StandardInput::default);
-        let request = self.run_request(input.as_ref()).map_err(CliFailure::wrong_usage)?;
-        let workspace = session.open_workspace_for(&["shell"]).await?;
+        let user_terminal = self.open_terminal(session)?;
+        let request = self
+            .run_request(input.as_ref(), user_terminal.as_ref())
+            .map_err(CliFailure::wrong_usage)?;
+        let workspace = session
+            .open_workspace_with(&["shell"], &self.mounts, &self.network)
+            .await?;
         let mut terminal = RunOutputPrinter::for_format(session.global().format());
         let reader = terminal.reader.clone();
         let running = workspace.run_with(request, &mut terminal);
+        let restorer = user_terminal.as_ref().map(UserTerminal::restore_on_drop);
         let result = run_until_interrupted(&reader, running).await;
+        drop(restorer);
         // Closed in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
         let result = match result {
@@ -121,7 +148,11 @@ impl RunArgs {
             timed_out: result.timed_out,
             limit: result.limit,
             lowered_timeout_ms: result.lowered_timeout_ms,
+            reached: result.reached.as_ref(),
+            workspace: session.name_in_home(),
+            left_out_bytes: result.left_out_bytes,
             changed: &result.changed,
+            network: result.network.as_ref(),
             isolated: result.isolated,
             leftovers: &result.leftovers,
             corrupt: &result.corrupt,
@@ -137,15 +168,31 @@ impl RunArgs {
         Ok(report.with_code(code))
     }
 
-    fn run_request(&self, input: Option<&StandardInput>) -> Result<RunRequest> {
+    /// Opens the terminal of the user, if the command runs on one.
+    fn open_terminal(&self, session: &Session) -> Result<Option<UserTerminal>, CliFailure> {
+        if !self.tty {
+            return Ok(None);
+        }
+        refuse_json(session.global().format(), "`garret run --tty`")?;
+        UserTerminal::open("`garret run --tty`", EndSignals::NotHere).map(Some)
+    }
+
+    fn run_request(&self, input: Option<&StandardInput>, terminal: Option<&UserTerminal>) -> Result<RunRequest> {
         let program = match &self.text {
             Some(text) => CommandProgram::Shell(text.clone()),
             None => CommandProgram::Arguments(self.command.clone()),
         };
+        let mut env = terminal.map(|_| UserTerminal::environment()).unwrap_or_default();
+        for one in &self.env {
+            env.extend([parse_variable(one)?]);
+        }
         Ok(RunRequest {
             cwd: self.cwd.clone().unwrap_or_default(),
-            env: self.env.iter().map(|one| parse_variable(one)).collect::<Result<_>>()?,
-            stdin_stream: input.map(|input| InputStream::new(input.clone())),
+            env,
+            stdin_stream: input
+                .map(|input| InputStream::new(input.clone()))
+                .or_else(|| terminal.map(UserTerminal::keys)),
+            terminal: terminal.map(UserTerminal::run_terminal),
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
             turn_wait: self.parallel.turn_wait(),
@@ -229,7 +276,15 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) timed_out: bool,
     pub(crate) limit: Option<ResourceLimit>,
     pub(crate) lowered_timeout_ms: Option<u64>,
+    /// The limit that it reached, or probably reached.
+    pub(crate) reached: Option<&'a ReachedLimit>,
+    /// The name of the workspace, if it is one of the home.
+    pub(crate) workspace: Option<String>,
+    /// The bytes of output that the result leaves out.
+    pub(crate) left_out_bytes: u64,
     pub(crate) changed: &'a CommandChanges,
+    /// Its requests to the network, if it reaches hosts by name.
+    pub(crate) network: Option<&'a NetworkRecord>,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
     /// Files that were missing because their stored content is damaged.
@@ -257,10 +312,18 @@ fn not_applied_note(ran: &RunSummary<'_>) -> Option<String> {
 
 /// Returns the text of a JSON report: the output, below the sentence that says that the effects were not applied.
 pub(crate) fn text_for_json(ran: &RunSummary<'_>, output: &str) -> String {
-    match not_applied_note(ran) {
-        Some(sentence) => format!("{sentence}\n{output}"),
-        None => output.to_owned(),
-    }
+    let first = not_applied_note(ran)
+        .map(|sentence| sentence + "\n")
+        .unwrap_or_default();
+    let last = left_out_note(ran).unwrap_or_default();
+    format!("{first}{output}{last}")
+}
+
+/// Returns the line about output that the result leaves out.
+fn left_out_note(ran: &RunSummary<'_>) -> Option<String> {
+    let raising = describe_raising("shell.limits.output_kib", ran.workspace.as_deref());
+    let left_out = ran.left_out_bytes;
+    (left_out > 0).then(|| format!("\n[{left_out} bytes of output left out; to keep more, {raising}]\n"))
 }
 
 /// Returns the notes for a person, beside the output; empty if everything went as asked.
@@ -273,7 +336,10 @@ pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
     }
     if let Some(milliseconds) = ran.lowered_timeout_ms {
         let seconds = milliseconds as f64 / 1_000.0;
-        note(format!("the time limit is {seconds} s, the maximum of the workspace"));
+        let raising = describe_raising("shell.limits.max_timeout_s", ran.workspace.as_deref());
+        note(format!(
+            "the time limit is {seconds} s, the maximum of the workspace; to raise it, {raising}"
+        ));
     }
     if ran.timed_out {
         note(format!(
@@ -284,6 +350,15 @@ pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
             "the {what} reached its limit of {} and was ended",
             limit.as_words()
         ));
+    }
+    if let Some(reached) = ran.reached {
+        let advice = reached.describe_advice("--timeout", ran.workspace.as_deref());
+        let is_certain = ran.timed_out || ran.limit.is_some();
+        note(if is_certain {
+            advice
+        } else {
+            format!("by its error, the {what} may have reached a limit; {advice}")
+        });
     }
     if changed.discarded && !changed.is_nothing() {
         note(format!("discarded: {}", changed.describe_counts()));
@@ -317,6 +392,13 @@ pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
         note(format!(
             "{} was missing for the {what}: its stored content is damaged (see `garret fsck`)",
             quote(path)
+        ));
+    }
+    for refused in ran.network.iter().flat_map(|record| &record.refused) {
+        note(format!(
+            "refused by `{}`: {}",
+            refused.rule,
+            escape_unprintable(&refused.reason)
         ));
     }
     if !ran.isolated {

@@ -1,7 +1,9 @@
 //! Changes as text for a person.
 
+use std::collections::BTreeSet;
+
 use garret::path::escape_unprintable;
-use garret::{Actor, Change, ChangeDetails, ChangedPath, EntryKind, HistoryOperationResult, PathChange};
+use garret::{Actor, Change, ChangeDetails, ChangeKind, ChangedPath, EntryKind, HistoryOperationResult, PathChange};
 
 use crate::time;
 
@@ -9,12 +11,35 @@ use super::{display_path, format_count, format_size, format_table};
 
 /// Returns the columns for a change.
 pub(crate) fn change_cells(change: &Change) -> Vec<String> {
+    let derived = if change.kind == ChangeKind::Derived {
+        " (derived files)"
+    } else {
+        ""
+    };
     let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
     vec![
         change.number.to_string(),
         time::format_time(&change.at.to_string()),
         actor_name(&change.actor),
-        format!("{}{}", escape_unprintable(&change.summary), undone.unwrap_or_default()),
+        format!(
+            "{}{derived}{}",
+            escape_unprintable(&change.summary),
+            undone.unwrap_or_default()
+        ),
+    ]
+}
+
+/// Returns the columns for consecutive changes of derived files, newest first.
+pub(crate) fn folded_cells(changes: &[Change]) -> Vec<String> {
+    let [newest, .., oldest] = changes else {
+        return changes.first().map(change_cells).unwrap_or_default();
+    };
+    let authors: BTreeSet<_> = changes.iter().map(|change| actor_name(&change.actor)).collect();
+    vec![
+        format!("{}-{}", oldest.number, newest.number),
+        time::format_time(&newest.at.to_string()),
+        authors.into_iter().collect::<Vec<_>>().join(", "),
+        format!("{} changes of derived files; --all lists them", changes.len()),
     ]
 }
 
@@ -46,6 +71,7 @@ pub(crate) fn describe_result(result: &HistoryOperationResult, idle: &str) -> St
         lines.extend(list_excluded("left unchanged", &left.paths, left.more));
         lines.extend(list_excluded("deleted permanently", &left.deleted, left.more_deleted));
     }
+    lines.extend(result.stepped_over.as_ref().map(ToString::to_string));
     lines.join("\n")
 }
 

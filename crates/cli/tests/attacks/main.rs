@@ -11,9 +11,12 @@
     reason = "it looks at the machine from outside, as another program would"
 )]
 
+mod borrowing;
 mod calling;
 mod crashing;
 mod hiding;
+mod networking;
+mod opening;
 mod pausing;
 mod planting;
 mod reaching;
@@ -22,6 +25,9 @@ mod scene;
 mod sharing;
 mod showing;
 mod trusting;
+mod typing;
+#[path = "../typist.rs"]
+mod typist;
 mod using_up;
 mod writing;
 
@@ -52,10 +58,14 @@ fn main() {
         calling::ATTACKS,
         crashing::ATTACKS,
         reaching::ATTACKS,
+        networking::ATTACKS,
+        opening::ATTACKS,
         planting::ATTACKS,
         sharing::ATTACKS,
         showing::ATTACKS,
         trusting::ATTACKS,
+        borrowing::ATTACKS,
+        typing::ATTACKS,
     ];
     let choose = |groups: &[&'static [Attack]], is_wanted: bool| -> Vec<&Attack> {
         let attacks = groups.iter().copied().flatten().filter(|_| is_wanted);

@@ -61,7 +61,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         name: "climb out of the workspace by its parents",
         run: |scene| {
             let outside = scene.text("outside");
-            scene.attack(10, &format!("cat /workspace/../../../../{outside}/secret /proc/self/cwd/../..{outside}/secret; cd ..; cd ..; pwd; ls outside"))
+            scene.attack(10, &format!("cat /workspace/../../../../{outside}/secret /proc/self/cwd/../..{outside}/secret; cd /workspace; cd ..; cd ..; pwd; ls outside; cd {outside} && ls"))
         },
         holds: |_, ran| ran.stdout.trim_end().ends_with('/'),
     },

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::typist::Typist;
+
 /// What must never be seen inside.
 pub(crate) const CANARY: &str = "canary-4f1d7c";
 
@@ -117,7 +119,7 @@ impl Scene {
         let own = format!(
             "[workspaces.other]\nstorage = '{}'\n[workspaces.box]\nstorage = '{}'\n[workspaces.box.capabilities]\nfs = true\n\
              snapshot = true\n[workspaces.box.capabilities.shell]\nprevent_dangerous = false\n\
-             limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64, changed_files = 2000 }}\n",
+             limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64, changed_files = 2000, home_mb = 32 }}\n",
             storage("other"),
             storage("box"),
         );
@@ -142,6 +144,13 @@ impl Scene {
     /// Runs the program as the user of the scene would.
     pub(crate) fn garret(&self, arguments: &[&str]) -> Ran {
         self.garret_in("work", arguments)
+    }
+
+    /// Runs the program with variables, written `NAME=VALUE`, besides those that it always has.
+    pub(crate) fn garret_with(&self, variables: &[&str], arguments: &[&str]) -> Ran {
+        let mut command = self.command();
+        command.envs(variables.iter().filter_map(|text| text.split_once('=')));
+        Ran::of(&command.args(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
     /// Runs the program in another directory.
@@ -205,6 +214,22 @@ impl Scene {
         // A program that asks nothing may be gone already.
         let _ = running.stdin.take().unwrap().write_all(b"n\n");
         Ran::of(&running.wait_with_output().unwrap())
+    }
+
+    /// Runs a shell on a terminal, and types on it. Everything that was shown is in `stdout`, without what
+    /// the typist looked at.
+    pub(crate) fn shell(&self, arguments: &[&str], typing: impl FnOnce(&mut Typist)) -> Ran {
+        let mut command = self.command();
+        command.args(["-w", "box", "shell"]).args(arguments);
+        let mut typist = Typist::start(&command);
+        typist.see("$ ");
+        typing(&mut typist);
+        let (code, stdout) = typist.finish();
+        Ran {
+            code: Some(code),
+            stdout,
+            stderr: String::new(),
+        }
     }
 
     /// Runs the program in a directory with umask 0.

@@ -100,8 +100,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |scene| {
             let files = [
                 "network = 'full'".to_owned(),
-                format!("system_directories = ['{}']", scene.text("outside")),
-                format!("systemDirectories = ['{}']\nnetwork = 'full'", scene.text("user")),
+                format!("mounts = [{{ source = '{}' }}]", scene.text("outside")),
+                format!(
+                    "toolchains = 'auto'\nsamePath = true\nmounts = [{{ source = '{}', access = 'write' }}]",
+                    scene.text("user")
+                ),
+                "network = { allow = ['localhost'] }".to_owned(),
                 "limits = { memory_mb = 0, processes = 0 }".to_owned(),
             ];
             let files = files.map(|shell| config("site", "'local:.'", &shell));

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, ResourceLimit, Result, WsPath};
+use crate::{Error, Limits, ResourceLimit, Result, WsPath};
 
 /// A command to run.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,12 +19,51 @@ pub struct SandboxCommand {
     /// The directory to run it in. Links in its path are followed as long as they stay inside; one that leads out is
     /// `path_escape`.
     pub cwd: WsPath,
-    /// The whole environment of the command.
+    /// The whole environment of the command: usually that of [`crate::OpenSandbox::environment`], and more.
     pub env: BTreeMap<String, String>,
     /// Its standard input.
     pub stdin: CommandStdin,
     /// The resources that it may use.
     pub limits: Limits,
+    /// Whether it gets an empty home, which ends with it, instead of the one that is kept.
+    pub has_empty_home: bool,
+    /// The terminal that it runs on; without one, its streams are pipes.
+    pub terminal: Option<CommandTerminal>,
+}
+
+/// A terminal of the sandbox's own, on which a command leads a session.
+///
+/// The standard streams of the command are the terminal, and all that is written to it comes as
+/// [`OutputStream::Stdout`]. Its input is typed on the terminal; the end of the input is typed as Ctrl-D. The kind of
+/// the terminal, `TERM`, is a variable of the command like any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandTerminal {
+    /// Its size at the start.
+    pub size: TerminalSize,
+    /// Whether the command also gets a pipe for marks, as the descriptor [`MARK_DESCRIPTOR`], and one for the answers
+    /// to them, as [`ANSWER_DESCRIPTOR`]. The bytes of marks come as [`OutputStream::Stderr`], so that a shell can say
+    /// something that its terminal does not show, and wait until it was heard ([`Process::answer_mark`]).
+    pub has_mark_pipe: bool,
+}
+
+/// The number of the descriptor on which a command on a terminal writes its marks.
+pub const MARK_DESCRIPTOR: i32 = 63;
+/// The number of the descriptor from which a command on a terminal reads the answers to its marks, an empty line each.
+pub const ANSWER_DESCRIPTOR: i32 = 62;
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// The number of lines.
+    pub rows: u16,
+    /// The number of characters in a line.
+    pub columns: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, columns: 80 }
+    }
 }
 
 /// Without the values of the environment and without the input: either may be a secret.
@@ -129,6 +168,27 @@ pub trait Process: Send + Sync + fmt::Debug {
 
     /// Signals the process that was started; [`Signal::Kill`] ends the whole tree.
     async fn send_signal(&mut self, signal: Signal) -> Result<()>;
+
+    /// Changes the size of its terminal, and tells the program in the foreground there; `invalid` without a terminal.
+    async fn resize(&mut self, size: TerminalSize) -> Result<()> {
+        let _ = size;
+        Err(no_terminal_error())
+    }
+
+    /// Answers a mark; `invalid` without a pipe for marks.
+    async fn answer_mark(&mut self) -> Result<()> {
+        Err(no_marks_error())
+    }
+}
+
+/// Returns the error for a command that writes no marks: `invalid`.
+pub fn no_marks_error() -> Error {
+    Error::invalid("the command writes no marks").hint("start it with a terminal and a pipe for marks")
+}
+
+/// Returns the error for a command that has no terminal: `invalid`.
+pub fn no_terminal_error() -> Error {
+    Error::invalid("the command does not run on a terminal").hint("start it with a terminal")
 }
 
 /// A signal for a process.

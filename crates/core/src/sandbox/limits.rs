@@ -1,5 +1,6 @@
 //! Limits on the resources of a command, and on reading its effects.
 
+use std::ops::Not;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub struct Limits {
     pub file_size: Option<u64>,
     /// Bytes written to the layer and `/tmp` in all.
     pub written: Option<u64>,
+    /// Bytes in the home directory, which is kept from one command to the next.
+    pub home: Option<u64>,
     /// Open files of one process.
     pub open_files: Option<u64>,
     /// Paths that a command may create, change and delete, all together.
@@ -67,10 +70,44 @@ impl Default for Limits {
             processes: Some(512),
             file_size: Some(4096 * MEBIBYTE),
             written: Some(8192 * MEBIBYTE),
+            home: Some(5 * 1024 * MEBIBYTE),
             open_files: Some(4096),
             changed_files: Some(200_000),
             reading: Some(WALL.saturating_add(Self::READING_ALLOWANCE)),
             output: MEBIBYTE,
+        }
+    }
+}
+
+/// The time limits of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallTimeLimits {
+    /// The time limit of a call that asks for none; `None` for no limit.
+    pub default: Option<Duration>,
+    /// The longest time limit that a call may ask for; `None` for no bound.
+    pub longest: Option<Duration>,
+}
+
+impl CallTimeLimits {
+    /// Returns the time limit of a call that asks for `asked`.
+    pub fn limit_call(&self, asked: Option<Duration>) -> Option<Duration> {
+        asked.map_or(self.default, |asked| {
+            Some(self.longest.map_or(asked, |longest| longest.min(asked)))
+        })
+    }
+
+    /// Returns the time limit that holds, if the call asked for a longer one.
+    pub fn find_lowered(&self, asked: Option<Duration>) -> Option<Duration> {
+        self.longest
+            .filter(|longest| asked.is_some_and(|asked| asked > *longest))
+    }
+}
+
+impl Default for CallTimeLimits {
+    fn default() -> Self {
+        Self {
+            default: Limits::default().wall,
+            longest: Some(Duration::from_secs(3_600)),
         }
     }
 }
@@ -89,6 +126,8 @@ pub enum ResourceLimit {
     FileSize,
     /// Bytes written in all.
     Written,
+    /// Bytes in the home directory.
+    Home,
     /// The second in which processes must stand still when they are paused.
     Pause,
 }
@@ -102,6 +141,7 @@ impl ResourceLimit {
             Self::Memory => "memory",
             Self::FileSize => "bytes in one file",
             Self::Written => "bytes written",
+            Self::Home => "bytes in the home directory; see `garret home`",
             Self::Pause => "one second to stop when paused",
         }
     }
@@ -119,6 +159,135 @@ pub struct EffectLimits {
     pub content_bytes: Option<u64>,
     /// Time for reading all effects.
     pub time: Option<Duration>,
+}
+
+/// A limit that a command reached: its value, and the option that raises it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct ReachedLimit {
+    /// The limited resource in words: `time`, `memory`, `open files`.
+    pub resource: String,
+    /// The value of the limit with its unit: `120 s`.
+    pub value: String,
+    /// The option of the configuration that raises it: `shell.limits.timeout_s`.
+    pub option: String,
+    /// Whether the next call may ask for more itself.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub is_raised_by_call: bool,
+    /// The longest time limit that a call may ask for, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_s: Option<u64>,
+}
+
+impl ReachedLimit {
+    /// The bytes at the end of the output of a failed command that are searched for an error of the system.
+    const LAST_WORDS: usize = 4096;
+
+    /// Describes `limit`, which ended a command with the limits `of_command`; `None` for a limit without a value.
+    pub fn describe(limit: ResourceLimit, of_command: &Limits, calls: CallTimeLimits) -> Option<Self> {
+        let (value, key) = match limit {
+            ResourceLimit::Wall => return of_command.wall.map(|wall| Self::of_time(wall, calls)),
+            ResourceLimit::Cpu => (format_seconds(of_command.cpu?), "cpu_s"),
+            ResourceLimit::Memory => (format_mebibytes(of_command.memory?), "memory_mb"),
+            ResourceLimit::FileSize => (format_mebibytes(of_command.file_size?), "file_size_mb"),
+            ResourceLimit::Written => (format_mebibytes(of_command.written?), "written_mb"),
+            ResourceLimit::Home => (format_mebibytes(of_command.home?), "home_mb"),
+            ResourceLimit::Pause => return None,
+        };
+        Some(Self::of_resource(limit.as_words(), value, key))
+    }
+
+    /// Describes the time limit `wall` of a call.
+    pub fn of_time(wall: Duration, calls: CallTimeLimits) -> Self {
+        let is_longest = calls.longest.is_some_and(|longest| wall >= longest);
+        let key = if is_longest { "max_timeout_s" } else { "timeout_s" };
+        Self {
+            is_raised_by_call: !is_longest,
+            longest_s: calls.longest.filter(|_| !is_longest).map(|longest| longest.as_secs()),
+            ..Self::of_resource(ResourceLimit::Wall.as_words(), format_seconds(wall), key)
+        }
+    }
+
+    /// Finds the limit that a failed command may have reached, by the error of the system at the end of its output.
+    /// The kernel reports these limits to the command only, so its words are the only trace.
+    pub fn find_suspected(output: &str, of_command: &Limits) -> Option<Self> {
+        let mut from = output.len().saturating_sub(Self::LAST_WORDS);
+        from = output.ceil_char_boundary(from);
+        let output = &output[from..];
+        let says = |errors: &[&str]| errors.iter().any(|error| output.contains(error));
+        if says(&["Too many open files", "EMFILE"]) {
+            return Some(Self::of_resource(
+                "open files",
+                of_command.open_files?.to_string(),
+                "open_files",
+            ));
+        }
+        if says(&[
+            "fork: Resource temporarily unavailable",
+            "fork: retry",
+            "can't start new thread",
+            "Cannot fork",
+        ]) {
+            let most = of_command.processes?.to_string();
+            return Some(Self::of_resource("processes and threads", most, "processes"));
+        }
+        if says(&["Cannot allocate memory", "MemoryError", "ENOMEM"]) {
+            return Self::describe(ResourceLimit::Memory, of_command, CallTimeLimits::default());
+        }
+        if says(&["File too large", "EFBIG"]) {
+            return Self::describe(ResourceLimit::FileSize, of_command, CallTimeLimits::default());
+        }
+        if says(&["No space left on device", "ENOSPC"]) {
+            return Self::describe(ResourceLimit::Written, of_command, CallTimeLimits::default());
+        }
+        None
+    }
+
+    /// Returns the limit with its value, and how to raise it: `its limit is 4096 MiB (memory): set …`.
+    pub fn describe_advice(&self, call_option: &str, workspace: Option<&str>) -> String {
+        format!(
+            "its limit is {} ({}): {}",
+            self.value,
+            self.resource,
+            self.describe_remedy(call_option, workspace)
+        )
+    }
+
+    /// Says how to raise the limit. `call_option` is the option of a call for its time limit, and `workspace` the name
+    /// of the workspace, if it is known to be one of the home.
+    pub fn describe_remedy(&self, call_option: &str, workspace: Option<&str>) -> String {
+        let configured = describe_raising(&self.option, workspace);
+        match self.longest_s {
+            Some(longest) => format!("raise it with {call_option} (up to {longest} s), or {configured}"),
+            None if self.is_raised_by_call => format!("raise it with {call_option}, or {configured}"),
+            None => configured,
+        }
+    }
+
+    fn of_resource(resource: &str, value: String, key: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            value,
+            option: format!("shell.limits.{key}"),
+            is_raised_by_call: false,
+            longest_s: None,
+        }
+    }
+}
+
+/// Says how to set an option of the configuration: with `garret configure` for a named workspace.
+pub fn describe_raising(option: &str, workspace: Option<&str>) -> String {
+    match workspace {
+        Some(name) => format!("set it with `garret configure {name} {option}=VALUE`"),
+        None => format!("set `{option}` (of a named workspace with `garret configure NAME {option}=VALUE`)"),
+    }
+}
+
+fn format_seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}
+
+fn format_mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes as f64 / (1024.0 * 1024.0))
 }
 
 impl EffectLimits {
@@ -222,7 +391,8 @@ fn effect_limit_error(key: &str, message: String) -> Error {
     Error::new(ErrorKind::TooLarge, message)
         .with_rule(format!("limits.{key}"))
         .hint(format!(
-            "none of its effects were kept; let the command change less, or raise `limits.{key}` of the shell"
+            "none of its effects were kept; let the command change less, or {}",
+            describe_raising(&format!("shell.limits.{key}"), None)
         ))
 }
 
@@ -257,6 +427,64 @@ mod tests {
             content.add_content(u64::MAX).unwrap_err().refused_by(),
             Some("limits.written_mb")
         );
+    }
+
+    #[test]
+    fn a_call_may_raise_its_time_limit_up_to_the_longest_one() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let calls = CallTimeLimits::default();
+        assert_eq!(calls.limit_call(None), seconds(120));
+        assert_eq!(calls.limit_call(seconds(5)), seconds(5));
+        assert_eq!(calls.limit_call(seconds(600)), seconds(600));
+        assert_eq!(calls.find_lowered(seconds(600)), None);
+        assert_eq!(calls.limit_call(seconds(7_200)), seconds(3_600));
+        assert_eq!(calls.find_lowered(seconds(7_200)), seconds(3_600));
+        let unbounded = CallTimeLimits {
+            default: None,
+            longest: None,
+        };
+        assert_eq!(
+            (unbounded.limit_call(None), unbounded.limit_call(seconds(9))),
+            (None, seconds(9))
+        );
+        assert_eq!(unbounded.find_lowered(seconds(9)), None);
+    }
+
+    #[test]
+    fn a_reached_limit_names_its_value_and_the_way_to_raise_it() {
+        let (limits, calls) = (Limits::default(), CallTimeLimits::default());
+        let reached = |limit| ReachedLimit::describe(limit, &limits, calls).unwrap();
+        let time = reached(ResourceLimit::Wall);
+        assert_eq!(
+            time.describe_advice("--timeout", Some("box")),
+            "its limit is 120 s (time): raise it with --timeout (up to 3600 s), or set it with `garret configure box shell.limits.timeout_s=VALUE`"
+        );
+        let longest = ReachedLimit::of_time(Duration::from_secs(3_600), calls);
+        assert_eq!(
+            longest.describe_remedy("--timeout", None),
+            "set `shell.limits.max_timeout_s` (of a named workspace with `garret configure NAME shell.limits.max_timeout_s=VALUE`)"
+        );
+        let memory = reached(ResourceLimit::Memory);
+        assert_eq!(memory.value, "4096 MiB");
+        assert_eq!(memory.option, "shell.limits.memory_mb");
+        assert_eq!(ReachedLimit::describe(ResourceLimit::Cpu, &limits, calls), None);
+    }
+
+    #[test]
+    fn the_words_of_a_failed_command_tell_the_limit_that_the_kernel_does_not() {
+        let suspected = |output: &str| {
+            let found = ReachedLimit::find_suspected(output, &Limits::default());
+            found.map(|limit| (limit.value, limit.option))
+        };
+        let of = |value: &str, key: &str| Some((value.to_owned(), format!("shell.limits.{key}")));
+        assert_eq!(
+            suspected("OSError: [Errno 24] Too many open files: 'a'"),
+            of("4096", "open_files")
+        );
+        assert_eq!(suspected("sh: 1: Cannot fork"), of("512", "processes"));
+        assert_eq!(suspected("MemoryError"), of("4096 MiB", "memory_mb"));
+        assert_eq!(suspected("dd: No space left on device"), of("8192 MiB", "written_mb"));
+        assert_eq!(suspected("error: expected `;`"), None);
     }
 
     #[test]

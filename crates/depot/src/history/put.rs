@@ -85,7 +85,7 @@ impl DepotWorkspace {
             } else {
                 puts.kind
             };
-            let word = if kind == ChangeKind::Change {
+            let word = if matches!(kind, ChangeKind::Change | ChangeKind::Derived) {
                 "put"
             } else {
                 kind.as_str()

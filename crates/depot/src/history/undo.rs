@@ -32,10 +32,35 @@ impl DepotWorkspace {
     }
 }
 
+/// The changes that an undo reverses.
+#[derive(Debug, Default)]
+struct UndoTargets {
+    /// The selected changes, newest first.
+    selected: Vec<ChangeRow>,
+    /// The changes of derived files among which they were found.
+    stepped_over: Vec<ChangeRow>,
+}
+
 /// Plans the reversal of the selected changes. An empty selection is `not_found`.
+///
+/// If the selected changes cannot be reversed because of the derived files that came later, those are reversed with
+/// them: a package that a command installed cannot be removed while the directory has a cache of a later run.
 pub(super) fn plan_undo(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<ChangePlan> {
-    let targets = select_changes(session, workspace, selection)?;
-    plan_targets(session, workspace, &targets)
+    let UndoTargets { selected, stepped_over } = select_changes(session, workspace, selection)?;
+    let numbers: Vec<_> = stepped_over.iter().map(|row| row.seq.unsigned_abs()).collect();
+    if selected.is_empty() && !numbers.is_empty() {
+        return Err(UndoSelection::only_derived_error(&numbers));
+    }
+    let plan = plan_targets(session, workspace, &selected)?;
+    if plan.clashes.is_empty() || stepped_over.is_empty() {
+        return Ok(ChangePlan {
+            stepped_over: numbers,
+            ..plan
+        });
+    }
+    let mut all = [selected, stepped_over].concat();
+    all.sort_by_key(|row| std::cmp::Reverse(row.seq));
+    plan_targets(session, workspace, &all)
 }
 
 /// Plans the reversal of the newest undo, unless new changes were made since. If there is no such undo, that is
@@ -83,14 +108,18 @@ fn plan_targets(session: MetadataSession<'_>, workspace: i64, targets: &[ChangeR
     Ok(plan_of_entries(entries, batch))
 }
 
-fn select_changes(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<Vec<ChangeRow>> {
-    match selection {
-        UndoSelection::Last(count) => session
-            .changes()
-            .undoable_changes(workspace, UndoCandidates::Last(*count)),
+fn select_changes(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<UndoTargets> {
+    let selected = match selection {
+        UndoSelection::Last(count) => return select_newest(session, workspace, *count),
+        UndoSelection::Changes { chosen, stepped_over } => {
+            return Ok(UndoTargets {
+                selected: find_all_undoable(session, workspace, chosen)?,
+                stepped_over: find_all_undoable(session, workspace, stepped_over)?,
+            });
+        }
         UndoSelection::Session(name) => session
             .changes()
-            .undoable_changes(workspace, UndoCandidates::Session(name)),
+            .undoable_changes(workspace, UndoCandidates::Session(name))?,
         UndoSelection::ToolCall { call, session: of } => {
             let mut rows = session
                 .changes()
@@ -98,17 +127,34 @@ fn select_changes(session: MetadataSession<'_>, workspace: i64, selection: &Undo
             rows.retain(|row| of.is_none() || row.session == *of);
             let sessions = rows.iter().map(|row| row.session.clone()).collect();
             UndoSelection::check_one_session(call, &sessions)?;
-            Ok(rows)
+            rows
         }
-        UndoSelection::Change(id) => Ok(vec![find_undoable(session, workspace, id)?]),
-        UndoSelection::Changes(ids) => {
-            let found = ids.iter().map(|id| find_undoable(session, workspace, id));
-            let mut rows = found.collect::<Result<Vec<_>>>()?;
-            rows.sort_by_key(|row| std::cmp::Reverse(row.seq));
-            rows.dedup_by_key(|row| row.seq);
-            Ok(rows)
-        }
-    }
+        UndoSelection::Change(id) => vec![find_undoable(session, workspace, id)?],
+    };
+    Ok(UndoTargets {
+        selected,
+        ..UndoTargets::default()
+    })
+}
+
+/// Selects the newest `count` changes that are new work, and the changes of derived files after the oldest of them.
+fn select_newest(session: MetadataSession<'_>, workspace: i64, count: usize) -> Result<UndoTargets> {
+    let changes = session.changes();
+    let selected = changes.undoable_changes(workspace, UndoCandidates::Last(count))?;
+    let oldest = selected.last().map_or(0, |row| row.seq);
+    Ok(UndoTargets {
+        selected,
+        stepped_over: changes.derived_changes_after(workspace, oldest)?,
+    })
+}
+
+/// Returns the changes with the ids or numbers `ids`, newest first. None may be undone.
+fn find_all_undoable(session: MetadataSession<'_>, workspace: i64, ids: &[String]) -> Result<Vec<ChangeRow>> {
+    let found = ids.iter().map(|id| find_undoable(session, workspace, id));
+    let mut rows = found.collect::<Result<Vec<_>>>()?;
+    rows.sort_by_key(|row| std::cmp::Reverse(row.seq));
+    rows.dedup_by_key(|row| row.seq);
+    Ok(rows)
 }
 
 /// Returns the change with the id or the number `id`, which must not be undone.
@@ -173,11 +219,22 @@ fn kind_of(targets: &[ChangeRow]) -> ChangeKind {
 
 fn summarize_reversal(kind: ChangeKind, targets: &[ChangeRow]) -> String {
     let verb = kind.as_str();
-    match targets {
+    let is_derived = |row: &&ChangeRow| row.kind == ChangeKind::Derived.as_str();
+    let (derived, others): (Vec<_>, Vec<_>) = targets.iter().partition(is_derived);
+    match (&others[..], &derived[..]) {
         // The summary names the original change, without the words of earlier reversals: "undo: redo: undo: …" would
         // grow without end.
-        [one] => format!("{verb}: {}", original_summary(&one.summary)),
-        many => format!("{verb} {} changes", many.len()),
+        ([one], []) | ([], [one]) => format!("{verb}: {}", original_summary(&one.summary)),
+        ([one], [_]) => format!(
+            "{verb}: {}, with 1 change of derived files",
+            original_summary(&one.summary)
+        ),
+        ([one], many) => format!(
+            "{verb}: {}, with {} changes of derived files",
+            original_summary(&one.summary),
+            many.len()
+        ),
+        _ => format!("{verb} {} changes", targets.len()),
     }
 }
 

@@ -53,8 +53,12 @@ pub(crate) enum UndoCandidates<'a> {
 const COLUMNS: &str =
     "workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, undone_by";
 
-/// The condition for changes that an undo may reverse: neither an undo nor a redo, and not undone already.
-const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
+/// The condition for new work that is not undone ([`garret_core::ChangeKind::is_new_work`]).
+const IS_NEW_WORK: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
+
+/// The condition for the work of a session or a tool call that is not undone
+/// ([`garret_core::ChangeKind::is_own_work`]).
+const IS_OWN_WORK: &str = "kind IN ('change', 'restore', 'merge', 'derived') AND undone_by IS NULL";
 
 /// The changes of all workspaces, and the changes that they reverse.
 #[derive(Clone, Copy)]
@@ -157,15 +161,20 @@ impl ChangeTable<'_> {
     /// Returns the changes that an undo of `which` reverses, newest first.
     pub(crate) fn undoable_changes(self, workspace: i64, which: UndoCandidates<'_>) -> Result<Vec<ChangeRow>> {
         // `INDEXED BY` keeps SQLite from walking the whole journal of a workspace for the few changes of one session.
-        let (table, condition) = match which {
-            UndoCandidates::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
-            UndoCandidates::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
+        let (table, kinds, condition) = match which {
+            UndoCandidates::Last(_) => ("change", IS_NEW_WORK, "ORDER BY seq DESC LIMIT ?2"),
+            UndoCandidates::Session(_) => (
+                "change INDEXED BY change_session",
+                IS_OWN_WORK,
+                "AND session = ?2 ORDER BY seq DESC",
+            ),
             UndoCandidates::ToolCall(_) => (
                 "change INDEXED BY change_tool_call",
+                IS_OWN_WORK,
                 "AND tool_call = ?2 ORDER BY seq DESC",
             ),
         };
-        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {IS_STANDING} {condition}");
+        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {kinds} {condition}");
         match which {
             UndoCandidates::Last(count) => self
                 .session
@@ -176,7 +185,16 @@ impl ChangeTable<'_> {
         }
     }
 
-    /// Returns the newest undo that is not undone itself and has only undos and redos after it.
+    /// Returns the changes of derived files after the change `seq` that are not undone, newest first.
+    pub(crate) fn derived_changes_after(self, workspace: i64, seq: i64) -> Result<Vec<ChangeRow>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq > ?2 AND kind = 'derived' AND undone_by IS NULL
+             ORDER BY seq DESC"
+        );
+        self.session.query_all(&sql, [workspace, seq], change_row)
+    }
+
+    /// Returns the newest undo that is not undone itself and has no new work after it.
     pub(crate) fn redoable_undo(self, workspace: i64) -> Result<Option<ChangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL

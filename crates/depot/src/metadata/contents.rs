@@ -1,5 +1,7 @@
 //! The rows of content, with the bytes of small content.
 
+use std::ops::RangeInclusive;
+
 use garret_core::Result;
 use rusqlite::params;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -72,6 +74,21 @@ impl ContentTable<'_> {
                     data: row.get(1)?,
                 })
             })
+    }
+
+    /// Returns the first piece whose address lies in `range`, with its bytes.
+    pub(crate) fn content_within(
+        self,
+        range: &RangeInclusive<PieceAddress>,
+    ) -> Result<Option<(PieceAddress, ContentRow)>> {
+        let sql = "SELECT hash, size, data FROM content WHERE hash BETWEEN ?1 AND ?2 LIMIT 1";
+        self.session.query_first(sql, [range.start(), range.end()], |row| {
+            let content = ContentRow {
+                size: row.get::<_, i64>(1)?.unsigned_abs(),
+                data: row.get(2)?,
+            };
+            Ok((row.get(0)?, content))
+        })
     }
 
     /// Returns the time when a change last referred to `address`; `None` if the depot has no row of it.

@@ -170,19 +170,20 @@ impl EntryTable<'_> {
         Ok(found.filter(|(_, until)| *until > at).map(|(held, _)| held))
     }
 
-    /// Returns the live row of `path`, as [`MetadataSession::entry`] does, together with the row of its content. Most reads of
-    /// small files are this one statement.
+    /// Returns the row of the level `workspace` for `path` at the point `at`, together with the row of its content, if
+    /// that row is still live. Most reads of small files are this one statement.
     pub(crate) fn entry_with_content(
         self,
         workspace: i64,
         path: &[u8],
+        at: i64,
     ) -> Result<Option<(LevelEntry, Option<ContentRow>)>> {
         self.session.query_first(
             "SELECT kind, mode, entry.size, entry.hash, target, created, modified, content.size, data
              FROM entry LEFT JOIN content ON content.hash = entry.hash
              AND number = coalesce(place, (SELECT number FROM content WHERE content.hash = entry.hash))
-             WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2",
-            params![workspace, path],
+             WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2 AND since <= ?3",
+            params![workspace, path, at],
             |row| {
                 let size: Option<i64> = row.get(7)?;
                 let data = row.get(8)?;

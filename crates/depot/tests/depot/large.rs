@@ -11,7 +11,7 @@ const MEBIBYTE: u64 = 1024 * 1024;
 
 #[test]
 fn a_file_larger_than_memory_is_written_and_read() {
-    if is_limited("depot::large::a_file_larger_than_memory_is_written_and_read", 192) {
+    if is_limited("depot::large::a_file_larger_than_memory_is_written_and_read", 256) {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.expect("a runtime starts").block_on(async {
             let home = tempfile::tempdir().expect("a temporary directory can be made");

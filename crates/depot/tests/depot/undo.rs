@@ -1,6 +1,9 @@
 //! Undo and redo.
 
-use garret_core::{ErrorKind, History, HistoryOperation, Origin, StatOptions, Storage, WsPath};
+use garret_core::{
+    Actor, EntryPath, ErrorKind, History, HistoryOperation, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch,
+    StatOptions, Storage, WsPath,
+};
 use garret_depot::{ChangeKind, ClashReason, Point, ReversalOutcome, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dir, remove, remove_tree, rename, set_mode, write};
@@ -370,5 +373,84 @@ fn of_two_planned_undos_of_one_change_the_second_is_refused() {
         let error = desk.room.put(second.puts, Origin::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert_eq!(desk.undone(UndoSelection::Last(1)).await.reverses, vec![1]);
+    });
+}
+
+/// Writes a file as a command of a session does that makes derived files and nothing else.
+async fn derive(desk: &Desk, path: &str, session: &str) {
+    let put = PathPut {
+        path: EntryPath::from_bytes(path.as_bytes().to_vec()),
+        expected: PathExpectation::Is(None),
+        placed: PlacedEntry::File {
+            content: "derived".into(),
+            mode: 0o644,
+        },
+    };
+    let puts = PutBatch {
+        puts: vec![put],
+        kind: ChangeKind::Derived,
+        ..PutBatch::default()
+    };
+    let origin = Origin {
+        actor: Actor {
+            session: Some(session.into()),
+            ..Actor::default()
+        },
+        ..Origin::default()
+    };
+    let change = desk.room.put(puts, origin).await.expect("it can be put");
+    assert_eq!(change.expect("it differs").kind, ChangeKind::Derived);
+}
+
+#[test]
+fn an_undo_of_the_newest_changes_steps_over_derived_ones_but_one_of_a_session_does_not() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        derive(&desk, "0.pyc", "s").await;
+        desk.write_as("a", "1", "s", "1").await;
+        derive(&desk, "1.pyc", "s").await;
+        desk.write_as("b", "1", "s", "2").await;
+        derive(&desk, "2.pyc", "s").await;
+        let plan = |selection| {
+            let room = &desk.room;
+            async move { room.plan(&HistoryOperation::Undo(selection)).await.unwrap() }
+        };
+        for (count, reverses, stepped_over) in [
+            (1, vec![4], vec![5]),
+            (2, vec![4, 2], vec![5, 3]),
+            (9, vec![4, 2], vec![5, 3]),
+        ] {
+            let plan = plan(UndoSelection::Last(count)).await;
+            assert_eq!(
+                (plan.puts.reverses, plan.stepped_over),
+                (reverses, stepped_over),
+                "{count}"
+            );
+        }
+        let session = plan(UndoSelection::Session("s".into())).await;
+        assert_eq!(
+            (session.puts.reverses, session.stepped_over),
+            (vec![5, 4, 3, 2, 1], vec![])
+        );
+        desk.undone(UndoSelection::Last(2)).await;
+        let error = desk.room.undo(UndoSelection::Last(1), Origin::default()).await;
+        assert_eq!(
+            error.unwrap_err().message(),
+            "only changes of derived files are left to undo: 5, 3, 1"
+        );
+        desk.undone(UndoSelection::Change("3".into())).await;
+        assert!(!desk.probe.exists("1.pyc").await);
+    });
+}
+
+#[test]
+fn a_derived_change_does_not_clear_redo() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        desk.undone(UndoSelection::Last(1)).await;
+        derive(&desk, "f.pyc", "s").await;
+        desk.redone().await;
+        assert_eq!(desk.probe.text("f").await, "one");
     });
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use garret::{
     Approval, ApprovalRequest, Approver, CodePolicy, CodeRequest, ContextRequest, DeclaredCapability, EffectsMode,
-    FsPolicy, Language, Network, PieceRequest, RunRequest, ShellPolicy,
+    FsPolicy, Language, NetworkChoice, PieceRequest, RunRequest, ShellPolicy,
 };
 
 use crate::shell::support::{On, Room, each, room_asking};
@@ -49,7 +49,7 @@ async fn room(on: On) -> (Room, Arc<Asked>) {
         });
         config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
             secrets: vec!["TOKEN".into()],
-            network: Network::None,
+            network: NetworkChoice::None,
             ..ShellPolicy::default()
         });
         config.capabilities.code = DeclaredCapability::Options(CodePolicy {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use garret::{Chunk, DeclaredCapability, ErrorKind, OutputSink, OutputStream, RunRequest, ScopeOptions, ShellPolicy};
+use garret::{
+    Chunk, DeclaredCapability, ErrorKind, OutputSink, OutputStream, RunRequest, RunResult, ScopeOptions, ShellPolicy,
+};
 use serde_json::json;
 
 use crate::shell::support::{On, each, room, room_with};
@@ -79,7 +81,12 @@ fn a_command_has_its_input_its_environment_and_its_directory() {
         let output = room.workspace().run(request).await.unwrap().output;
         let lines: Vec<_> = output.lines().collect();
         assert_eq!(&lines[..3], ["input", "workspace call", "/workspace/deep/er"], "{on:?}");
-        assert!(!lines[3].contains("CARGO") && lines[3].contains("PATH"), "{}", lines[3]);
+        let names: Vec<_> = lines[3].split(' ').collect();
+        // The environment of this test has both.
+        assert!(
+            names.contains(&"PATH") && !names.contains(&"CARGO_MANIFEST_DIR"),
+            "{names:?}"
+        );
     });
 }
 
@@ -160,6 +167,58 @@ fn endless_output_is_bounded_with_its_head_and_tail() {
         assert!(result.truncated && result.left_out_bytes > 500_000, "{on:?}");
         assert!(result.output.starts_with("first\n1\n") && result.output.ends_with("last\n"));
         assert!(result.output.len() < 5_000);
+    });
+}
+
+#[test]
+fn a_call_raises_its_time_limit_up_to_the_longest_one_and_a_reached_limit_says_how() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = DeclaredCapability::Options(ShellPolicy {
+                limits: garret::ShellLimits {
+                    timeout_s: Some(0.5),
+                    max_timeout_s: Some(60.0),
+                    file_size_mb: Some(1.0),
+                    open_files: Some(32),
+                    ..Default::default()
+                },
+                ..ShellPolicy::default()
+            });
+        })
+        .await;
+        let reached = |result: &RunResult| {
+            let reached = result.reached.as_ref();
+            reached.map(|limit| (limit.value.clone(), limit.option.clone(), limit.longest_s))
+        };
+        let of = |value: &str, key: &str, longest| Some((value.to_owned(), format!("shell.limits.{key}"), longest));
+
+        let ended = room.run("sleep 1000").await;
+        assert!(ended.timed_out, "{on:?}");
+        assert_eq!(reached(&ended), of("0.5 s", "timeout_s", Some(60)), "{on:?}");
+        // Longer than the default, and as long as was asked for.
+        let raised = RunRequest {
+            timeout: Some(Duration::from_secs(50)),
+            ..RunRequest::shell("sleep 1; echo done")
+        };
+        let raised = room.workspace().run(raised).await.unwrap();
+        assert_eq!(
+            (raised.output.as_str(), raised.lowered_timeout_ms),
+            ("done\n", None),
+            "{on:?}"
+        );
+        assert_eq!(reached(&raised), None, "{on:?}");
+        let lowered = RunRequest {
+            timeout: Some(Duration::from_secs(100)),
+            ..RunRequest::shell("echo done")
+        };
+        let lowered = room.workspace().run(lowered).await.unwrap();
+        assert_eq!(lowered.lowered_timeout_ms, Some(60_000), "{on:?}");
+
+        let large = room.run("head -c 2000000 /dev/zero > large").await;
+        assert_eq!(reached(&large), of("1 MiB", "file_size_mb", None), "{on:?}");
+        let opening = "python3 -c 'files = [open(\"/dev/null\") for _ in range(99)]'";
+        let open = room.run(opening).await;
+        assert_eq!(reached(&open), of("32", "open_files", None), "{on:?}: {}", open.output);
     });
 }
 

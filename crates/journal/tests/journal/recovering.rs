@@ -124,6 +124,18 @@ async fn what_a_command_or_code_did_is_recovered_as_it_was_begun() {
 }
 
 #[tokio::test]
+async fn a_change_of_derived_files_is_recovered_as_one() {
+    for steps in 0..=2 {
+        let puts = PutBatch {
+            kind: ChangeKind::Derived,
+            ..puts(2, None)
+        };
+        let work = |room: Arc<Journaled>, origin| async move { room.put(puts, origin).await };
+        assert_recovered(desk(false).await, steps, ("run", ChangeKind::Derived), work).await;
+    }
+}
+
+#[tokio::test]
 async fn a_batch_is_recovered_as_it_was_begun() {
     let both = || vec![write("a", "batch"), write("b", "batch")];
     for (steps, mutations) in [(0, both()), (1, both()), (2, both()), (1, vec![write("a", "batch")])] {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use garret_core::path::{join_path, split_path};
 use garret_core::{Content, Effect, Exclusions, PlacedEntry, Result, Timestamp};
@@ -53,7 +54,6 @@ pub(super) struct BenchPlacer<'a> {
     /// Files with several names, by device and inode of the source, with the path of the first name here.
     several: HashMap<(u64, u64), Vec<u8>>,
     parent: Option<(Vec<u8>, OwnedFd)>,
-    count: u64,
 }
 
 impl<'a> BenchPlacer<'a> {
@@ -67,7 +67,6 @@ impl<'a> BenchPlacer<'a> {
             placed: BTreeMap::new(),
             several: HashMap::new(),
             parent: None,
-            count: 0,
         }
     }
 
@@ -166,7 +165,7 @@ impl<'a> BenchPlacer<'a> {
     pub(super) fn place_link(&mut self, path: &[u8], target: &str, modified: Option<Timestamp>) -> Result<()> {
         let parent = self.open_parent(path)?;
         self.clear_directory(&parent, path)?;
-        let temporary = self.temporary_name();
+        let temporary = Self::temporary_name();
         symlinkat(target, &parent, &temporary).at_path(path)?;
         if let Some((user, group)) = self.owner_for(&parent, split_path(path).1).at_path(path)? {
             let _ = chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
@@ -238,7 +237,7 @@ impl<'a> BenchPlacer<'a> {
     /// Gives a file a temporary name beside `path`; returns `None` if that is not possible.
     fn link_beside(&mut self, file: &OwnedFd, path: &[u8]) -> Result<Option<(OwnedFd, Vec<u8>)>> {
         let parent = self.open_parent(path)?;
-        let temporary = self.temporary_name();
+        let temporary = Self::temporary_name();
         if linkat(CWD, path_of_handle(file), &parent, &temporary, AtFlags::SYMLINK_FOLLOW).is_err() {
             self.keep_parent(path, parent);
             return Ok(None);
@@ -270,9 +269,72 @@ impl<'a> BenchPlacer<'a> {
         fill: impl FnOnce(&OwnedFd) -> Result<()>,
     ) -> Result<()> {
         let parent = self.open_parent(path)?;
-        let temporary = self.temporary_name();
-        // A new file under a temporary name: a rename then replaces the old entry at once and leaves its other names
-        // alone.
+        // Where others look on, a file appears only when it is whole.
+        let made = if self.takes_locks {
+            Err(Errno::EXIST)
+        } else {
+            create_file(&parent, split_path(path).1, mode & 0o777)
+        };
+        match made {
+            Err(Errno::EXIST) => self.place_in_turn(parent, path, mode, modified, fill),
+            made => self.fill_new_file(parent, &made.at_path(path)?, path, mode, modified, fill),
+        }
+    }
+
+    /// Fills the file that was just created at `path`.
+    fn fill_new_file(
+        &mut self,
+        parent: OwnedFd,
+        file: &OwnedFd,
+        path: &[u8],
+        mode: u32,
+        modified: Option<Timestamp>,
+        fill: impl FnOnce(&OwnedFd) -> Result<()>,
+    ) -> Result<()> {
+        let dressed = |seen: Stat| -> Result<Stat, Errno> {
+            let above = fstat(&parent)?;
+            if self.gives_owners && (above.st_uid, above.st_gid) != (seen.st_uid, seen.st_gid) {
+                fchown(
+                    file,
+                    Some(Uid::from_raw(above.st_uid)),
+                    Some(Gid::from_raw(above.st_gid)),
+                )?;
+            }
+            // The process may mask bits of the mode at creation.
+            if EntryStatus::from_stat(&seen).bits() != mode & 0o1777 {
+                fchmod(file, Mode::from_raw_mode(mode & 0o1777))?;
+            }
+            if let Some(times) = modified.map(modification_times) {
+                futimens(file, &times)?;
+            }
+            fstat(file)
+        };
+        let filled = fill(file).and_then(|()| fstat(file).and_then(dressed).at_path(path));
+        match filled {
+            Ok(seen) => {
+                let seen = EntryStatus::from_stat(&seen);
+                self.placed.insert(path.to_vec(), Some(seen));
+                self.keep_parent(path, parent);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = unlinkat(&parent, split_path(path).1, AtFlags::empty());
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates a file in the place of any existing entry. It gets a temporary name first: a rename then replaces the
+    /// old entry at once and leaves its other names alone.
+    fn place_in_turn(
+        &mut self,
+        parent: OwnedFd,
+        path: &[u8],
+        mode: u32,
+        modified: Option<Timestamp>,
+        fill: impl FnOnce(&OwnedFd) -> Result<()>,
+    ) -> Result<()> {
+        let temporary = Self::temporary_name();
         let file = create_file(&parent, &temporary[..], 0o600).at_path(path)?;
         let filled = fill(&file).and_then(|()| {
             self.set_file_attributes(&file, (&parent, path), mode, modified)
@@ -376,6 +438,14 @@ impl<'a> BenchPlacer<'a> {
         Ok(handle)
     }
 
+    /// Creates the directory above `path` if it is missing, and lends it the bits to create entries in it until this
+    /// placer is done.
+    pub(super) fn prepare_parent(&mut self, path: &[u8]) -> Result<()> {
+        let parent = self.open_parent(path)?;
+        self.keep_parent(path, parent);
+        Ok(())
+    }
+
     fn keep_parent(&mut self, path: &[u8], parent: OwnedFd) {
         self.parent = Some((split_path(path).0.to_vec(), parent));
     }
@@ -403,10 +473,11 @@ impl<'a> BenchPlacer<'a> {
         }
     }
 
-    fn temporary_name(&mut self) -> Vec<u8> {
-        self.count += 1;
-        let id = std::process::id();
-        [TEMPORARY, format!("{id}-{}", self.count).as_bytes()].concat()
+    fn temporary_name() -> Vec<u8> {
+        // One count for all placers of this process, since several threads may write into one directory.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (id, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        [TEMPORARY, format!("{id}-{count}").as_bytes()].concat()
     }
 
     /// Sets the modes and times of the directories, and returns the written entries.

@@ -1,18 +1,24 @@
-//! Writes files of the journal into a checkout: several files are read at once, and one thread puts them in place.
+//! Writes files of the journal into a checkout: several threads read files and put them in place.
+//!
+//! Each thread takes files of one directory at a time, because the kernel lets one thread at a time create entries in a
+//! directory. Nothing is synced, and a file gets its own name at once where that name is free: until everything is in
+//! place, the checkout is marked as incomplete, and a file that is not recorded is written again.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::{thread, vec};
 
-use bytes::Bytes;
-use garret_core::path::quote;
+use garret_core::path::{quote, split_path};
 use garret_core::{
-    DirectoryHandle, EntryPath, Error, ErrorKind, Exclusions, Follow, OpenFile, Precondition, ReadOptions, ReadResult,
-    Result, Storage, Timestamp, WsPath,
+    DirectoryHandle, EntryPath, Error, ErrorKind, Exclusions, Follow, Precondition, ReadOptions, ReadResult, Result,
+    Storage, WsPath,
 };
 use garret_handles::{run_blocking, write_all};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::runtime::Handle;
 
 use super::bench_placer::BenchPlacer;
 use super::manifest::{ManifestChanges, ManifestRecord};
@@ -20,9 +26,10 @@ use super::wanted_entries::{CheckoutFiles, EntryForm, FILE_MODE, WantedEntry, ra
 use crate::effects::entry_status::EntryStatus;
 use crate::effects::path_error::ErrnoAtPath;
 
-const READERS: usize = 8;
-const WAITING_FILES: usize = 32;
-const WAITING_PIECES: usize = 2;
+/// The most threads. More than most machines have processors, because files that are far away are waited for.
+const MAX_THREADS: usize = 8;
+/// The most files that a thread takes at once; all of them are in one directory.
+const RUN_FILES: usize = 32;
 /// A larger file is read in pieces of this size.
 const PIECE_BYTES: u64 = 1024 * 1024;
 
@@ -50,267 +57,229 @@ pub(super) struct FillOutcome {
     pub(super) corrupt: Vec<EntryPath>,
 }
 
-/// A message from a reader.
-enum CheckoutReaderMessage {
-    File(IncomingReadFile),
-    /// The content of the file at this path is damaged.
-    Corrupt(Vec<u8>),
-}
+/// A path and the entry that is to be there.
+type PathWithEntry = (Vec<u8>, WantedEntry);
 
-/// A file that was read, or the beginning of one.
-struct IncomingReadFile {
-    path: Vec<u8>,
-    mode: u32,
-    version: u64,
-    modified: Option<Timestamp>,
-    first: Bytes,
-    rest: Option<Receiver<Result<Bytes>>>,
-}
-
-/// The files to read from.
-#[derive(Clone)]
-struct CheckoutSource {
-    storage: Arc<dyn Storage>,
-    root: Option<Arc<dyn DirectoryHandle>>,
-}
-
-/// Carries out the work; returns the written entries and the damaged files.
+/// Carries out the work; returns the written entries and the damaged files. Dropping the future ends the work at the
+/// next file.
 pub(super) async fn fill_tree(
     tree: &OwnedFd,
     files: CheckoutFiles,
     work: CheckoutWork,
     kept: Exclusions,
 ) -> Result<FillOutcome> {
-    let mut wanted_files = Vec::new();
-    let mut others = Vec::new();
-    for (path, wanted) in work.wanted {
-        match wanted.what {
-            EntryForm::File { .. } => wanted_files.push((path, wanted)),
-            _ => others.push((path, wanted)),
-        }
-    }
+    let is_file = |(_, wanted): &PathWithEntry| matches!(wanted.what, EntryForm::File { .. });
+    let (wanted_files, others): (Vec<_>, Vec<_>) = work.wanted.into_iter().partition(is_file);
     // Names that are not UTF-8 cannot be read by path, only from the root directory by handle.
-    let is_raw = |(path, _): &(Vec<u8>, WantedEntry)| EntryPath::from_bytes(path.clone()).is_escaped();
+    let is_raw = |(path, _): &PathWithEntry| EntryPath::from_bytes(path.clone()).is_escaped();
     let root = if wanted_files.iter().any(is_raw) {
         files.root_directory().await?
     } else {
         None
     };
-    let source = CheckoutSource {
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let _cancellation = FillCancellation(Arc::clone(&is_cancelled));
+    let fill = CheckoutFill {
+        tree: tree.try_clone().map_err(|_| out_of_handles())?,
         storage: files.storage,
         root,
+        runtime: Handle::current(),
+        kept,
+        is_cancelled,
     };
-    let tree = tree.try_clone().map_err(|_| out_of_handles())?;
-    let (sender, receiver) = channel(WAITING_FILES);
-    let writer = run_blocking(move || put_entries(&tree, &work.removed, &others, receiver, &kept));
-    let (written, read) = tokio::join!(writer, read_all(source, wanted_files, sender));
-    // If both failed, the writer failed first: readers only notice that nobody takes their pieces.
-    let filled = written?;
-    read.map(|()| filled)
+    run_blocking(move || fill.put_entries(&work.removed, &others, wanted_files)).await
 }
 
-async fn read_all(
-    files: CheckoutSource,
-    wanted: Vec<(Vec<u8>, WantedEntry)>,
-    sender: Sender<CheckoutReaderMessage>,
-) -> Result<()> {
-    let queue = Arc::new(Mutex::new(wanted.into_iter()));
-    let mut readers = tokio::task::JoinSet::new();
-    for _ in 0..READERS {
-        let (files, queue, sender) = (files.clone(), queue.clone(), sender.clone());
-        readers.spawn(async move {
-            loop {
-                let next = queue.lock().expect("no holder panics").next();
-                let Some((path, wanted)) = next else {
-                    return Ok(());
-                };
-                read_one(&files, path, &wanted, &sender).await?;
+struct FillCancellation(Arc<AtomicBool>);
+
+impl Drop for FillCancellation {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The parts of one filling of a checkout that all threads share.
+struct CheckoutFill {
+    tree: OwnedFd,
+    storage: Arc<dyn Storage>,
+    /// The root directory of the files, if one of them has a name that is not UTF-8.
+    root: Option<Arc<dyn DirectoryHandle>>,
+    /// Drives the reads of the storage.
+    runtime: Handle,
+    kept: Exclusions,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl CheckoutFill {
+    fn put_entries(
+        &self,
+        removed: &[Vec<u8>],
+        others: &[PathWithEntry],
+        files: Vec<PathWithEntry>,
+    ) -> Result<FillOutcome> {
+        let mut placing = BenchPlacer::new(self.tree.as_fd());
+        // Deepest first, so that a directory is empty before it is removed.
+        removed
+            .iter()
+            .rev()
+            .try_for_each(|path| placing.remove_entry(path, &self.kept))?;
+        for (path, wanted) in others {
+            match &wanted.what {
+                EntryForm::Directory { mode } => placing.place_directory(path, *mode, wanted.modified)?,
+                EntryForm::Symlink { target } => placing.place_link(path, target, wanted.modified)?,
+                EntryForm::File { .. } | EntryForm::Unreadable => {}
             }
-        });
-    }
-    drop(sender);
-    let mut outcome = Ok(());
-    while let Some(reader) = readers.join_next().await {
-        outcome = outcome.and(reader.map_err(|_| update_stopped()).flatten());
-    }
-    outcome
-}
-
-async fn read_one(
-    files: &CheckoutSource,
-    path: Vec<u8>,
-    wanted: &WantedEntry,
-    sender: &Sender<CheckoutReaderMessage>,
-) -> Result<()> {
-    let entry = EntryPath::from_bytes(path.clone());
-    let Some(name) = entry.as_path() else {
-        return read_raw(files, path, wanted, sender).await;
-    };
-    let first = match read_piece(&*files.storage, name, 0, Precondition::Any).await {
-        Err(error) if error.kind() == ErrorKind::Corrupt => {
-            return send_message(sender, CheckoutReaderMessage::Corrupt(path)).await;
         }
-        first => first?,
-    };
-    let (size, at_hand) = (first.size, first.bytes.len() as u64);
-    let (pieces, rest) = channel(WAITING_PIECES);
-    let file = IncomingReadFile {
-        path,
-        mode: first.mode.unwrap_or(FILE_MODE),
-        version: version_number(&first.version),
-        modified: wanted.modified,
-        first: first.bytes,
-        rest: (at_hand < size).then_some(rest),
-    };
-    send_message(sender, CheckoutReaderMessage::File(file)).await?;
-    let mut place = at_hand;
-    while place < size {
-        // All pieces must come from one version, or the file would be a mixture.
-        let same = Precondition::Version(first.version.clone());
-        let piece = read_piece(&*files.storage, name, place, same)
-            .await
-            .map(|piece| piece.bytes);
-        place += piece.as_ref().map_or(size, |bytes| bytes.len() as u64);
-        pieces.send(piece).await.map_err(|_| update_stopped())?;
+        let runs = split_into_runs(files);
+        // Before there are several threads, so that one never takes permission bits back that another still needs.
+        for run in &runs {
+            placing.prepare_parent(&run[0].0)?;
+        }
+        let parts = self.put_on_threads(runs)?;
+        let mut filled = FillOutcome {
+            changes: to_manifest_changes(placing.finish()?, &BTreeMap::new()),
+            corrupt: Vec::new(),
+        };
+        for part in parts {
+            filled.changes.extend(part.changes);
+            filled.corrupt.extend(part.corrupt);
+        }
+        filled.corrupt.sort();
+        Ok(filled)
     }
-    Ok(())
-}
 
-async fn send_message(sender: &Sender<CheckoutReaderMessage>, message: CheckoutReaderMessage) -> Result<()> {
-    sender.send(message).await.map_err(|_| update_stopped())
-}
+    /// Writes the files; returns an outcome for each thread.
+    fn put_on_threads(&self, runs: Vec<Vec<PathWithEntry>>) -> Result<Vec<FillOutcome>> {
+        let count = runs.len().min(MAX_THREADS);
+        let queue = Mutex::new(runs.into_iter());
+        let work = || {
+            self.put_runs(&queue)
+                .inspect_err(|_| self.is_cancelled.store(true, Ordering::Relaxed))
+        };
+        thread::scope(|scope| {
+            // If the system refuses a thread, the work goes on with those that there are.
+            let others: Vec<_> = (1..count)
+                .map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
+            let own = work();
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            std::iter::once(own).chain(joined).collect()
+        })
+    }
 
-async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition: Precondition) -> Result<ReadResult> {
-    let options = ReadOptions {
-        range: Some(start..start + PIECE_BYTES),
-        follow: Follow::Never,
-        max_bytes: None,
-        precondition,
-    };
-    let piece = files.read(path, options).await?;
-    if piece.bytes.is_empty() && start < piece.size {
-        Err(Error::new(
-            ErrorKind::Corrupt,
-            format!("{} is shorter than expected", path.to_quoted()),
-        )
-        .at_path(path))
-    } else {
+    /// Writes run after run, until there are no more or the work is cancelled.
+    fn put_runs(&self, queue: &Mutex<vec::IntoIter<Vec<PathWithEntry>>>) -> Result<FillOutcome> {
+        let mut placing = BenchPlacer::new(self.tree.as_fd());
+        let (mut versions, mut corrupt) = (BTreeMap::new(), Vec::new());
+        while !self.is_cancelled() {
+            let next = queue.lock().expect("no holder panics").next();
+            let Some(run) = next else { break };
+            for (path, wanted) in run {
+                if self.is_cancelled() {
+                    break;
+                }
+                match self.put_file(&mut placing, &path, &wanted) {
+                    Err(error) if error.kind() == ErrorKind::Corrupt => {
+                        // The old file at this path must not pass for the present one.
+                        placing.remove_entry(&path, &self.kept)?;
+                        corrupt.push(EntryPath::from_bytes(path));
+                    }
+                    version => drop(versions.insert(path, version?)),
+                }
+            }
+        }
+        Ok(FillOutcome {
+            changes: to_manifest_changes(placing.finish()?, &versions),
+            corrupt,
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Writes the file at `path`; returns the number of its version.
+    fn put_file(&self, placing: &mut BenchPlacer<'_>, path: &[u8], wanted: &WantedEntry) -> Result<u64> {
+        let entry = EntryPath::from_bytes(path.to_vec());
+        let Some(name) = entry.as_path() else {
+            return self.put_raw_file(placing, &entry, wanted);
+        };
+        let first = self.read_piece(name, 0, Precondition::Any)?;
+        let mode = first.mode.unwrap_or(FILE_MODE);
+        placing.place_file(path, mode, wanted.modified, |target| {
+            write_all(target, &first.bytes).at_path(path)?;
+            let mut place = first.bytes.len() as u64;
+            while place < first.size {
+                // All pieces must come from one version, or the file would be a mixture.
+                let piece = self.read_piece(name, place, Precondition::Version(first.version.clone()))?;
+                write_all(target, &piece.bytes).at_path(path)?;
+                place += piece.bytes.len() as u64;
+            }
+            Ok(())
+        })?;
+        Ok(version_number(&first.version))
+    }
+
+    fn read_piece(&self, path: &WsPath, start: u64, precondition: Precondition) -> Result<ReadResult> {
+        let options = ReadOptions {
+            range: Some(start..start + PIECE_BYTES),
+            follow: Follow::Never,
+            max_bytes: None,
+            precondition,
+        };
+        let piece = self.runtime.block_on(self.storage.read(path, options))?;
+        if piece.bytes.is_empty() && start < piece.size {
+            let message = format!("{} is shorter than expected", path.to_quoted());
+            return Err(Error::new(ErrorKind::Corrupt, message).at_path(path));
+        }
         Ok(piece)
     }
-}
 
-/// Reads a file whose name is not UTF-8. A file that the storage cannot read is left out.
-async fn read_raw(
-    files: &CheckoutSource,
-    path: Vec<u8>,
-    wanted: &WantedEntry,
-    sender: &Sender<CheckoutReaderMessage>,
-) -> Result<()> {
-    let EntryForm::File { mode, version, .. } = wanted.what else {
-        return Ok(());
-    };
-    let (root, name) = (files.root.clone(), path.clone());
-    let opened = match run_blocking(move || raw_file(root.as_deref(), &name)).await {
-        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::Corrupt => {
-            return send_message(sender, CheckoutReaderMessage::Corrupt(path)).await;
-        }
-        opened => opened?,
-    };
-    let (pieces, rest) = channel(WAITING_PIECES);
-    let shown = EntryPath::from_bytes(path.clone());
-    let file = IncomingReadFile {
-        path,
-        mode: mode.unwrap_or(FILE_MODE),
-        version: version.unwrap_or(0),
-        modified: wanted.modified,
-        first: Bytes::new(),
-        rest: Some(rest),
-    };
-    send_message(sender, CheckoutReaderMessage::File(file)).await?;
-    run_blocking(move || send_pieces(opened, &shown, &pieces)).await
-}
-
-fn send_pieces(opened: OpenFile, path: &EntryPath, pieces: &Sender<Result<Bytes>>) -> Result<()> {
-    let mut content = opened.content;
-    loop {
-        let mut piece = Vec::new();
-        let read = (&mut content).take(PIECE_BYTES).read_to_end(&mut piece);
-        let piece = match read {
-            Ok(0) => return Ok(()),
-            Ok(_) => Ok(piece.into()),
-            Err(_) => Err(unreadable_file_error(path)),
+    /// Writes a file whose name is not UTF-8; returns the number of its version. A file that the storage cannot read is
+    /// left out.
+    fn put_raw_file(&self, placing: &mut BenchPlacer<'_>, entry: &EntryPath, wanted: &WantedEntry) -> Result<u64> {
+        let EntryForm::File { mode, version, .. } = wanted.what else {
+            return Ok(0);
         };
-        let is_last = piece.is_err();
-        pieces.blocking_send(piece).map_err(|_| update_stopped())?;
-        if is_last {
-            return Ok(());
+        let path = entry.as_bytes();
+        let mut content = match raw_file(self.root.as_deref(), path) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(0),
+            opened => opened?.content,
+        };
+        let mut piece = Vec::new();
+        placing.place_file(path, mode.unwrap_or(FILE_MODE), wanted.modified, |target| {
+            loop {
+                piece.clear();
+                let read = (&mut content).take(PIECE_BYTES).read_to_end(&mut piece);
+                match read {
+                    Ok(0) => return Ok(()),
+                    Ok(_) => write_all(target, &piece).at_path(path)?,
+                    Err(_) => return Err(unreadable_file_error(entry)),
+                }
+            }
+        })?;
+        Ok(version.unwrap_or(0))
+    }
+}
+
+/// Divides the files, which are in the order of their paths, into runs of files of one directory.
+fn split_into_runs(files: Vec<PathWithEntry>) -> Vec<Vec<PathWithEntry>> {
+    let mut runs: Vec<Vec<PathWithEntry>> = Vec::new();
+    for file in files {
+        let above = split_path(&file.0).0;
+        match runs.last_mut() {
+            Some(run) if run.len() < RUN_FILES && split_path(&run[0].0).0 == above => run.push(file),
+            _ => runs.push(vec![file]),
         }
     }
+    runs
 }
 
 fn unreadable_file_error(path: &EntryPath) -> Error {
     let message = format!("the content of {} cannot be read", quote(&path.display_path()));
     Error::new(ErrorKind::Corrupt, message).hint("`garret fsck` names damaged files, and how to repair them")
-}
-
-fn put_entries(
-    tree: &OwnedFd,
-    removed: &[Vec<u8>],
-    others: &[(Vec<u8>, WantedEntry)],
-    mut files: Receiver<CheckoutReaderMessage>,
-    kept: &Exclusions,
-) -> Result<FillOutcome> {
-    let mut placing = BenchPlacer::new(tree.as_fd());
-    // Deepest first, so that a directory is empty before it is removed.
-    removed
-        .iter()
-        .rev()
-        .try_for_each(|path| placing.remove_entry(path, kept))?;
-    for (path, wanted) in others {
-        match &wanted.what {
-            EntryForm::Directory { mode } => placing.place_directory(path, *mode, wanted.modified)?,
-            EntryForm::Symlink { target } => placing.place_link(path, target, wanted.modified)?,
-            EntryForm::File { .. } | EntryForm::Unreadable => {}
-        }
-    }
-    let (mut versions, mut corrupt) = (BTreeMap::new(), Vec::new());
-    while let Some(incoming) = files.blocking_recv() {
-        let corrupt_path = match incoming {
-            CheckoutReaderMessage::Corrupt(path) => path,
-            CheckoutReaderMessage::File(file) => {
-                let path = file.path.clone();
-                versions.insert(path.clone(), file.version);
-                match put_file(&mut placing, file) {
-                    Err(error) if error.kind() == ErrorKind::Corrupt => path,
-                    placed => {
-                        placed?;
-                        continue;
-                    }
-                }
-            }
-        };
-        // The old file at this path must not pass for the present one.
-        placing.remove_entry(&corrupt_path, kept)?;
-        corrupt.push(EntryPath::from_bytes(corrupt_path));
-    }
-    corrupt.sort();
-    Ok(FillOutcome {
-        changes: to_manifest_changes(placing.finish()?, &versions),
-        corrupt,
-    })
-}
-
-fn put_file(placing: &mut BenchPlacer<'_>, file: IncomingReadFile) -> Result<()> {
-    let IncomingReadFile { path, first, rest, .. } = file;
-    placing.place_file(&path, file.mode, file.modified, |target| {
-        write_all(target, &first).at_path(&path)?;
-        let mut rest = rest;
-        while let Some(piece) = rest.as_mut().and_then(Receiver::blocking_recv) {
-            write_all(target, &piece?).at_path(&path)?;
-        }
-        Ok(())
-    })
 }
 
 /// Returns manifest changes for the written entries, with their known versions.

@@ -51,6 +51,9 @@ pub(super) struct StartedHostCommand {
 /// Starts a command; blocks until its minder has forked it.
 pub(super) fn spawn_command(starting: HostCommand, lock: &OwnedFd) -> Result<StartedHostCommand> {
     let command = &starting.command;
+    if command.terminal.is_some() {
+        return Err(terminal_unsupported_error());
+    }
     let arguments = match &command.program {
         CommandProgram::Arguments(arguments) => arguments.clone(),
         CommandProgram::Shell(text) => vec![find_shell().to_owned(), "-c".to_owned(), text.clone()],
@@ -84,6 +87,14 @@ pub(super) fn spawn_command(starting: HostCommand, lock: &OwnedFd) -> Result<Sta
         at: Instant::now(),
         starting,
     })
+}
+
+fn terminal_unsupported_error() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "the sandbox `host` runs no commands on a terminal",
+    )
+    .hint("use the sandbox `namespace`, or run the command without a terminal")
 }
 
 fn find_shell() -> &'static str {

@@ -2,14 +2,16 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::Ids;
-use garret_core::{Error, ErrorKind, GuardStatus, Layer, OpenSandbox, Result, SandboxRequest};
+use garret_core::{Error, ErrorKind, GuardStatus, Layer, OpenSandbox, Result, SandboxRequest, base_environment};
 use garret_handles::{list_names, run_blocking};
 use rustix::fs::{FlockOperation, Mode};
 
@@ -44,6 +46,9 @@ impl OpenHost {
         let bench = open_directory(rustix::fs::CWD, &request.bench)?;
         let scratch = open_directory(rustix::fs::CWD, &request.scratch)?;
         make_directory(&scratch, LAYERS)?;
+        if let Some(home) = &request.home {
+            make_private_directory(home)?;
+        }
         let room = HostDirectories {
             layers: open_directory(&scratch, LAYERS)?,
             bench,
@@ -64,6 +69,16 @@ impl OpenHost {
 impl OpenSandbox for OpenHost {
     fn guard_statuses(&self) -> &[GuardStatus] {
         &self.enforced
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        let request = &self.room.request;
+        let home = request.home.as_deref().and_then(Path::to_str).unwrap_or("/tmp");
+        let search = request.environment.get("PATH").map(String::as_str);
+        let mut environment = base_environment(home, search.as_slice());
+        let more = request.environment.iter().filter(|(name, _)| *name != "PATH");
+        environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));
+        environment
     }
 
     async fn create_layer(&self) -> Result<Arc<dyn Layer>> {
@@ -114,6 +129,12 @@ fn find_leftovers(room: &Arc<HostDirectories>) -> Result<Vec<HostLayer>> {
         layer.has_copy().then_some(layer)
     });
     Ok(free.collect())
+}
+
+fn make_private_directory(path: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700).create(path);
+    made.map_err(|_| unusable_directories_error())
 }
 
 pub(super) fn make_directory(at: impl AsFd, name: &str) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Garret's end of the channel to a supervisor.
+//! Garret's ends of the channels to a supervisor: one for frames, and one for sockets.
 //!
 //! A thread reads the frames and passes each to the task that waits for it. No queue grows without bound: a command
 //! sends only as much output as it has credit for. The thread also checks time limits: if the supervisor does not end a
@@ -11,7 +11,7 @@
 )]
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -28,9 +28,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::SupervisorProgram;
 use super::plan::SandboxPlan;
+use crate::supervisor::descriptor_passing::DescriptorReceiver;
 use crate::supervisor::protocol::{
-    CREDIT, DATA, FrameDecoder, OpenedReport, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
-    SupervisorRequest, encode_bytes, encode_message,
+    CREDIT, DATA, FrameDecoder, OpenedReport, ProtocolFrame, RequestOutcome, SocketFamily, StepFailure,
+    SupervisorAnswer, SupervisorRequest, encode_bytes, encode_message,
 };
 
 /// The time after a time limit within which the supervisor must end a command.
@@ -43,6 +44,8 @@ pub(super) type RequestReply = oneshot::Receiver<std::result::Result<RequestOutc
 #[derive(Debug)]
 pub(super) struct SupervisorConnection {
     shared: Arc<ConnectionShared>,
+    /// The channel over which the supervisor passes sockets; locked from a request for one until it was received.
+    sockets: tokio::sync::Mutex<UnixStream>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
 }
@@ -88,12 +91,17 @@ pub(super) struct ExpectedProcess {
 }
 
 impl SupervisorConnection {
-    /// Starts a supervisor and sends it the plan. It gets an empty environment and no descriptor but the channel.
+    /// Starts a supervisor and sends it the plan. It gets an empty environment and no descriptor but the channels.
     pub(super) async fn open_supervisor(
         program: &SupervisorProgram,
         plan: SandboxPlan,
     ) -> Result<(Self, std::result::Result<OpenedReport, StepFailure>)> {
         let (channel, other) = UnixStream::pair().map_err(|_| supervisor_not_started_error())?;
+        let (sockets, other_sockets) = UnixStream::pair().map_err(|_| supervisor_not_started_error())?;
+        // A socket is in the channel before the answer that announces it, so there is nothing to wait for.
+        sockets
+            .set_nonblocking(true)
+            .map_err(|_| supervisor_not_started_error())?;
         let child = Command::new(&program.path)
             // Commands can read the command line of this process, which must not show a path of the host.
             .arg0("garret-supervisor")
@@ -103,7 +111,7 @@ impl SupervisorConnection {
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(other)))
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(OwnedFd::from(other_sockets)))
             .stderr(Stdio::null())
             .spawn()
             .map_err(|_| supervisor_not_started_error())?;
@@ -128,6 +136,7 @@ impl SupervisorConnection {
             .map_err(|_| supervisor_not_started_error())?;
         let connection = Self {
             shared,
+            sockets: tokio::sync::Mutex::new(sockets),
             next: AtomicU64::new(1),
             ended,
         };
@@ -170,6 +179,28 @@ impl SupervisorConnection {
         }
         state.requests.insert(request, sender);
         Ok((request, reply))
+    }
+
+    /// Returns a new TCP socket in the network of the sandbox. It is neither bound nor connected, and never blocks.
+    pub(super) async fn make_socket(&self, family: SocketFamily) -> Result<OwnedFd> {
+        let sockets = self.sockets.lock().await;
+        let (request, reply) = self.send_request(|request| SupervisorRequest::MakeSocket { request, family })?;
+        reply
+            .await
+            .map_err(|_| sandbox_ended_error())?
+            .map_err(|failure| socket_not_made_error(&failure.reason()))?;
+        loop {
+            let mut receiver = DescriptorReceiver::new(&sockets);
+            let mut number = [0; 8];
+            receiver
+                .read_exact(&mut number)
+                .map_err(|_| socket_not_made_error("it was not passed on"))?;
+            // One with another number is the rest of a request whose caller no longer waited.
+            if u64::from_le_bytes(number) == request {
+                let socket = receiver.descriptors.pop();
+                return socket.ok_or_else(|| socket_not_made_error("it was not passed on"));
+            }
+        }
     }
 
     /// Sends bytes under the number of a process or request.
@@ -405,6 +436,14 @@ impl ConnectionReader {
 pub(super) fn sandbox_ended_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the sandbox has ended")
         .hint("open the workspace again, and run the command once more")
+}
+
+fn socket_not_made_error(reason: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("no socket could be made in the network of the sandbox: {reason}"),
+    )
+    .hint("close connections that are no longer needed, and try again")
 }
 
 fn supervisor_ended_failure() -> StepFailure {

@@ -71,14 +71,14 @@ fn processes_means(opened: &OpenedReport) -> String {
 }
 
 fn network_guard(plan: &SandboxPlan) -> GuardStatus {
-    if plan.network == Network::None {
-        guard_that_holds(Guard::Network, "network namespace")
-    } else {
-        guard_that_lacks(
+    match plan.network {
+        Network::None => guard_that_holds(Guard::Network, "network namespace"),
+        Network::Named => guard_that_holds(Guard::Network, "network namespace; a proxy allows hosts by name"),
+        Network::Full => guard_that_lacks(
             Guard::Network,
             "the configuration allows it".to_owned(),
-            "set `network` to `none` if commands need no network",
-        )
+            "set `network` to `none`, or to the hosts that commands need",
+        ),
     }
 }
 

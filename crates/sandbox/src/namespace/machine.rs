@@ -11,15 +11,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, Result, SandboxMount, SandboxRequest};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
 use super::PauseMode;
-use super::plan::{HierarchyCounter, HostPathKind, MachineFeatures, ParentGroup, wanted_paths};
+use super::plan::{HierarchyCounter, HostPathKind, MachineFeatures, MountSource, ParentGroup, wanted_paths};
 
 /// Returns the features of the machine.
-pub(super) fn examine_machine(bench: &Path, system: &[PathBuf], pauses: PauseMode) -> Result<MachineFeatures> {
-    let owner = fs::metadata(bench).map_err(|_| {
+pub(super) fn examine_machine(request: &SandboxRequest, pauses: PauseMode) -> Result<MachineFeatures> {
+    let owner = fs::metadata(&request.bench).map_err(|_| {
         Error::new(ErrorKind::Unavailable, "the directory for commands cannot be opened")
             .hint("check that the directory exists")
     })?;
@@ -31,11 +32,39 @@ pub(super) fn examine_machine(bench: &Path, system: &[PathBuf], pauses: PauseMod
         groups,
         freezer,
         has_landlock: has_landlock(),
-        present: find_present_paths(system),
+        present: find_present_paths(),
+        sources: request.mounts.iter().map(examine_source).collect::<Result<_>>()?,
     })
 }
 
-fn find_present_paths(system: &[PathBuf]) -> BTreeMap<String, HostPathKind> {
+/// Returns the source of a mount with its links resolved.
+fn examine_source(mount: &SandboxMount) -> Result<MountSource> {
+    let examined = fs::canonicalize(&mount.source).and_then(|path| Ok((fs::metadata(&path)?, path)));
+    let (metadata, path) = examined.map_err(|error| missing_source_error(mount, &error))?;
+    Ok(MountSource {
+        path,
+        is_file: !metadata.is_dir(),
+        owner: (metadata.uid(), metadata.gid()),
+    })
+}
+
+/// Makes the error for a source that cannot be reached. The mount has the name that commands would see.
+fn missing_source_error(mount: &SandboxMount, error: &std::io::Error) -> Error {
+    let target = quote(&mount.target_path().to_string_lossy());
+    let (kind, reason, remedy) = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => (
+            ErrorKind::Denied,
+            "Garret may not read it",
+            "give the user of Garret the right to enter its directory",
+        ),
+        _ => (ErrorKind::NotFound, "its source does not exist", "create it"),
+    };
+    Error::new(kind, format!("{target} cannot be shown to commands: {reason}")).hint(format!(
+        "{remedy}, or remove it from `mounts` or `toolchains` of the shell capability"
+    ))
+}
+
+fn find_present_paths() -> BTreeMap<String, HostPathKind> {
     let kind = |path: &str| {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
@@ -50,7 +79,7 @@ fn find_present_paths(system: &[PathBuf]) -> BTreeMap<String, HostPathKind> {
             HostPathKind::File
         })
     };
-    wanted_paths(system)
+    wanted_paths()
         .into_iter()
         .filter_map(|path| kind(&path).map(|kind| (path, kind)))
         .collect()

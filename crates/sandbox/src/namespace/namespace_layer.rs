@@ -225,17 +225,21 @@ impl NamespaceLayer {
             spawn,
             lift,
         })?;
-        if has_given {
+        // A terminal is there only when the program runs.
+        if has_given && command.terminal.is_none() {
             connection.feed_input(process)?;
         }
         // Made before the wait: if this future is dropped meanwhile, the process is dropped with it and ended.
-        let mut started = NamespaceProcess::new(process, Arc::clone(connection), source, &command.stdin);
+        let mut started = NamespaceProcess::new(process, Arc::clone(connection), source, &command);
         if let Err(failure) = reply.await.map_err(|_| sandbox_ended_error())? {
             connection.forget_process(process);
             return Err(not_started_error(&command, &failure));
         }
-        if let CommandStdin::Stream(stream) = command.stdin {
-            started.feed_stream(stream);
+        match command.stdin {
+            CommandStdin::Stream(stream) => started.feed_stream(stream),
+            CommandStdin::Bytes(_) if command.terminal.is_some() => connection.feed_input(process)?,
+            CommandStdin::Closed if command.terminal.is_some() => started.close_stdin().await?,
+            CommandStdin::Closed | CommandStdin::Bytes(_) | CommandStdin::Piped => {}
         }
         Ok(Box::new(started))
     }
@@ -459,6 +463,8 @@ fn spawn_of(command: &SandboxCommand, shell: &str, most: &Limits) -> SpawnReques
         cwd: command.cwd.as_str().to_owned(),
         env: command.env.clone(),
         has_input: !matches!(command.stdin, CommandStdin::Closed),
+        has_empty_home: command.has_empty_home,
+        terminal: command.terminal,
         limits: SpawnLimits::of_command(&command.limits, most),
     }
 }
@@ -535,7 +541,7 @@ fn not_started_error(command: &SandboxCommand, failure: &StepFailure) -> Error {
             ErrorKind::NotFound,
             format!("program `{name}` not found in the sandbox"),
         )
-        .hint("name a program of /usr or of the workspace; a toolchain elsewhere is listed under `system_directories`"),
+        .hint("name a program of /usr or of the workspace; `garret doctor` lists the programs that commands find, and `mounts` or `toolchains` of the shell capability show more"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
             .hint("set its executable bit, or run it with its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")
@@ -543,6 +549,11 @@ fn not_started_error(command: &SandboxCommand, failure: &StepFailure) -> Error {
         ("reading the arguments", _) => {
             Error::invalid("an argument or a variable has a NUL byte, or no program is given")
         }
+        ("making a terminal", _) => Error::new(
+            ErrorKind::Unsupported,
+            format!("this machine has no terminals for commands: {}", failure.reason()),
+        )
+        .hint("run the command without a terminal; terminals need a kernel with `devpts`"),
         _ => supervisor_failure_error(failure),
     }
 }

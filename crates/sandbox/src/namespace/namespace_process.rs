@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Chunk, CommandExit, CommandStdin, Error, ErrorKind, InputStream, Process, Result, Signal};
+use garret_core::{
+    Chunk, CommandExit, CommandStdin, Error, ErrorKind, InputStream, Process, Result, SandboxCommand, Signal,
+    TerminalSize, no_marks_error, no_terminal_error,
+};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
@@ -20,6 +23,8 @@ pub(super) struct NamespaceProcess {
     connection: Arc<SupervisorConnection>,
     source: ProcessSource,
     is_piped: bool,
+    has_terminal: bool,
+    has_marks: bool,
     is_output_over: bool,
     /// The bytes of output that were taken and for which no new credit was sent yet.
     taken: u64,
@@ -33,13 +38,15 @@ impl NamespaceProcess {
         id: u64,
         connection: Arc<SupervisorConnection>,
         source: ProcessSource,
-        stdin: &CommandStdin,
+        command: &SandboxCommand,
     ) -> Self {
         Self {
             id,
             connection,
             source,
-            is_piped: matches!(stdin, CommandStdin::Piped),
+            is_piped: matches!(command.stdin, CommandStdin::Piped),
+            has_terminal: command.terminal.is_some(),
+            has_marks: command.terminal.is_some_and(|terminal| terminal.has_mark_pipe),
             is_output_over: false,
             taken: 0,
             exit: None,
@@ -126,6 +133,23 @@ impl Process for NamespaceProcess {
             Signal::Terminate => libc::SIGTERM,
             Signal::Kill => libc::SIGKILL,
         })
+    }
+
+    async fn answer_mark(&mut self) -> Result<()> {
+        if !self.has_marks {
+            return Err(no_marks_error());
+        }
+        let process = self.id;
+        self.connection.send_message(&SupervisorRequest::AnswerMark { process })
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<()> {
+        if !self.has_terminal {
+            return Err(no_terminal_error());
+        }
+        let process = self.id;
+        self.connection
+            .send_message(&SupervisorRequest::Resize { process, size })
     }
 }
 

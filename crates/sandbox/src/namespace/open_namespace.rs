@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garret_core::{Error, ErrorKind, Guard, GuardStatus, Layer, Network, OpenSandbox, Result, SandboxRequest};
+use garret_core::{
+    Error, ErrorKind, Guard, GuardStatus, Layer, Network, OpenSandbox, Result, SandboxRequest, shared_network_error,
+};
 use garret_handles::{list_names, open_child, remove_tree_in_pieces};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -17,9 +21,9 @@ use rustix::process::Pid;
 
 use super::connection::SupervisorConnection;
 use super::guards;
-use super::namespace_layer::{LayerForm, NamespaceLayer, make_directories};
-use super::plan::{self, OverlayUse, PlanOptions, SandboxPlan, plan_sandbox};
-use super::{LayerMode, NamespaceOptions, SupervisorProgram, machine};
+use super::namespace_layer::{LayerForm, NamespaceLayer, give_to_user, make_directories};
+use super::plan::{self, MOUNT_LAYER, OverlayUse, PlanOptions, PlannedAccess, SandboxPlan, plan_sandbox};
+use super::{LayerMode, NamespaceOptions, SupervisorProgram, machine, sandbox_ports};
 use crate::scratch::{open_directory, unusable_directories_error};
 use crate::supervisor::protocol::{OpenedReport, SupervisorRequest};
 
@@ -73,11 +77,19 @@ impl OpenNamespace {
     pub(super) async fn open(options: &NamespaceOptions, request: SandboxRequest) -> Result<Self> {
         let mut required = request.require.clone();
         // With a network that the request allows, the guard cannot hold and is not required.
-        required.retain(|guard| *guard != Guard::Network || request.network == Network::None);
+        required.retain(|guard| *guard != Guard::Network || request.network != Network::Full);
         let (shared, opened) = Self::open_unchecked(options, request).await?;
         let enforced = guards::enforced_guards(&shared.plan, &opened);
         guards::check_required(&enforced, &required)?;
         Ok(Self { shared, enforced })
+    }
+
+    /// Checks that the sandbox has a network of its own. Where it has not, every port belongs to the machine.
+    fn check_own_network(&self) -> Result<()> {
+        if self.shared.plan.network == Network::Full {
+            return Err(shared_network_error());
+        }
+        Ok(())
     }
 
     /// Makes an open sandbox without a list of guards, for the probe.
@@ -94,8 +106,7 @@ impl OpenNamespace {
         request: SandboxRequest,
     ) -> Result<(Arc<OpenNamespaceShared>, OpenedReport)> {
         let name = options.ids.next_id();
-        let system = [&options.system[..], &request.system].concat();
-        let machine = machine::examine_machine(&request.bench, &system, options.pauses)?;
+        let machine = machine::examine_machine(&request, options.pauses)?;
         let (layers, lock) = prepare_directories(&request.scratch, &name)?;
         let bench = open_directory(CWD, &request.bench)?;
         let place = (device_of(&layers)?, device_of(&bench)?, machine.uid);
@@ -105,7 +116,6 @@ impl OpenNamespace {
             LayerMode::Best => OverlayUse::Tried(format!("{TRIAL}{name}")),
         };
         let wishes = PlanOptions {
-            system: &system,
             uid: options.uid,
             gid: options.gid,
             shell: options.shell.as_deref(),
@@ -121,6 +131,7 @@ impl OpenNamespace {
         if let OverlayUse::Tried(trial) = &plan.overlays {
             make_directories(&layers, &bench, &plan.user, trial).map_err(|_| unusable_directories_error())?;
         }
+        prepare_mounts(&plan, &layers)?;
         let program = find_supervisor(options)?;
         let (connection, opened) = SupervisorConnection::open_supervisor(&program, plan.clone()).await?;
         let opened = match opened {
@@ -155,6 +166,28 @@ impl OpenNamespace {
         shared.delete_discarded();
         Ok((shared, opened))
     }
+}
+
+/// Makes the directories for the writes to mounts, and the home.
+fn prepare_mounts(plan: &SandboxPlan, layers: &OwnedFd) -> Result<()> {
+    for mount in &plan.mounts {
+        if let PlannedAccess::Overlay(name) = &mount.access {
+            if mount.is_file {
+                return Err(Error::invalid("a mount with the access `layer` must be a directory")
+                    .hint("mount the directory of the file, or use the access `read`"));
+            }
+            let source = open_directory(CWD, &mount.source)?;
+            make_directories(layers, &source, &plan.user, name).map_err(|_| unusable_directories_error())?;
+        }
+    }
+    if let Some(home) = &plan.home.source {
+        make_directory(home)?;
+        let home = open_directory(CWD, home)?;
+        rustix::fs::fchmod(&home, Mode::RWXU)
+            .and_then(|()| give_to_user(&plan.user, &home))
+            .map_err(|_| unusable_directories_error())?;
+    }
+    Ok(())
 }
 
 /// Makes the directories for layers, and takes the lock that shows that they have an owner.
@@ -226,6 +259,14 @@ impl OpenSandbox for OpenNamespace {
         &self.enforced
     }
 
+    fn environment(&self) -> BTreeMap<String, String> {
+        self.shared.plan.environment.clone()
+    }
+
+    fn workspace_path(&self) -> Option<&str> {
+        Some(self.shared.plan.start_path())
+    }
+
     async fn create_layer(&self) -> Result<Arc<dyn Layer>> {
         let layer = NamespaceLayer::lay(&self.shared, self.shared.new_name(), None).await?;
         Ok(self.shared.register_layer(layer))
@@ -260,12 +301,23 @@ impl OpenSandbox for OpenNamespace {
         Ok(found)
     }
 
+    async fn listen_port(&self, port: u16) -> Result<TcpListener> {
+        self.check_own_network()?;
+        sandbox_ports::listen_inside(&self.shared.connection, port).await
+    }
+
+    async fn connect_port(&self, port: u16) -> Result<TcpStream> {
+        self.check_own_network()?;
+        sandbox_ports::connect_inside(&self.shared.connection, port).await
+    }
+
     async fn close(&self) -> Result<()> {
         self.shared.connection.close().await;
         for layer in self.shared.lock_living().iter().filter_map(Weak::upgrade) {
             layer.mark_lifted();
         }
         self.shared.discard_kept();
+        self.shared.discard_mount_layers();
         Ok(())
     }
 }
@@ -338,6 +390,15 @@ impl OpenNamespaceShared {
         let kept = self.lock_kept().take();
         if let Some(kept) = kept {
             let _ = self.discard_layer(&kept.layer);
+        }
+    }
+
+    /// Deletes what commands wrote to mounts with the access `layer`.
+    fn discard_mount_layers(&self) {
+        for mount in &self.plan.mounts {
+            if let PlannedAccess::Overlay(name) = &mount.access {
+                let _ = self.discard_layer(name);
+            }
         }
     }
 
@@ -427,10 +488,11 @@ impl OpenNamespaceShared {
     /// Deletes directories that an earlier sandbox removed from the list and did not delete.
     fn delete_discarded(&self) {
         let names = self.entry_names().unwrap_or_default();
-        // The trial of another sandbox that opens at this moment is in use.
+        // The trial of another sandbox that opens at this moment is in use, and so are its mounts.
         let is_over = |name: &str| {
-            let trial = name.strip_prefix(TRIAL);
-            name.starts_with(GONE) || trial.is_some_and(|sandbox| self.try_lock_abandoned(sandbox).is_some())
+            let mount = name.strip_prefix(MOUNT_LAYER).and_then(|rest| rest.split_once('-'));
+            let owner = name.strip_prefix(TRIAL).or(mount.map(|(_, sandbox)| sandbox));
+            name.starts_with(GONE) || owner.is_some_and(|sandbox| self.try_lock_abandoned(sandbox).is_some())
         };
         names
             .into_iter()
@@ -446,6 +508,7 @@ impl OpenNamespaceShared {
 impl Drop for OpenNamespaceShared {
     fn drop(&mut self) {
         self.discard_kept();
+        self.discard_mount_layers();
         // The lock stays as long as layers stay that a later process may recover.
         let prefix = format!("{}.", self.name);
         let is_needed = self

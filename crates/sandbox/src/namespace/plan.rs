@@ -3,19 +3,27 @@
 //! The supervisor carries a plan out step by step and decides nothing. So the files that a command can see, and the
 //! means that hold its limits, can be read and tested here without a kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use garret_core::{Limits, Network, SandboxRequest, WsPath};
+use garret_core::path::MOUNT_POINT;
+use garret_core::{GitAuthor, Limits, MountAccess, Network, SandboxMount, SandboxRequest, WsPath, base_environment};
 use serde::{Deserialize, Serialize};
 
 /// The user id of commands inside a sandbox.
 pub const INSIDE: u32 = 1000;
 /// The most bytes that `/tmp` and `/dev/shm` hold if no other limit is lower.
 const MEMORY_FILES: u64 = 2 * 1024 * 1024 * 1024;
-const HOME: &str = "/tmp/home";
-const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The home directory of commands, and the one that is used if a mount or the workspace lies in the first.
+const HOMES: [&str; 2] = ["/home/agent", "/home/garret-agent"];
+/// The directories of the home in which package managers install programs. They come last in the search path, so that
+/// a command cannot replace a program of the system for the commands after it.
+const HOME_SEARCH: [&str; 3] = [".local/bin", ".cargo/bin", "go/bin"];
+/// The configuration of Git for the system.
+const GIT_CONFIG: &str = "/etc/gitconfig";
+/// The directories in memory. A mount or the workspace may lie in one of them, below a cover that commands cannot write.
+const MEMORY_DIRECTORIES: [&str; 1] = ["/tmp"];
 
 /// System directories and links at the root, in the order in which they are made.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -52,7 +60,9 @@ const SETTING_FILES: [&str; 15] = [
     "/etc/debian_version",
     "/etc/ssl/openssl.cnf",
 ];
-const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// The harmless devices. `tty` is the terminal that a command runs on, if it has one: it leads to no terminal of the host,
+/// because every command begins a session of its own.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// The plan of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +73,12 @@ pub struct SandboxPlan {
     pub user: CommandUser,
     /// The steps that make its root, in order.
     pub root: Vec<RootStep>,
+    /// The parts of the host that commands see besides the system, in the order in which they are mounted.
+    pub mounts: Vec<PlannedMount>,
+    /// The home directory of commands.
+    pub home: PlannedHome,
+    /// The paths at which commands see the workspace, besides `/workspace`.
+    pub host_paths: Vec<String>,
     /// The directory that the layers lie over.
     pub bench: PathBuf,
     /// The directory that holds the layers.
@@ -81,7 +97,7 @@ pub struct SandboxPlan {
     pub has_landlock: bool,
     /// The shell that runs command lines.
     pub shell: String,
-    /// The variables that the environment of a command begins with.
+    /// The variables that a command needs.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -94,6 +110,45 @@ pub enum OverlayUse {
     Tried(String),
     /// Yes: it is known that overlays can be mounted here.
     Known,
+}
+
+/// A part of the host that commands see besides the system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedMount {
+    /// Its path on the host, without symbolic links.
+    pub source: PathBuf,
+    /// Its path in the sandbox.
+    pub target: String,
+    /// Whether it is a file.
+    pub is_file: bool,
+    /// The access of commands.
+    pub access: PlannedAccess,
+    /// Its owner on the host, if the owner must be mapped to the user of the commands.
+    pub mapped_owner: Option<(u32, u32)>,
+}
+
+/// The access of commands to a mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlannedAccess {
+    /// They read it.
+    Read,
+    /// They read and write it.
+    Write,
+    /// They write to an overlay, in the directory of this name among those of the layers.
+    Overlay(String),
+}
+
+/// The home directory of commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedHome {
+    /// Its path in the sandbox.
+    pub path: String,
+    /// The directory of the host that is mounted there; without one, the home is in memory.
+    pub source: Option<PathBuf>,
+    /// The most bytes of a home in memory.
+    pub memory_bytes: u64,
+    /// The most bytes of a home on the host; `None` without a limit.
+    pub limit: Option<u64>,
 }
 
 /// The user that runs commands.
@@ -147,6 +202,11 @@ pub enum RootStep {
     Device {
         /// Its name below `/dev`.
         name: String,
+    },
+    /// A directory that commands cannot write, in a writable one: it holds the places of mounts.
+    Cover {
+        /// Its path in the sandbox.
+        path: String,
     },
     /// A writable file system in memory.
     Memory {
@@ -225,6 +285,19 @@ pub struct MachineFeatures {
     pub has_landlock: bool,
     /// The wanted system paths that exist, with their kinds.
     pub present: BTreeMap<String, HostPathKind>,
+    /// The sources of the requested mounts, in the order of the request.
+    pub sources: Vec<MountSource>,
+}
+
+/// The source of a mount, as it is on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountSource {
+    /// Its path, without symbolic links.
+    pub path: PathBuf,
+    /// Whether it is a file.
+    pub is_file: bool,
+    /// Its owner.
+    pub owner: (u32, u32),
 }
 
 /// The kind of an existing path of the host.
@@ -241,8 +314,6 @@ pub enum HostPathKind {
 /// The options that go into a plan.
 #[derive(Debug, Clone)]
 pub struct PlanOptions<'a> {
-    /// More system directories to show.
-    pub system: &'a [PathBuf],
     /// The host user that runs commands if Garret is root.
     pub uid: u32,
     /// The group of that user.
@@ -258,8 +329,7 @@ pub struct PlanOptions<'a> {
 }
 
 /// Returns the paths of the host whose kinds a plan depends on.
-pub fn wanted_paths(system: &[PathBuf]) -> Vec<String> {
-    let extra = system.iter().filter_map(|path| path.to_str());
+pub fn wanted_paths() -> Vec<String> {
     let shells = ["/bin/bash", "/usr/bin/bash"];
     SYSTEM
         .iter()
@@ -268,17 +338,20 @@ pub fn wanted_paths(system: &[PathBuf]) -> Vec<String> {
         .chain(&shells)
         .chain(&["/etc/resolv.conf"])
         .copied()
-        .chain(extra)
         .map(str::to_owned)
         .collect()
 }
 
 /// Plans a sandbox.
 pub fn plan_sandbox(request: &SandboxRequest, machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> SandboxPlan {
+    let user = command_user(machine, wishes);
+    let home = plan_home(request);
+    let host_paths = request.host_paths.iter().filter_map(|path| path.to_str());
     SandboxPlan {
         network: request.network,
-        user: command_user(machine, wishes),
-        root: root_steps(request, machine, wishes),
+        root: root_steps(request, machine, &home),
+        mounts: plan_mounts(request, machine, &user, wishes.name),
+        host_paths: host_paths.map(str::to_owned).collect(),
         bench: request.bench.clone(),
         layers: layers_directory(&request.scratch),
         overlays: wishes.overlays.clone(),
@@ -288,7 +361,9 @@ pub fn plan_sandbox(request: &SandboxRequest, machine: &MachineFeatures, wishes:
         group: group_plan(request, machine, wishes),
         has_landlock: machine.has_landlock,
         shell: choose_shell(machine, wishes),
-        environment: base_environment(),
+        environment: sandbox_environment(request, &home.path),
+        user,
+        home,
     }
 }
 
@@ -302,19 +377,78 @@ pub(crate) fn locks_directory(scratch: &Path) -> PathBuf {
     scratch.join("locks")
 }
 
-/// Returns the variables that the environment of a command begins with; the caller adds its own.
-pub fn base_environment() -> BTreeMap<String, String> {
-    [
-        ("PATH", SEARCH),
-        ("HOME", HOME),
-        ("TMPDIR", "/tmp"),
-        ("USER", "agent"),
-        ("LOGNAME", "agent"),
-        ("LANG", "C.UTF-8"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .into()
+/// Returns the variables that a command needs.
+fn sandbox_environment(request: &SandboxRequest, home: &str) -> BTreeMap<String, String> {
+    // Programs of mounts go before those of the system, as in the search path of their user.
+    let mounted = request.environment.get("PATH").map(String::as_str);
+    let mut environment = base_environment(home, mounted.as_slice());
+    let more = request.environment.iter().filter(|(name, _)| *name != "PATH");
+    environment.extend(more.map(|(name, value)| (name.clone(), value.clone())));
+    if request.git_author.is_some() {
+        // A Git outside `/usr` looks for this file elsewhere.
+        environment.insert("GIT_CONFIG_SYSTEM".to_owned(), GIT_CONFIG.to_owned());
+    }
+    if let Some(path) = environment.get_mut("PATH") {
+        HOME_SEARCH
+            .iter()
+            .for_each(|directory| path.push_str(&format!(":{home}/{directory}")));
+    }
+    environment
 }
+
+/// Plans the home: its path is not among the mounts, so that nothing in it can change where a mount lies.
+fn plan_home(request: &SandboxRequest) -> PlannedHome {
+    let others: Vec<&Path> = request
+        .mounts
+        .iter()
+        .map(SandboxMount::target_path)
+        .chain(request.host_paths.iter().map(PathBuf::as_path))
+        .collect();
+    let is_apart = |home: &&str| {
+        !others
+            .iter()
+            .any(|other| other.starts_with(home) || Path::new(home).starts_with(other))
+    };
+    PlannedHome {
+        path: HOMES.into_iter().find(is_apart).unwrap_or("/tmp/home").to_owned(),
+        source: request.home.clone(),
+        memory_bytes: memory_bytes(&request.limits, 8),
+        limit: request.limits.home.filter(|_| request.home.is_some()),
+    }
+}
+
+fn plan_mounts(
+    request: &SandboxRequest,
+    machine: &MachineFeatures,
+    user: &CommandUser,
+    sandbox: &str,
+) -> Vec<PlannedMount> {
+    let plan_mount = |(at, (mount, source)): (usize, (&SandboxMount, &MountSource))| PlannedMount {
+        source: source.path.clone(),
+        target: mount.target_path().to_string_lossy().into_owned(),
+        is_file: source.is_file,
+        access: match mount.access {
+            MountAccess::Read => PlannedAccess::Read,
+            MountAccess::Write => PlannedAccess::Write,
+            MountAccess::Layer => PlannedAccess::Overlay(format!("{MOUNT_LAYER}{at}-{sandbox}")),
+        },
+        mapped_owner: (mount.access != MountAccess::Read && user.is_dedicated && source.owner.0 != user.uid)
+            .then_some(source.owner),
+    };
+    let mut mounts: Vec<_> = request
+        .mounts
+        .iter()
+        .zip(&machine.sources)
+        .enumerate()
+        .map(plan_mount)
+        .collect();
+    // A mount that lies in another one must be mounted after it.
+    mounts.sort_by_key(|mount| mount.target.matches('/').count());
+    mounts
+}
+
+/// The prefix of the name of a directory with the writes to a mount.
+pub(crate) const MOUNT_LAYER: &str = ".mount-";
 
 fn path_texts(paths: &[WsPath]) -> Vec<String> {
     paths.iter().map(|path| path.as_str().to_owned()).collect()
@@ -336,7 +470,7 @@ fn command_user(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> CommandU
     }
 }
 
-fn root_steps(request: &SandboxRequest, machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> Vec<RootStep> {
+fn root_steps(request: &SandboxRequest, machine: &MachineFeatures, home: &PlannedHome) -> Vec<RootStep> {
     let mut steps = Vec::new();
     for path in [
         "/etc",
@@ -346,37 +480,69 @@ fn root_steps(request: &SandboxRequest, machine: &MachineFeatures, wishes: &Plan
         "/run",
         "/var",
         "/home",
-        "/workspace",
+        MOUNT_POINT,
         "/.garret",
     ] {
         steps.push(directory_step(path));
     }
     steps.extend(SYSTEM.iter().filter_map(|path| shown_step(path, machine)));
-    steps.extend(
-        wishes
-            .system
-            .iter()
-            .filter_map(|path| shown_step(path.to_str()?, machine)),
-    );
-    steps.extend(settings_steps(request.network, machine));
+    steps.extend(settings_steps(request, machine, &home.path));
     steps.push(link_step("/var/tmp", "/tmp"));
     steps.extend(device_steps());
     steps.extend(memory_files(&request.limits));
-    steps.push(directory_step(HOME));
+    steps.push(home_step(home));
+    steps.extend(covers(request).into_iter().map(|path| RootStep::Cover { path }));
+    steps.extend(
+        request
+            .host_paths
+            .iter()
+            .filter_map(|path| Some(directory_step(path.to_str()?))),
+    );
     steps
+}
+
+fn home_step(home: &PlannedHome) -> RootStep {
+    match home.source {
+        Some(_) => directory_step(&home.path),
+        None => RootStep::Memory {
+            path: home.path.clone(),
+            bytes: home.memory_bytes,
+        },
+    }
+}
+
+/// Returns the directories of writable file systems that hold places of mounts. Commands cannot write in a cover, and
+/// nobody can move a directory on which something is mounted; so they cannot lead a later mount elsewhere.
+fn covers(request: &SandboxRequest) -> BTreeSet<String> {
+    let targets = request.mounts.iter().map(SandboxMount::target_path);
+    let cover_of = |target: &Path| {
+        let memory = MEMORY_DIRECTORIES
+            .into_iter()
+            .find(|memory| target.starts_with(memory))?;
+        let first = target.strip_prefix(memory).ok()?.components().next()?;
+        Some(format!("{memory}/{}", first.as_os_str().to_str()?))
+    };
+    targets
+        .chain(request.host_paths.iter().map(PathBuf::as_path))
+        .filter_map(cover_of)
+        .collect()
 }
 
 /// Makes the steps for the file systems in memory, `/tmp` and `/dev/shm`.
 fn memory_files(limits: &Limits) -> [RootStep; 2] {
-    let most = limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
-    let memory = limits.memory.unwrap_or(u64::MAX);
-    // These files count as memory and stay after a command has ended. Even full, both leave a quarter of the memory to
-    // the next command and to the supervisor; otherwise the supervisor would be the only process left for the kernel to
-    // end.
-    [("/tmp", memory / 2), ("/dev/shm", memory / 4)].map(|(path, share)| RootStep::Memory {
+    // These files count as memory and stay after a command has ended. Even full, they and a home in memory leave a
+    // quarter of the memory to the next command and to the supervisor; otherwise the supervisor would be the only
+    // process left for the kernel to end.
+    [("/tmp", 2), ("/dev/shm", 8)].map(|(path, divisor)| RootStep::Memory {
         path: path.to_owned(),
-        bytes: most.min(share),
+        bytes: memory_bytes(limits, divisor),
     })
+}
+
+/// Returns the most bytes of a file system in memory that may take the memory limit divided by `divisor`.
+fn memory_bytes(limits: &Limits, divisor: u64) -> u64 {
+    let most = limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
+    most.min(limits.memory.unwrap_or(u64::MAX) / divisor)
 }
 
 fn directory_step(path: &str) -> RootStep {
@@ -402,11 +568,12 @@ fn shown_step(path: &str, machine: &MachineFeatures) -> Option<RootStep> {
     }
 }
 
-fn settings_steps(network: Network, machine: &MachineFeatures) -> Vec<RootStep> {
+fn settings_steps(request: &SandboxRequest, machine: &MachineFeatures, home: &str) -> Vec<RootStep> {
     let mut steps: Vec<RootStep> = SETTINGS.iter().filter_map(|path| shown_step(path, machine)).collect();
     steps.extend(SETTING_FILES.iter().filter_map(|path| copied_step(path, machine)));
-    steps.extend(neutral_file_steps());
-    if network == Network::Full && machine.present.contains_key("/etc/resolv.conf") {
+    steps.extend(neutral_file_steps(home));
+    steps.extend(request.git_author.as_ref().map(git_config_step));
+    if request.network == Network::Full && machine.present.contains_key("/etc/resolv.conf") {
         steps.push(RootStep::Copy {
             path: "/etc/resolv.conf".to_owned(),
         });
@@ -423,8 +590,8 @@ fn copied_step(path: &str, machine: &MachineFeatures) -> Option<RootStep> {
 }
 
 /// Makes the files that would reveal the machine's users and names, with neutral content.
-fn neutral_file_steps() -> Vec<RootStep> {
-    let passwd = format!("agent:x:{INSIDE}:{INSIDE}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
+fn neutral_file_steps(home: &str) -> Vec<RootStep> {
+    let passwd = format!("agent:x:{INSIDE}:{INSIDE}:agent:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
     let group = format!("agent:x:{INSIDE}:\nnogroup:x:65534:\n");
     [
         ("/etc/passwd", passwd),
@@ -443,6 +610,22 @@ fn neutral_file_steps() -> Vec<RootStep> {
     .into()
 }
 
+/// Makes the configuration of Git for the system, which a repository and the home override.
+fn git_config_step(author: &GitAuthor) -> RootStep {
+    let quoted = |text: &str| {
+        let plain: String = text.chars().filter(|one| !one.is_control()).collect();
+        format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    RootStep::Text {
+        path: GIT_CONFIG.to_owned(),
+        text: format!(
+            "[user]\n\tname = {}\n\temail = {}\n",
+            quoted(&author.name),
+            quoted(&author.email)
+        ),
+    }
+}
+
 fn device_steps() -> Vec<RootStep> {
     let mut steps: Vec<RootStep> = DEVICES
         .iter()
@@ -455,10 +638,13 @@ fn device_steps() -> Vec<RootStep> {
         ("/dev/stdin", "/proc/self/fd/0"),
         ("/dev/stdout", "/proc/self/fd/1"),
         ("/dev/stderr", "/proc/self/fd/2"),
+        ("/dev/ptmx", "pts/ptmx"),
     ] {
         steps.push(link_step(path, target));
     }
     steps.push(directory_step("/dev/shm"));
+    // The init of each command mounts terminals of its own there.
+    steps.push(directory_step("/dev/pts"));
     steps
 }
 
@@ -487,11 +673,27 @@ fn choose_shell(machine: &MachineFeatures, wishes: &PlanOptions<'_>) -> String {
 }
 
 impl SandboxPlan {
+    /// Returns the path at which commands start: that of the host if the workspace is mounted there.
+    pub fn start_path(&self) -> &str {
+        self.host_paths.first().map_or(MOUNT_POINT, String::as_str)
+    }
+
+    /// Returns the paths, besides those in memory, at which commands may write.
+    pub fn writable_paths(&self) -> Vec<String> {
+        let is_written = |mount: &&PlannedMount| mount.access != PlannedAccess::Read;
+        let mounts = self.mounts.iter().filter(is_written).map(|mount| &mount.target);
+        let workspace = self.host_paths.iter().cloned().chain([MOUNT_POINT.to_owned()]);
+        mounts.chain([&self.home.path]).cloned().chain(workspace).collect()
+    }
+
     /// Returns whether every path in the plan is UTF-8, because a message to the supervisor is JSON.
     pub fn is_utf8(&self) -> bool {
         let parents = self.group.iter().flat_map(|group| &group.parents);
+        let mounts = self.mounts.iter().map(|mount| mount.source.as_path());
         [&*self.bench, &*self.layers, &*self.lock]
             .into_iter()
+            .chain(mounts)
+            .chain(self.home.source.as_deref())
             .chain(parents.map(|parent| parent.path.as_path()))
             .all(|path| path.to_str().is_some())
     }
@@ -504,14 +706,9 @@ mod tests {
 
     fn request() -> SandboxRequest {
         SandboxRequest {
-            bench: "/home/someone/project".into(),
-            scratch: "/home/someone/scratch".into(),
-            read_filter: None,
             read_only: vec![WsPath::parse("docs").unwrap()],
-            network: Network::None,
-            limits: Limits::default(),
-            system: Vec::new(),
             require: Guard::DEFAULT.to_vec(),
+            ..SandboxRequest::on_bench("/home/someone/project", "/home/someone/scratch")
         }
     }
 
@@ -523,7 +720,6 @@ mod tests {
             ("/bin/bash", HostPathKind::File),
             ("/etc/ld.so.cache", HostPathKind::File),
             ("/etc/resolv.conf", HostPathKind::File),
-            ("/opt/tools", HostPathKind::Directory),
         ];
         MachineFeatures {
             uid,
@@ -533,12 +729,12 @@ mod tests {
             freezer: None,
             has_landlock: true,
             present: present.map(|(path, kind)| (path.to_owned(), kind)).into(),
+            sources: Vec::new(),
         }
     }
 
-    fn wishes(system: &[PathBuf]) -> PlanOptions<'_> {
+    fn wishes() -> PlanOptions<'static> {
         PlanOptions {
-            system,
             uid: 61184,
             gid: 61184,
             shell: None,
@@ -549,7 +745,7 @@ mod tests {
     }
 
     fn planned(uid: u32) -> SandboxPlan {
-        plan_sandbox(&request(), &machine(uid), &wishes(&[]))
+        plan_sandbox(&request(), &machine(uid), &wishes())
     }
 
     #[test]
@@ -570,14 +766,96 @@ mod tests {
         assert!(planned(1001).root.contains(&link_step("/bin", "usr/bin")));
     }
 
+    fn planned_with(uid: u32, mounts: &[&str], host_paths: &[&str]) -> SandboxPlan {
+        let source = |mount: &SandboxMount| MountSource {
+            path: mount.source.clone(),
+            is_file: false,
+            owner: (1001, 1001),
+        };
+        let mounts: Vec<_> = mounts.iter().map(|text| SandboxMount::parse(text).unwrap()).collect();
+        let machine = MachineFeatures {
+            sources: mounts.iter().map(source).collect(),
+            ..machine(uid)
+        };
+        let request = SandboxRequest {
+            mounts,
+            host_paths: host_paths.iter().map(PathBuf::from).collect(),
+            ..request()
+        };
+        plan_sandbox(&request, &machine, &wishes())
+    }
+
     #[test]
-    fn a_system_directory_that_was_asked_for_is_shown_and_no_other() {
-        let system = [PathBuf::from("/opt/tools"), PathBuf::from("/opt/absent")];
-        let plan = plan_sandbox(&request(), &machine(1001), &wishes(&system));
-        assert!(plan.root.contains(&RootStep::Show {
-            path: "/opt/tools".to_owned()
-        }));
-        assert!(!format!("{:?}", plan.root).contains("absent"));
+    fn each_mount_has_its_access_and_only_written_ones_have_a_mapped_owner() {
+        let plan = planned_with(0, &["/a/b", "/c:/d:write", "/e:layer"], &[]);
+        let mounts: Vec<_> = plan
+            .mounts
+            .iter()
+            .map(|mount| (mount.target.as_str(), &mount.access, mount.mapped_owner))
+            .collect();
+        let overlay = PlannedAccess::Overlay(".mount-2-s1".to_owned());
+        assert_eq!(
+            mounts,
+            [
+                ("/d", &PlannedAccess::Write, Some((1001, 1001))),
+                ("/e", &overlay, Some((1001, 1001))),
+                ("/a/b", &PlannedAccess::Read, None),
+            ]
+        );
+        let writable = plan.writable_paths();
+        assert_eq!(writable, ["/d", "/e", "/home/agent", "/workspace"]);
+        assert_eq!(planned_with(1001, &["/c:write"], &[]).mounts[0].mapped_owner, None);
+    }
+
+    #[test]
+    fn places_below_a_directory_in_memory_are_covered() {
+        let plan = planned_with(1001, &["/data", "/tmp/x/tools"], &["/tmp/y/project"]);
+        let covers: Vec<_> = plan
+            .root
+            .iter()
+            .filter_map(|step| match step {
+                RootStep::Cover { path } => Some(path.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(covers, ["/tmp/x", "/tmp/y"]);
+    }
+
+    #[test]
+    fn commands_start_at_the_path_of_the_host_if_there_is_one() {
+        assert_eq!(planned(1001).start_path(), "/workspace");
+        let plan = planned_with(1001, &[], &["/home/someone/project"]);
+        assert_eq!(plan.start_path(), "/home/someone/project");
+    }
+
+    #[test]
+    fn the_home_lies_apart_from_every_mount() {
+        let home = |mounts: &[&str], host: &[&str]| planned_with(1001, mounts, host).home.path;
+        assert_eq!(home(&[], &[]), "/home/agent");
+        assert_eq!(home(&["/home/agent/tools"], &[]), "/home/garret-agent");
+        assert_eq!(home(&[], &["/home/agent/project"]), "/home/garret-agent");
+    }
+
+    #[test]
+    fn home_and_passwd_agree() {
+        let plan = planned_with(1001, &["/home/agent/x"], &[]);
+        let passwd = plan.root.iter().find_map(|step| match step {
+            RootStep::Text { path, text } if path == "/etc/passwd" => Some(text.as_str()),
+            _ => None,
+        });
+        assert!(passwd.unwrap().contains(&format!(":{}:", plan.environment["HOME"])));
+    }
+
+    #[test]
+    fn the_author_of_commits_is_written_as_text_and_nothing_else() {
+        let author = GitAuthor {
+            name: "A \"B\"\n[core] \\".to_owned(),
+            email: "a@example.org".to_owned(),
+        };
+        let step = git_config_step(&author);
+        let text = "[user]\n\tname = \"A \\\"B\\\"[core] \\\\\"\n\temail = \"a@example.org\"\n".to_owned();
+        let path = "/etc/gitconfig".to_owned();
+        assert_eq!(step, RootStep::Text { path, text });
     }
 
     #[test]
@@ -586,7 +864,7 @@ mod tests {
             read_only: vec![WsPath::root()],
             ..request()
         };
-        assert_eq!(plan_sandbox(&request, &machine(1001), &wishes(&[])).read_only, [""]);
+        assert_eq!(plan_sandbox(&request, &machine(1001), &wishes()).read_only, [""]);
     }
 
     #[test]
@@ -599,7 +877,7 @@ mod tests {
             network: Network::Full,
             ..request()
         };
-        let plan = plan_sandbox(&open, &machine(1001), &wishes(&[]));
+        let plan = plan_sandbox(&open, &machine(1001), &wishes());
         assert!(plan.root.contains(&resolver));
         assert_eq!(plan.network, Network::Full);
     }
@@ -625,7 +903,7 @@ mod tests {
         };
         let defaults = Limits::default();
         let memory = defaults.memory.unwrap();
-        assert_eq!(sizes(&defaults), [memory / 2, memory / 4]);
+        assert_eq!(sizes(&defaults), [memory / 2, memory / 8]);
         let written = Some(1 << 20);
         assert_eq!(
             sizes(&Limits {
@@ -641,7 +919,7 @@ mod tests {
     #[test]
     fn the_environment_names_nothing_of_the_host() {
         let environment = planned(0).environment;
-        assert_eq!(environment["HOME"], "/tmp/home");
+        assert_eq!(environment["HOME"], "/home/agent");
         assert!(!format!("{environment:?}").contains("someone"));
     }
 
@@ -656,7 +934,7 @@ mod tests {
             groups: parents.clone(),
             ..machine(0)
         };
-        let group = plan_sandbox(&request(), &machine, &wishes(&[])).group.unwrap();
+        let group = plan_sandbox(&request(), &machine, &wishes()).group.unwrap();
         assert_eq!((group.parents, group.name.as_str()), (parents, "garret-s1"));
         assert_eq!(group.processes, Limits::default().processes);
     }

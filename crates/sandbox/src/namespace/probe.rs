@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use garret_core::{Guard, GuardStatus, Limits, Network, OutputStream, Result, SandboxRequest};
+use garret_core::{Guard, GuardStatus, OutputStream, Result, SandboxRequest};
 use garret_handles::remove_tree;
 use rustix::fs::{CWD, Mode};
 
@@ -77,16 +77,7 @@ impl ProbeTrial {
 
     fn make_request(&self) -> SandboxRequest {
         let path = Path::new("/tmp").join(&self.name);
-        SandboxRequest {
-            bench: path.join("bench"),
-            scratch: path.join("scratch"),
-            read_filter: None,
-            read_only: Vec::new(),
-            network: Network::None,
-            limits: Limits::default(),
-            system: Vec::new(),
-            require: Vec::new(),
-        }
+        SandboxRequest::on_bench(path.join("bench"), path.join("scratch"))
     }
 
     async fn run_probe(&self, options: &NamespaceOptions) -> Result<Vec<GuardStatus>> {
@@ -118,6 +109,8 @@ async fn run_probe_process(open: OpenNamespace) -> Result<BTreeMap<String, bool>
         cwd: String::new(),
         env: BTreeMap::new(),
         has_input: false,
+        has_empty_home: false,
+        terminal: None,
         limits: SpawnLimits {
             wall_ms: Some(10_000),
             ..SpawnLimits::default()

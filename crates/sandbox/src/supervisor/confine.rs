@@ -7,19 +7,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use garret_core::{ANSWER_DESCRIPTOR, MARK_DESCRIPTOR};
 use garret_handles::{open_child, open_through_links};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
+use super::descriptor_passing::DescriptorReceiver;
 use super::protocol::{ExecTarget, FailedStep, FrameDecoder, ProtocolFrame, SpawnRequest, StepFailure, read_frame};
 use super::system_call_filter::SystemCallFilter;
-use super::{execute, sys};
+use super::{command_terminal, execute, sys};
 
 /// The standard streams of the program.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(super) struct StandardStreams {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ExecOrder {
     pub(super) spawn: SpawnRequest,
+    /// The path of the workspace at which the command starts.
+    pub(super) start: String,
     pub(super) has_landlock: bool,
     /// Whether a control group limits memory and processes, so that the limits of a single process are not needed.
     pub(super) has_group: bool,
@@ -80,7 +84,8 @@ pub(super) fn drop_gainable_capabilities() {
 pub(super) fn wait_and_execute(
     standard: &StandardStreams,
     filter: &SystemCallFilter,
-    orders: &mut UnixStream,
+    writable: &[String],
+    orders: &UnixStream,
 ) -> StepFailure {
     if let Err(failure) = prepare_process(standard, filter) {
         return failure;
@@ -88,12 +93,17 @@ pub(super) fn wait_and_execute(
     // Best effort: an older kernel enforces the part of the rules that it knows. The namespaces are the boundary.
     let fence = create_landlock_rules();
     let mut decoder = FrameDecoder::default();
-    let Ok(Some(ProtocolFrame::Message(order))) = read_frame::<ExecOrder>(&mut decoder, orders) else {
+    let mut receiving = DescriptorReceiver::new(orders);
+    let Ok(Some(ProtocolFrame::Message(order))) = read_frame::<ExecOrder>(&mut decoder, &mut receiving) else {
         // The init has ended, so no program is wanted any more.
         sys::exit_process(0)
     };
-    match apply_order(&order, fence) {
+    let connected = connect_terminal(&order.spawn, standard, receiving.descriptors.pop());
+    match connected.and_then(|()| apply_order(&order, writable, fence)) {
         Err(failure) => failure,
+        Ok(()) if filter.install_last().is_err() => {
+            StepFailure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM))
+        }
         Ok(()) => match &order.spawn.program {
             ExecTarget::Arguments(arguments) => execute::execute_by_search(arguments, &order.spawn),
             ExecTarget::Plain { words, shell } => execute::execute_plain(words, shell, &order.spawn),
@@ -138,20 +148,41 @@ fn choose_first_when_memory_ends() {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Connects the program to its terminal, if it has one.
+fn connect_terminal(
+    spawn: &SpawnRequest,
+    standard: &StandardStreams,
+    terminal: Option<OwnedFd>,
+) -> Result<(), StepFailure> {
+    let (Some(wanted), Some(terminal)) = (spawn.terminal, terminal) else {
+        return Ok(());
+    };
+    if wanted.has_mark_pipe {
+        sys::duplicate_to(&standard.error, MARK_DESCRIPTOR)
+            .and_then(|()| sys::duplicate_to(&standard.input, ANSWER_DESCRIPTOR))
+            .in_step("connecting")?;
+    }
+    command_terminal::take_terminal(&terminal).in_step("connecting the terminal")
+}
+
 /// Takes the steps that depend on the order.
-fn apply_order(order: &ExecOrder, fence: Result<RulesetCreated, RulesetError>) -> Result<(), StepFailure> {
-    enter_directory(&order.spawn.cwd)?;
+fn apply_order(
+    order: &ExecOrder,
+    writable: &[String],
+    fence: Result<RulesetCreated, RulesetError>,
+) -> Result<(), StepFailure> {
+    enter_directory(&order.start, &order.spawn.cwd)?;
     set_limits(order)?;
     if order.has_landlock {
-        let fenced = fence.and_then(apply_landlock_rules);
+        let fenced = fence.and_then(|fence| apply_landlock_rules(fence, writable));
         fenced.map_err(|_| StepFailure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
     Ok(())
 }
 
-fn enter_directory(cwd: &str) -> Result<(), StepFailure> {
+fn enter_directory(start: &str, cwd: &str) -> Result<(), StepFailure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open("/workspace", flags, Mode::empty())
+    rustix::fs::open(start, flags, Mode::empty())
         // A symbolic link is followed only if it leads to a place in the workspace.
         .and_then(|workspace| open_through_links(&workspace, cwd.as_bytes(), flags))
         .and_then(rustix::process::fchdir)
@@ -193,6 +224,8 @@ pub(crate) fn lower_limit(resource: Resource, soft: u64, hard: u64) -> rustix::i
 
 /// The version of Landlock whose rules are used.
 const FENCE: ABI = ABI::V6;
+/// The names of the home directory of commands, in `/home`.
+const HOMES: [&[u8]; 2] = [b"agent", b"garret-agent"];
 
 /// Makes the Landlock rules, a second fence around the files beside the mounts; without the rule for the workspace,
 /// which depends on the layer.
@@ -219,10 +252,20 @@ fn create_landlock_rules() -> Result<RulesetCreated, RulesetError> {
     Ok(ruleset)
 }
 
-/// Adds the rule for the workspace, and applies the rules to this process.
-fn apply_landlock_rules(mut fence: RulesetCreated) -> Result<(), RulesetError> {
-    if let Ok(workspace) = PathFd::new("/workspace") {
-        fence = fence.add_rule(PathBeneath::new(workspace, AccessFs::from_all(FENCE)))?;
+/// Adds the rules for the workspace, the home and the mounts that commands write, and applies the rules to this process.
+fn apply_landlock_rules(mut fence: RulesetCreated, writable: &[String]) -> Result<(), RulesetError> {
+    for path in writable {
+        if let Ok(place) = PathFd::new(path) {
+            // Rights that only a directory has are left out for a file.
+            let is_file = rustix::fs::fstat(&place)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory);
+            let access = if is_file {
+                AccessFs::from_file(FENCE)
+            } else {
+                AccessFs::from_all(FENCE)
+            };
+            fence = fence.add_rule(PathBeneath::new(place, access))?;
+        }
     }
     fence.restrict_self().map(drop)
 }
@@ -233,9 +276,7 @@ fn report_guards() -> StepFailure {
     let found = [
         (
             "files",
-            sys::refuses_new_files(Path::new("/"))
-                && sys::refuses_new_files(Path::new("/usr"))
-                && !has_entries("/home"),
+            sys::refuses_new_files(Path::new("/")) && sys::refuses_new_files(Path::new("/usr")) && !shows_homes(),
         ),
         ("processes", processes.is_none_or(|count| count <= 2)),
         ("network", is_alone_on_the_network()),
@@ -249,8 +290,9 @@ fn report_guards() -> StepFailure {
     sys::exit_process(0)
 }
 
-fn has_entries(path: &str) -> bool {
-    list_names(path).is_some_and(|names| !names.is_empty())
+/// Returns whether the home directory of a user of the machine is visible.
+fn shows_homes() -> bool {
+    list_names("/home").is_some_and(|names| names.iter().any(|name| !HOMES.contains(&&**name)))
 }
 
 fn count_processes() -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Passes descriptors along with bytes, between the server and its inits.
+//! Passes descriptors along with bytes: between the server and its inits, and from the server to Garret.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Sends bytes, and up to four descriptors with the first of them.
-pub(super) fn send_with_descriptors(
+pub(crate) fn send_with_descriptors(
     socket: &UnixStream,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
@@ -29,13 +29,13 @@ pub(super) fn send_with_descriptors(
 
 /// A reader of a socket that keeps the descriptors passed along with the bytes.
 #[derive(Debug)]
-pub(super) struct DescriptorReceiver<'a> {
+pub(crate) struct DescriptorReceiver<'a> {
     socket: &'a UnixStream,
-    pub(super) descriptors: Vec<OwnedFd>,
+    pub(crate) descriptors: Vec<OwnedFd>,
 }
 
 impl<'a> DescriptorReceiver<'a> {
-    pub(super) fn new(socket: &'a UnixStream) -> Self {
+    pub(crate) fn new(socket: &'a UnixStream) -> Self {
         Self {
             socket,
             descriptors: Vec::new(),

@@ -7,25 +7,29 @@
 #![cfg(target_os = "linux")]
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use garret_core::path::MOUNT_POINT;
 use garret_core::{ExitCause, ResourceUsage};
 use garret_handles::{open_across_mounts, open_child};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount};
 use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
+use super::command_terminal::{self, TerminalPair};
 use super::confine::{self, ExecOrder, StandardStreams};
 use super::control_groups::{CommandGroup, ForkPlace};
 use super::descriptor_passing::{self, DescriptorReceiver};
 use super::ipc_memory;
-use super::protocol::{FailedStep, FrameDecoder, ProtocolFrame, StepFailure, read_frame, write_message};
+use super::protocol::{
+    FailedStep, FrameDecoder, ProtocolFrame, StepFailure, encode_message, read_frame, write_message,
+};
 use super::sandbox_root::{PRIVATE, mount_proc};
 use super::sys::{self, ChildStatus, ForkSide, MountExtent};
 use super::system_call_filter::SystemCallFilter;
@@ -51,14 +55,26 @@ pub(super) enum MessageToInit {
 pub(super) struct RunOrder {
     pub(super) order: ExecOrder,
     pub(super) read_only: Vec<String>,
+    /// More paths at which the layer is mounted.
+    pub(super) host_paths: Vec<String>,
+    /// The home in memory that hides the kept one from this command.
+    pub(super) empty_home: Option<EmptyHome>,
     /// Whether the init may later be told to stop every process.
     pub(super) may_pause: bool,
+}
+
+/// A home in memory that ends with its command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct EmptyHome {
+    pub(super) path: String,
+    pub(super) bytes: u64,
 }
 
 /// A message of an init to the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum MessageFromInit {
-    /// The program runs.
+    /// The program runs. The terminal that it runs on, if it has one, is passed along, as the descriptor of the side of
+    /// the one who types.
     Started,
     /// The program could not be started.
     NotStarted(StepFailure),
@@ -78,12 +94,22 @@ pub(super) struct InitDescriptors {
 }
 
 /// Runs an init; never returns.
-pub(super) fn main(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&CommandGroup>) -> ! {
-    let _ = run_init(ends, filter, narrow);
+pub(super) fn main(
+    ends: InitDescriptors,
+    filter: &SystemCallFilter,
+    writable: &[String],
+    narrow: Option<&CommandGroup>,
+) -> ! {
+    let _ = run_init(ends, filter, writable, narrow);
     sys::exit_process(0)
 }
 
-fn run_init(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&CommandGroup>) -> std::io::Result<()> {
+fn run_init(
+    ends: InitDescriptors,
+    filter: &SystemCallFilter,
+    writable: &[String],
+    narrow: Option<&CommandGroup>,
+) -> std::io::Result<()> {
     let InitDescriptors {
         mut socket,
         standard,
@@ -101,8 +127,10 @@ fn run_init(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&Co
     // `/proc` lists every mount, covered ones too, and some of these with their paths on the host.
     unmount(PRIVATE, UnmountFlags::DETACH)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
+    // Without terminals, only a command that needs one fails.
+    let _ = command_terminal::mount_terminals();
     let children = sys::watch_children()?;
-    let mut program = WaitingProgram::fork_waiting(&standard, filter, narrow)?;
+    let mut program = WaitingProgram::fork_waiting(&standard, filter, writable, narrow)?;
     // The init must not hold these ends open: the server reads the end of the output from them.
     drop(standard);
     announce_ready(&socket, has_proc, counts_ipc)?;
@@ -115,8 +143,8 @@ fn run_init(ends: InitDescriptors, filter: &SystemCallFilter, narrow: Option<&Co
         return Ok(());
     };
     match begin_program(&layer, *run, &mut program) {
-        Ok(()) => {
-            write_message(&MessageFromInit::Started, &mut socket)?;
+        Ok(terminal) => {
+            announce_start(&socket, terminal)?;
             watch_program(program.pid, &mut socket, &mut decoder, &children)
         }
         Err(failure) => write_message(&MessageFromInit::NotStarted(failure), &mut socket),
@@ -136,10 +164,26 @@ fn announce_ready(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std:
     descriptor_passing::send_with_descriptors(socket, b"r", &views)
 }
 
-/// Attaches the layer, gives up all rights and lets the program begin.
-fn begin_program(layer: &OwnedFd, run: RunOrder, program: &mut WaitingProgram) -> Result<(), StepFailure> {
-    move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).in_step("showing the layer")?;
+/// Tells the server that the program runs, and passes it the terminal.
+fn announce_start(socket: &UnixStream, terminal: Option<OwnedFd>) -> std::io::Result<()> {
+    let mut message = Vec::new();
+    encode_message(&MessageFromInit::Started, &mut message);
+    let passed: Vec<_> = terminal.iter().map(AsFd::as_fd).collect();
+    descriptor_passing::send_with_descriptors(socket, &message, &passed)
+}
+
+/// Attaches the layer, gives up all rights and lets the program begin. Returns the side of its terminal, if it has one,
+/// on which input is typed.
+fn begin_program(layer: &OwnedFd, run: RunOrder, program: &mut WaitingProgram) -> Result<Option<OwnedFd>, StepFailure> {
+    move_mount(layer, "", CWD, MOUNT_POINT, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).in_step("showing the layer")?;
     protect_paths(&run.read_only)?;
+    for path in &run.host_paths {
+        // After the protection of paths, which the clone carries along.
+        show_layer_at(path).in_step("showing the layer at its own path")?;
+    }
+    if let Some(home) = &run.empty_home {
+        hide_home(home).in_step("making an empty home")?;
+    }
     let kept = if run.may_pause {
         // A process that is not dumpable can be traced only with this capability.
         CapabilitySet::SYS_PTRACE
@@ -147,7 +191,50 @@ fn begin_program(layer: &OwnedFd, run: RunOrder, program: &mut WaitingProgram) -
         CapabilitySet::empty()
     };
     confine::drop_rights_but(kept)?;
-    program.send_order(&run.order)
+    let terminal = run.order.spawn.terminal.map(|wanted| TerminalPair::open(wanted.size));
+    let terminal = terminal.transpose().in_step("making a terminal")?;
+    program.send_order(&run.order, terminal.as_ref().map(|pair| pair.program_side.as_fd()))?;
+    Ok(terminal.map(|pair| pair.typing_side))
+}
+
+/// Mounts the layer, with the mounts on it, at another path.
+fn show_layer_at(path: &str) -> rustix::io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, MOUNT_POINT, flags)?;
+    let place = open_place(path)?;
+    let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&tree, "", &place, "", empty)
+}
+
+fn hide_home(home: &EmptyHome) -> rustix::io::Result<()> {
+    let place = open_place(&home.path)?;
+    let options = format!(
+        "mode=0755,size={},nr_inodes={}",
+        home.bytes,
+        (home.bytes / 8192).max(1024)
+    );
+    let options = std::ffi::CString::new(options).map_err(|_| Errno::INVAL)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    // By its descriptor: the path could lead elsewhere by now.
+    mount(
+        "garret",
+        format!("/proc/self/fd/{}", place.as_raw_fd()),
+        "tmpfs",
+        flags,
+        options.as_c_str(),
+    )
+}
+
+/// Opens a place for a mount. A link on the way is refused.
+fn open_place(path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(
+        CWD,
+        path,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
 }
 
 /// Makes paths read-only for the command.
@@ -164,7 +251,7 @@ fn protect_paths(paths: &[String]) -> Result<(), StepFailure> {
 }
 
 fn protect_path(path: &str) -> rustix::io::Result<()> {
-    let workspace = open_child(CWD, "/workspace")?;
+    let workspace = open_child(CWD, MOUNT_POINT)?;
     let protect = |tree: &OwnedFd| {
         sys::protect_mount(tree.as_fd(), MountExtent::Alone)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
@@ -193,6 +280,7 @@ impl WaitingProgram {
     fn fork_waiting(
         standard: &StandardStreams,
         filter: &SystemCallFilter,
+        writable: &[String],
         narrow: Option<&CommandGroup>,
     ) -> std::io::Result<Self> {
         let (socket, mut other) = UnixStream::pair()?;
@@ -208,7 +296,7 @@ impl WaitingProgram {
                     .in_step("joining the group");
                 let failure = joined
                     .err()
-                    .unwrap_or_else(|| confine::wait_and_execute(standard, filter, &mut other));
+                    .unwrap_or_else(|| confine::wait_and_execute(standard, filter, writable, &other));
                 let _ = write_message(&failure, &mut other);
                 sys::exit_process(127)
             }
@@ -217,9 +305,11 @@ impl WaitingProgram {
     }
 
     /// Sends the order, and waits until the program is executed or has failed to be.
-    fn send_order(&mut self, order: &ExecOrder) -> Result<(), StepFailure> {
+    fn send_order(&mut self, order: &ExecOrder, terminal: Option<BorrowedFd<'_>>) -> Result<(), StepFailure> {
+        let mut message = Vec::new();
+        encode_message(order, &mut message);
         // If the process has ended already, its reason is there to be read below.
-        let _ = write_message(order, &mut self.socket);
+        let _ = descriptor_passing::send_with_descriptors(&self.socket, &message, terminal.as_slice());
         let mut decoder = FrameDecoder::default();
         // A successful `execve` closes the other end of the socket, so the end of the stream means success.
         match read_frame(&mut decoder, &mut self.socket) {

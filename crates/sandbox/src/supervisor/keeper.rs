@@ -17,10 +17,12 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
 use super::control_groups::ControlGroups;
+use super::host_parts::{HostParts, open_host_parts};
 use super::protocol::{
     FailedStep, FrameDecoder, ProtocolFrame, StepFailure, SupervisorAnswer, SupervisorRequest, read_frame,
     write_message,
 };
+use super::serve::ServerChannels;
 use super::sys::{ForkSide, NewNamespaces};
 use super::{confine, serve, sys};
 use crate::namespace::plan::{CommandUser, INSIDE, SandboxPlan};
@@ -30,19 +32,20 @@ use crate::namespace::plan::{CommandUser, INSIDE, SandboxPlan};
 pub(super) struct KeeperDirectories {
     pub(super) bench: OwnedFd,
     pub(super) layers: OwnedFd,
+    pub(super) host_parts: HostParts,
 }
 
 type Result<T> = std::result::Result<T, StepFailure>;
 
 pub(super) fn main() -> ExitCode {
-    let Ok(mut channel) = take_channel() else {
+    let Ok((mut channel, sockets)) = take_channels() else {
         return ExitCode::FAILURE;
     };
     let mut decoder = FrameDecoder::default();
     let Ok(Some(ProtocolFrame::Message(SupervisorRequest::Open(plan)))) = read_frame(&mut decoder, &mut channel) else {
         return ExitCode::FAILURE;
     };
-    match keep_sandbox(&plan, &channel, decoder) {
+    match keep_sandbox(&plan, &channel, sockets, decoder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = write_message(&SupervisorAnswer::Opened(Err(failure)), &mut channel);
@@ -51,19 +54,20 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// Takes the channel, which arrives as the standard input, off that descriptor, so that no executed program can inherit
-/// it.
-fn take_channel() -> std::io::Result<UnixStream> {
+/// Takes the channel for frames, which arrives as the standard input, and the one for sockets, which arrives as the
+/// standard output, off these descriptors, so that no executed program can inherit them.
+fn take_channels() -> std::io::Result<(UnixStream, UnixStream)> {
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let sockets = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for standard in 0..3 {
         sys::duplicate_to(&nothing, standard)?;
     }
-    sys::close_all_but(&[channel.as_fd(), nothing.as_fd()])?;
-    Ok(UnixStream::from(channel))
+    sys::close_all_but(&[channel.as_fd(), sockets.as_fd(), nothing.as_fd()])?;
+    Ok((UnixStream::from(channel), UnixStream::from(sockets)))
 }
 
-fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, decoder: FrameDecoder) -> Result<()> {
+fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, sockets: UnixStream, decoder: FrameDecoder) -> Result<()> {
     let _lock = lock_sandbox(&plan.lock)?;
     // Done here, because as root this process may still raise the limit.
     confine::forbid_cores();
@@ -79,10 +83,16 @@ fn keep_sandbox(plan: &SandboxPlan, channel: &UnixStream, decoder: FrameDecoder)
         (ForkSide::Child, born) => {
             drop(link);
             groups.enter_groups(born);
-            serve::main(plan, channel, decoder, other_end, grabbed, groups)
+            let channels = ServerChannels {
+                frames: channel,
+                sockets,
+                decoder,
+                link: other_end,
+            };
+            serve::main(plan, channels, grabbed, groups)
         }
         (ForkSide::Parent(inner), _) => {
-            drop((other_end, grabbed));
+            drop((other_end, grabbed, sockets));
             let introduced = map_user(inner, &plan.user, &link);
             if introduced.is_err() {
                 // The process inside waits for its user map and would wait for ever.
@@ -117,7 +127,7 @@ fn namespaces_to_make(network: Network) -> NewNamespaces {
         .into_iter()
         .fold(NewNamespaces::NOTHING, NewNamespaces::union_with);
     match network {
-        Network::None => all.union_with(NewNamespaces::NETWORK),
+        Network::None | Network::Named => all.union_with(NewNamespaces::NETWORK),
         Network::Full => all,
     }
 }
@@ -131,13 +141,17 @@ fn open_directories(plan: &SandboxPlan) -> Result<KeeperDirectories> {
         let owners = make_owner_map(owner, &plan.user)?;
         sys::map_owners(bench.as_fd(), owners.as_fd()).in_step("mapping the owner of the files")?;
     }
+    let host_parts = open_host_parts(plan)?;
     rustix::thread::set_thread_groups(&[]).in_step("dropping groups")?;
-    Ok(KeeperDirectories { bench, layers })
+    Ok(KeeperDirectories {
+        bench,
+        layers,
+        host_parts,
+    })
 }
 
-/// Makes a user namespace that maps the owner of the bench to the user of the commands; it lives as long as the
-/// descriptor.
-fn make_owner_map((uid, gid): (u32, u32), user: &CommandUser) -> Result<OwnedFd> {
+/// Makes a user namespace that maps an owner of files to the user of the commands; it lives as long as the descriptor.
+pub(super) fn make_owner_map((uid, gid): (u32, u32), user: &CommandUser) -> Result<OwnedFd> {
     // A new user namespace needs a process in it; the child keeps it alive until it is open as a descriptor.
     match sys::fork_into(NewNamespaces::USER).in_step("mapping the owner of the files")? {
         ForkSide::Child => loop {

@@ -134,7 +134,8 @@ pub(super) fn memory_file_bytes() -> u64 {
     file_system_bytes("/tmp") + file_system_bytes("/dev/shm")
 }
 
-fn file_system_bytes(path: &str) -> u64 {
+/// Returns the bytes in use on the file system that holds `path`.
+pub(super) fn file_system_bytes(path: &str) -> u64 {
     rustix::fs::statfs(path).map_or(0, |stat| {
         stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs()
     })

@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use garret_handles::open_beneath;
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
+use garret_handles::{open_beneath, set_mode};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::clock::current_time;
@@ -27,13 +27,14 @@ const ENTRIES: usize = 64;
 
 /// A walk through the tree of a layer.
 #[derive(Debug)]
-pub(super) struct LayerWalk {
+pub(crate) struct LayerWalk {
     waiting: Vec<WalkedDirectory>,
     reading: Option<DirectoryReading>,
     /// The files with several names that were counted already.
     linked: HashSet<u64>,
     bytes: u64,
     is_blind: bool,
+    gives_access: bool,
 }
 
 /// A directory, by its path below an open directory. Each value holds only its own name and shares those above it,
@@ -57,7 +58,7 @@ struct DirectoryReading {
 
 impl LayerWalk {
     /// Begins at `top`.
-    pub(super) fn new(top: OwnedFd) -> Self {
+    pub(crate) fn new(top: OwnedFd) -> Self {
         let place = WalkedDirectory::at_base(top);
         Self {
             waiting: vec![place],
@@ -65,11 +66,20 @@ impl LayerWalk {
             linked: HashSet::new(),
             bytes: 0,
             is_blind: false,
+            gives_access: false,
+        }
+    }
+
+    /// Returns this walk with the right to give the owner of a directory access to it, where a command took it away.
+    pub(crate) fn giving_access(self) -> Self {
+        Self {
+            gives_access: true,
+            ..self
         }
     }
 
     /// Continues for about this time; returns whether the whole tree was seen.
-    pub(super) fn continue_for(&mut self, time: Duration) -> bool {
+    pub(crate) fn continue_for(&mut self, time: Duration) -> bool {
         let until = current_time() + time;
         while self.count_some() {
             if current_time() >= until {
@@ -80,12 +90,12 @@ impl LayerWalk {
     }
 
     /// Returns the bytes that were found so far.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Returns whether a directory could not be read.
-    pub(super) fn is_blind(&self) -> bool {
+    pub(crate) fn is_blind(&self) -> bool {
         self.is_blind
     }
 
@@ -106,7 +116,7 @@ impl LayerWalk {
 
     fn enter_next(&mut self) -> Option<DirectoryReading> {
         let place = self.waiting.pop()?;
-        match place.open_for_reading() {
+        match place.open_for_reading(self.gives_access) {
             Ok(reading) => return Some(reading),
             // The directory was removed or replaced since it was seen.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -125,9 +135,14 @@ impl LayerWalk {
             return;
         }
         let Ok(directory) = reading.entries.fd() else { return };
-        // An entry that is not found any more was removed meanwhile.
-        let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return;
+        let stat = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::ACCESS) => {
+                self.is_blind = true;
+                return;
+            }
+            // An entry that is not found any more was removed meanwhile.
+            Err(_) => return,
         };
         self.count_bytes(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -156,8 +171,20 @@ impl WalkedDirectory {
         }
     }
 
-    fn open_for_reading(self) -> rustix::io::Result<DirectoryReading> {
-        let directory = open_beneath(&*self.base, &self.path(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    fn open_for_reading(self, gives_access: bool) -> rustix::io::Result<DirectoryReading> {
+        let path = self.path();
+        let open = |flags| open_beneath(&*self.base, &path, flags | OFlags::DIRECTORY);
+        let directory = match open(OFlags::RDONLY) {
+            Err(Errno::ACCESS) if gives_access => {
+                set_mode(&open(OFlags::PATH)?, 0o700)?;
+                open(OFlags::RDONLY)?
+            }
+            other => other?,
+        };
+        if gives_access && rustix::fs::fstat(&directory)?.st_mode & 0o100 == 0 {
+            // Without this bit, its entries cannot be looked at. If it cannot be set, that shows at the first entry.
+            let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
+        }
         let place = if self.length < LONG_PATH {
             self
         } else {

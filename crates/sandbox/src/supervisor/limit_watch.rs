@@ -45,6 +45,8 @@ pub(super) struct GroupAndLayerUsage {
     pub(super) unexplained: u64,
     /// Whether there may be more such bytes, because a part of the layer could not be read.
     pub(super) is_blind: bool,
+    /// Whether the home holds more than its limit.
+    pub(super) is_home_full: bool,
 }
 
 impl LimitWatch {
@@ -137,6 +139,9 @@ impl LimitWatch {
         }
         if is_over(self.written_bytes(around), limits.written) {
             return Some(ResourceLimit::Written);
+        }
+        if around.is_home_full {
+            return Some(ResourceLimit::Home);
         }
         let tally = self.tally.as_ref().filter(|_| self.counts_memory());
         let memory = tally.map_or(0, UsageTally::memory_in_use);

@@ -2,14 +2,15 @@
 //!
 //! A frame is its length (four bytes, little-endian), a tag and a body. Messages are JSON; the input and output of
 //! commands is sent as raw bytes. Nothing but bytes is passed, no descriptor and no shared memory, so that a pipe, a
-//! socket or the serial line of a virtual machine will do. Both directions work on credit: neither side sends more data
+//! socket or the serial line of a virtual machine will do. The socket that [`SupervisorRequest::MakeSocket`] asks for
+//! travels on a channel of its own. Both directions work on credit: neither side sends more data
 //! than the other has announced room for.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use garret_core::{CommandExit, Limits, ResourceLimit};
+use garret_core::{CommandExit, CommandTerminal, Limits, ResourceLimit, TerminalSize};
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::plan::SandboxPlan;
@@ -47,6 +48,10 @@ pub(crate) enum SupervisorRequest {
     Credit { process: u64, bytes: u64 },
     /// Signal a process; 9 ends its tree.
     Signal { process: u64, number: i32 },
+    /// Change the size of the terminal of a process.
+    Resize { process: u64, size: TerminalSize },
+    /// Answer a mark of a process.
+    AnswerMark { process: u64 },
     /// Place an item on a layer; the bytes of a file follow as data under the number of the request.
     Place {
         request: u64,
@@ -62,6 +67,15 @@ pub(crate) enum SupervisorRequest {
     Resume { request: u64, layer: String },
     /// End the processes of a layer and unmount it.
     Lift { request: u64, layer: String },
+    /// Make a TCP socket in the network of the sandbox, and pass it over the channel for sockets before the answer.
+    MakeSocket { request: u64, family: SocketFamily },
+}
+
+/// The family of addresses of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SocketFamily {
+    Version4,
+    Version6,
 }
 
 /// The lower directory of a layer.
@@ -110,6 +124,9 @@ pub(crate) struct SpawnRequest {
     pub(crate) cwd: String,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) has_input: bool,
+    /// Whether the command gets an empty home instead of the kept one.
+    pub(crate) has_empty_home: bool,
+    pub(crate) terminal: Option<CommandTerminal>,
     pub(crate) limits: SpawnLimits,
 }
 

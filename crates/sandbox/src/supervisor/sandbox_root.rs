@@ -15,6 +15,7 @@ use rustix::mount::{
     open_tree, unmount,
 };
 
+use super::host_parts::open_host_parts;
 use super::keeper::KeeperDirectories;
 use super::protocol::{FailedStep, StepFailure};
 use super::sys::{self, MountExtent};
@@ -30,6 +31,8 @@ pub(super) const LAYERS: &str = "/.garret/layers";
 pub(super) const MOUNTED: &str = "/.garret/mounted";
 /// The masks that hide paths, in [`PRIVATE`].
 pub(super) const MASKS: &str = "/.garret/masks";
+/// The lower directories of the mounts with a layer, in [`PRIVATE`].
+pub(super) const SOURCES: &str = "/.garret/sources";
 
 type Result<T> = std::result::Result<T, StepFailure>;
 
@@ -38,26 +41,46 @@ pub(super) fn make_root(plan: &SandboxPlan, grabbed: Option<KeeperDirectories>) 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).in_step("separating mounts")?;
     // Everything is opened before anything is covered: the bench may lie below `/tmp`, which the new root covers.
-    let (bench, layers) = match grabbed {
-        Some(grabbed) => (grabbed.bench, grabbed.layers),
-        None => (
-            clone_named_tree(&plan.bench, "the directory of the files")?,
-            clone_named_tree(&plan.layers, "the layers")?,
-        ),
+    let grabbed = match grabbed {
+        Some(grabbed) => grabbed,
+        None => KeeperDirectories {
+            bench: clone_named_tree(&plan.bench, "the directory of the files")?,
+            layers: clone_named_tree(&plan.layers, "the layers")?,
+            host_parts: open_host_parts(plan)?,
+        },
     };
     let parts = plan.root.iter().map(gather_part).collect::<Result<Vec<_>>>()?;
     let base = mount_base()?;
     for part in parts {
         part.install_in(&base)?;
     }
-    install_private(&base, &bench, &layers)?;
+    install_private(&base, &grabbed.bench, &grabbed.layers)?;
+    // Opened now: a mount on a cover would hide it.
+    let covers = open_covers(plan, &base)?;
+    grabbed.host_parts.install_in(plan, &base)?;
+    for cover in covers {
+        sys::protect_mount(cover.as_fd(), MountExtent::Alone).in_step("closing a cover")?;
+    }
     let has_proc = mount_proc(&base.join("proc")).is_ok();
     enter_root(&base)?;
-    if plan.network == Network::None {
+    if plan.network != Network::Full {
         sys::raise_loopback().in_step("raising the loopback interface")?;
     }
     rustix::system::sethostname(b"garret").in_step("naming the host")?;
     Ok(has_proc)
+}
+
+/// Opens the covers of the plan, which become read-only when every place in them was made.
+fn open_covers(plan: &SandboxPlan, base: &Path) -> Result<Vec<OwnedFd>> {
+    let open = |path: &String| {
+        rustix::fs::open(path_within(base, path), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| path_failure("covering", path, error))
+    };
+    let covers = plan.root.iter().filter_map(|step| match step {
+        RootStep::Cover { path } => Some(path),
+        _ => None,
+    });
+    covers.map(open).collect()
 }
 
 /// Mounts a `/proc` that shows the process namespace of this process.
@@ -102,7 +125,9 @@ fn gather_part(step: &RootStep) -> Result<RootPart<'_>> {
             path,
             bytes: text.clone().into_bytes(),
         },
-        RootStep::Directory { .. } | RootStep::Link { .. } | RootStep::Memory { .. } => RootPart::Make(step),
+        RootStep::Directory { .. } | RootStep::Link { .. } | RootStep::Cover { .. } | RootStep::Memory { .. } => {
+            RootPart::Make(step)
+        }
     })
 }
 
@@ -185,21 +210,30 @@ fn make_step(base: &Path, step: &RootStep) -> Result<()> {
             }
             rustix::fs::symlink(target, &place).map_err(|error| path_failure("linking", path, error))
         }
+        RootStep::Cover { path } => {
+            let place = path_within(base, path);
+            make_directories(&place)
+                .and_then(|()| mount_memory(&place, "mode=0755,size=1m"))
+                .map_err(|error| path_failure("covering", path, error))
+        }
         RootStep::Memory { path, bytes } => {
             // Each entry takes about a kilobyte of kernel memory, with or without content, so their number is limited
             // too.
             let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 8192).max(1024));
-            mount_memory(&path_within(base, path), options).map_err(|error| path_failure("mounting", path, error))
+            let place = path_within(base, path);
+            make_directories(&place)
+                .and_then(|()| mount_memory(&place, options))
+                .map_err(|error| path_failure("mounting", path, error))
         }
         RootStep::Show { .. } | RootStep::Copy { .. } | RootStep::Text { .. } | RootStep::Device { .. } => Ok(()),
     }
 }
 
-fn path_within(base: &Path, path: &str) -> PathBuf {
+pub(super) fn path_within(base: &Path, path: &str) -> PathBuf {
     base.join(path.trim_start_matches('/'))
 }
 
-fn make_directories(path: &Path) -> rustix::io::Result<()> {
+pub(super) fn make_directories(path: &Path) -> rustix::io::Result<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
         Err(Errno::NOENT) => {
             make_directories(path.parent().ok_or(Errno::NOENT)?)?;
@@ -210,7 +244,7 @@ fn make_directories(path: &Path) -> rustix::io::Result<()> {
     }
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
     if let Some(parent) = path.parent() {
         make_directories(parent)?;
     }
@@ -219,7 +253,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
     write_all(&file, bytes)
 }
 
-fn attach_tree(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {
+pub(super) fn attach_tree(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {
     move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -233,7 +267,7 @@ fn mount_memory(target: &Path, options: impl Into<Vec<u8>>) -> rustix::io::Resul
 fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
     let step = "making the private directory";
     mount_memory(&path_within(base, PRIVATE), "mode=700,size=16m").in_step(step)?;
-    for path in [BENCH, LAYERS, MOUNTED, MASKS] {
+    for path in [BENCH, LAYERS, MOUNTED, MASKS, SOURCES] {
         make_directories(&path_within(base, path)).in_step(step)?;
     }
     attach_tree(bench, &path_within(base, BENCH)).in_step("mounting the files")?;

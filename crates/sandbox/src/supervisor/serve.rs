@@ -10,6 +10,7 @@ mod init_messages;
 mod layer_requests;
 mod limit_checks;
 mod running_command;
+mod socket_requests;
 mod spare_init;
 mod start_command;
 
@@ -26,29 +27,41 @@ use self::layer_requests::ServedLayer;
 use self::running_command::RunningCommand;
 use self::spare_init::SpareInit;
 use super::control_groups::ControlGroups;
+use super::home_size_watch::HomeSizeWatch;
 use super::keeper::KeeperDirectories;
 use super::place_item::ArrivingFile;
 use super::protocol::{
     FailedStep, FrameDecoder, OpenedReport, PauseMethod, ProtocolFrame, RequestOutcome, StepFailure, SupervisorAnswer,
     SupervisorRequest, encode_message, write_message,
 };
-use super::system_call_filter::SystemCallFilter;
+use super::system_call_filter::{SetIdBits, SystemCallFilter};
 use super::{confine, mounted_layer, sandbox_root, sys};
-use crate::namespace::plan::{INSIDE, SandboxPlan};
+use crate::namespace::plan::{INSIDE, PlannedAccess, SandboxPlan};
+
+/// The channels of the server.
+#[derive(Debug)]
+pub(super) struct ServerChannels<'a> {
+    /// Carries frames from and to Garret.
+    pub(super) frames: &'a UnixStream,
+    /// Carries sockets to Garret.
+    pub(super) sockets: UnixStream,
+    /// The decoder of the frames, which may hold some already.
+    pub(super) decoder: FrameDecoder,
+    /// Comes from the keeper.
+    pub(super) link: UnixStream,
+}
 
 /// Runs the server; never returns.
 pub(super) fn main(
     plan: &SandboxPlan,
-    channel: &UnixStream,
-    decoder: FrameDecoder,
-    link: UnixStream,
+    channels: ServerChannels<'_>,
     grabbed: Option<KeeperDirectories>,
     groups: ControlGroups,
 ) -> ! {
-    let Ok(mut channel) = channel.try_clone() else {
+    let Ok(mut channel) = channels.frames.try_clone() else {
         sys::exit_process(1)
     };
-    match enter_sandbox(plan, &link, grabbed) {
+    match enter_sandbox(plan, &channels.link, grabbed) {
         Ok((has_proc, filter)) => {
             let has_group = groups.have_memory();
             let has_groups = groups.are_in_force();
@@ -60,9 +73,11 @@ pub(super) fn main(
             let pausing = groups.freezer().unwrap_or(without_freezer);
             let server = SupervisorServer {
                 plan,
+                writable: plan.writable_paths(),
                 has_group,
                 channel,
-                decoder,
+                sockets: channels.sockets,
+                decoder: channels.decoder,
                 out: Vec::new(),
                 carried: Vec::new(),
                 groups,
@@ -74,6 +89,7 @@ pub(super) fn main(
                 spare: None,
                 wants_spare: true,
                 laid_so_far: 0,
+                home: plan.home.limit.map(|limit| HomeSizeWatch::new(&plan.home.path, limit)),
                 has_started_any: false,
             };
             let _ = server.serve(OpenedReport {
@@ -116,7 +132,13 @@ fn enter_sandbox(
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
         .in_step("closing itself off")?;
     // Translated once here, and inherited by every init.
-    let filter = SystemCallFilter::new().map_err(|_| {
+    let shares_files = plan.mounts.iter().any(|mount| mount.access == PlannedAccess::Write);
+    let set_id = if shares_files {
+        SetIdBits::Refused
+    } else {
+        SetIdBits::Allowed
+    };
+    let filter = SystemCallFilter::new(set_id).map_err(|_| {
         StepFailure::new(
             "translating the filter",
             std::io::Error::from_raw_os_error(libc::ENOSYS),
@@ -134,9 +156,15 @@ fn become_user() -> rustix::io::Result<()> {
 
 struct SupervisorServer<'a> {
     plan: &'a SandboxPlan,
+    /// The paths of the sandbox at which commands may write.
+    writable: Vec<String>,
+    /// The size of the kept home, if it has a limit.
+    home: Option<HomeSizeWatch>,
     /// Whether memory is limited by a control group.
     has_group: bool,
     channel: UnixStream,
+    /// The channel over which sockets are passed to Garret.
+    sockets: UnixStream,
     decoder: FrameDecoder,
     out: Vec<u8>,
     /// The buffer for output that is carried.
@@ -160,6 +188,8 @@ type ServeResult<T = ()> = std::io::Result<T>;
 impl SupervisorServer<'_> {
     fn serve(mut self, opened: OpenedReport) -> ServeResult {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
+        // Fails if the channel is no socket; each socket that is asked for is then refused.
+        let _ = rustix::io::ioctl_fionbio(&self.sockets, true);
         self.send_answer(&SupervisorAnswer::Opened(Ok(opened)));
         self.flush_channel()?;
         loop {
@@ -295,6 +325,8 @@ impl SupervisorServer<'_> {
                 }
             }
             SupervisorRequest::Signal { process, number } => self.signal_command(process, number),
+            SupervisorRequest::Resize { process, size } => self.resize_terminal(process, size),
+            SupervisorRequest::AnswerMark { process } => self.answer_mark(process),
             SupervisorRequest::Place {
                 request,
                 layer,
@@ -305,6 +337,7 @@ impl SupervisorServer<'_> {
             SupervisorRequest::Pause { request, layer } => self.pause_layer(request, &layer),
             SupervisorRequest::Resume { request, layer } => self.resume_layer(request, &layer),
             SupervisorRequest::Lift { request, layer } => self.lift_layer(request, &layer),
+            SupervisorRequest::MakeSocket { request, family } => self.make_socket(request, family),
         }
     }
 }

@@ -283,20 +283,30 @@ pub(crate) enum MountExtent {
 
 /// Makes a mount read-only and its devices useless.
 pub(crate) fn protect_mount(mount: BorrowedFd<'_>, extent: MountExtent) -> io::Result<()> {
-    let flags = match extent {
-        MountExtent::Alone => 0,
-        MountExtent::WithMountsBelow => libc::AT_RECURSIVE,
-    };
-    set_mount(mount, flags, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
+    set_mount(mount, extent, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
+}
+
+/// Makes the devices and set-user-id bits of a mount useless; files in it can be written.
+pub(crate) fn restrict_mount(mount: BorrowedFd<'_>, extent: MountExtent) -> io::Result<()> {
+    set_mount(mount, extent, libc::MOUNT_ATTR_NODEV, 0)
 }
 
 /// Shows the owners of a mount as this user namespace maps them.
 pub(crate) fn map_owners(mount: BorrowedFd<'_>, owners: BorrowedFd<'_>) -> io::Result<()> {
-    set_mount(mount, 0, libc::MOUNT_ATTR_IDMAP, owners.as_raw_fd() as u64)
+    set_mount(
+        mount,
+        MountExtent::Alone,
+        libc::MOUNT_ATTR_IDMAP,
+        owners.as_raw_fd() as u64,
+    )
 }
 
 /// Sets attributes of a mount; set-user-id bits lose their effect on it in any case.
-fn set_mount(mount: BorrowedFd<'_>, flags: i32, attributes: u64, userns_fd: u64) -> io::Result<()> {
+fn set_mount(mount: BorrowedFd<'_>, extent: MountExtent, attributes: u64, userns_fd: u64) -> io::Result<()> {
+    let flags = match extent {
+        MountExtent::Alone => 0,
+        MountExtent::WithMountsBelow => libc::AT_RECURSIVE,
+    };
     let request = libc::mount_attr {
         attr_set: libc::MOUNT_ATTR_NOSUID | attributes,
         attr_clr: 0,
@@ -375,9 +385,9 @@ pub(crate) fn refuses_new_files(directory: &std::path::Path) -> bool {
     .is_err()
 }
 
-/// Makes a descriptor one of the three standard streams.
+/// Makes a descriptor one of the three standard streams, or one of those for marks.
 pub(crate) fn duplicate_to(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
-    // SAFETY: 0, 1 and 2 are owned by nobody in this program.
+    // SAFETY: 0, 1 and 2 are owned by nobody in this program, and it never has so many open that another one is reached.
     check_result(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })
 }
 

@@ -120,6 +120,15 @@ const NEW_NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
+/// The bits by which a program runs as its owner or its group, and not as the user that starts it.
+const SET_ID_BITS: [i32; 2] = [libc::S_ISUID as i32, libc::S_ISGID as i32];
+
+/// The flags with which an opened file is made, and has a mode. That of `O_TMPFILE` has no name without `O_DIRECTORY`.
+const MAKING_FLAGS: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
+// Not in the `libc` crate for every processor yet.
+const FCHMODAT2: i64 = 452;
+
 /// The number of instructions at the beginning of a filter, which refuse every other architecture.
 const AFTER_ARCHITECTURE: usize = 3;
 
@@ -135,14 +144,31 @@ const REFUSE_AS_UNKNOWN: u32 = REFUSE | libc::ENOSYS as u32;
 /// Skips the call, and lets it succeed.
 const IGNORE: u32 = REFUSE;
 
+/// Whether commands may set the set-user-id and set-group-id bits of files.
+///
+/// They have no effect in the sandbox, and no change takes them up. But a file that a command writes in a mount is at
+/// once a file of the machine, and belongs to the user of Garret: with such a bit, it would be a program by which every
+/// other user of the machine acts as him.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SetIdBits {
+    /// They may be set.
+    Allowed,
+    /// A call that would set one is refused.
+    Refused,
+}
+
 /// The translated filter. All rules are in one filter: the kernel translates each filter and tries it on every number,
-/// for each command anew.
+/// for each command anew. Only the rules on set-id bits are in another.
 #[derive(Debug)]
-pub(super) struct SystemCallFilter(BpfProgram);
+pub(super) struct SystemCallFilter {
+    first: BpfProgram,
+    /// Refuses to set set-id bits.
+    last: Option<BpfProgram>,
+}
 
 impl SystemCallFilter {
     /// Translates the rules for this processor.
-    pub(super) fn new() -> Result<Self, seccompiler::BackendError> {
+    pub(super) fn new(set_id: SetIdBits) -> Result<Self, seccompiler::BackendError> {
         let mut rules = refused_rules();
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
         let refusal = SeccompAction::Errno(libc::EPERM as u32);
@@ -156,12 +182,26 @@ impl SystemCallFilter {
         let mut program: BpfProgram =
             SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()?;
         program.splice(AFTER_ARCHITECTURE..AFTER_ARCHITECTURE, ahead);
-        Ok(Self(program))
+        let last = match set_id {
+            SetIdBits::Allowed => None,
+            SetIdBits::Refused => {
+                let refusal = SeccompAction::Errno(libc::EPERM as u32);
+                Some(SeccompFilter::new(set_id_rules(), SeccompAction::Allow, refusal, architecture)?.try_into()?)
+            }
+        };
+        Ok(Self { first: program, last })
     }
 
     /// Installs the filter for good, on this process and all that it starts.
     pub(super) fn install(&self) -> Result<(), seccompiler::Error> {
-        seccompiler::apply_filter(&self.0)
+        seccompiler::apply_filter(&self.first)
+    }
+
+    /// Installs the rest of the filter, which refuses a call that is needed until the program is executed.
+    pub(super) fn install_last(&self) -> Result<(), seccompiler::Error> {
+        self.last
+            .as_ref()
+            .map_or(Ok(()), |last| seccompiler::apply_filter(last))
     }
 }
 
@@ -307,6 +347,33 @@ fn refused_rules() -> SeccompRules {
     rules
 }
 
+/// Refuses to make a file with a set-id bit, and to set one.
+fn set_id_rules() -> SeccompRules {
+    let setting = |mode| SET_ID_BITS.map(|bit| make_rule([is_masked(mode, bit, bit)])).to_vec();
+    let opening = |flags, mode| {
+        let with_flag =
+            |flag| SET_ID_BITS.map(|bit| make_rule([is_masked(flags, flag, flag), is_masked(mode, bit, bit)]));
+        MAKING_FLAGS.map(with_flag).concat()
+    };
+    SeccompRules::from([
+        // Its mode lies in memory, which a filter cannot read. Programs use `openat` instead.
+        (libc::SYS_openat2, Vec::new()),
+        (libc::SYS_fchmod, setting(1)),
+        (libc::SYS_fchmodat, setting(2)),
+        (FCHMODAT2, setting(2)),
+        (libc::SYS_mknodat, setting(2)),
+        (libc::SYS_openat, opening(2, 3)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, setting(1)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, setting(1)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, setting(1)),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, opening(1, 2)),
+    ])
+}
+
 #[cfg(target_arch = "x86_64")]
 fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
     [
@@ -404,7 +471,7 @@ mod tests {
     /// The numbers are written out: a call that is taken out of the table is not refused by a kernel that has it.
     #[test]
     fn calls_that_nobody_needs_look_as_if_the_kernel_did_not_have_them() {
-        let filter = SystemCallFilter::new().unwrap().0;
+        let filter = SystemCallFilter::new(SetIdBits::Allowed).unwrap().first;
         let architecture = filter[1].k;
         // `clone3` and the three of `io_uring`, `statmount` and `listmount`, the three of `lsm_*`, `open_tree_attr`,
         // `file_getattr`, `file_setattr`, and the first that nobody has reviewed.
@@ -424,7 +491,7 @@ mod tests {
     #[test]
     fn every_number_is_judged_by_its_rules_and_most_in_a_few_steps() {
         let rules = refused_rules();
-        let quick = SystemCallFilter::new().unwrap().0;
+        let quick = SystemCallFilter::new(SetIdBits::Allowed).unwrap().first;
         let architecture = quick[1].k;
         assert_eq!((quick[0].code, quick[0].k, quick[2].code), (LOAD, 4, RETURN));
         let mut all_steps = 0;
@@ -452,12 +519,46 @@ mod tests {
     }
 
     #[test]
+    fn no_way_to_set_a_set_id_bit_is_open_where_they_are_refused() {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fchmod, open, openat2};
+        use rustix::io::Errno;
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let outcomes = std::thread::scope(|scope| {
+            let tried = scope.spawn(|| {
+                let filter = SystemCallFilter::new(SetIdBits::Refused).unwrap();
+                filter.install().unwrap();
+                filter.install_last().unwrap();
+                let make = |name: &str, flags, mode| open(path(name), flags, Mode::from_raw_mode(mode));
+                let plain = make("plain", OFlags::CREATE | OFlags::RDWR, 0o755).unwrap();
+                let mut outcomes = Vec::new();
+                for bits in [0o4755, 0o2755, 0o6755] {
+                    let mode = Mode::from_raw_mode(bits);
+                    outcomes.extend([
+                        make("new", OFlags::CREATE | OFlags::RDWR, bits).map(drop),
+                        make(".", OFlags::TMPFILE | OFlags::RDWR, bits).map(drop),
+                        fchmod(&plain, mode),
+                        chmod(path("plain"), mode),
+                        openat2(CWD, path("new"), OFlags::CREATE, mode, ResolveFlags::empty()).map(drop),
+                    ]);
+                }
+                fchmod(&plain, Mode::from_raw_mode(0o1700)).unwrap();
+                // Without a flag that makes a file, the mode means nothing, and may be anything.
+                make("plain", OFlags::RDONLY, 0o4755).unwrap();
+                outcomes
+            });
+            tried.join().unwrap()
+        });
+        assert!(outcomes.iter().all(|one| *one == Err(Errno::PERM)), "{outcomes:?}");
+    }
+
+    #[test]
     fn the_limit_of_a_core_stays_and_other_limits_can_be_set() {
         use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
         // A filter holds for one thread; the limits are those of the whole process.
         let tried = std::thread::spawn(|| {
             let (core, files) = (getrlimit(Resource::Core), getrlimit(Resource::Nofile));
-            SystemCallFilter::new().unwrap().install().unwrap();
+            SystemCallFilter::new(SetIdBits::Allowed).unwrap().install().unwrap();
             let other = Rlimit {
                 current: core.current.map_or(Some(0), |size| size.checked_add(1)),
                 ..core

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, Network, OpenSandbox,
-    OutputStream, Process, Sandbox, SandboxCommand, SandboxRequest, WsPath,
+    Chunk, CommandExit, CommandProgram, CommandStdin, Effects, Guard, Layer, Limits, OpenSandbox, OutputStream,
+    Process, Sandbox, SandboxCommand, SandboxRequest, WsPath, base_environment,
 };
-use garret_sandbox::namespace::{LayerMode, NamespaceOptions, NamespaceSandbox, PauseMode, SupervisorProgram, plan};
+use garret_sandbox::namespace::{LayerMode, NamespaceOptions, NamespaceSandbox, PauseMode, SupervisorProgram};
 use tempfile::TempDir;
 
 pub(crate) struct Room {
@@ -77,15 +77,10 @@ fn furnished(directory: TempDir) -> TempDir {
 }
 
 pub(crate) fn request(directory: &TempDir) -> SandboxRequest {
+    let path = directory.path();
     SandboxRequest {
-        bench: directory.path().join("bench"),
-        scratch: directory.path().join("scratch"),
-        read_filter: None,
-        read_only: Vec::new(),
-        network: Network::None,
-        limits: Limits::default(),
-        system: Vec::new(),
         require: Guard::DEFAULT.to_vec(),
+        ..SandboxRequest::on_bench(path.join("bench"), path.join("scratch"))
     }
 }
 
@@ -181,9 +176,11 @@ fn command(program: CommandProgram) -> SandboxCommand {
     SandboxCommand {
         program,
         cwd: WsPath::root(),
-        env: plan::base_environment(),
+        env: base_environment("/home/agent", &[]),
         stdin: CommandStdin::Closed,
         limits: Limits::default(),
+        has_empty_home: false,
+        terminal: None,
     }
 }
 

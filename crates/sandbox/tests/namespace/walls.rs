@@ -43,7 +43,7 @@ async fn files_of_the_host_are_not_there() {
     }
     assert_eq!(
         room.text("ls -A /home /run /.garret").await,
-        "/.garret:\n\n/home:\n\n/run:\n"
+        "/.garret:\n\n/home:\nagent\n\n/run:\n"
     );
     assert_eq!(room.text("cat /etc/passwd | cut -d: -f1").await, "agent\nnobody\n");
 }

@@ -18,9 +18,11 @@ use super::LocalStorage;
 #[serde(deny_unknown_fields)]
 pub struct LocalOptions {
     /// The directory that becomes the root; relative to the current directory of the process at opening.
+    #[schemars(example = &"notes")]
     pub dir: String,
     /// Whether a write that returned survives a crash of the machine.
     #[serde(default)]
+    #[schemars(example = &"relaxed")]
     pub durability: Durability,
 }
 

@@ -23,56 +23,75 @@ pub enum WriterMode {
 #[serde(deny_unknown_fields)]
 pub struct S3Options {
     /// The bucket, which must exist.
+    #[schemars(example = &"bucket")]
     pub bucket: String,
     /// Where in the bucket the workspace lies; `""` for all of it.
+    #[schemars(example = &"team/notes")]
     pub prefix: String,
-    /// The access key, or where it is found: `env:NAME`, `file:PATH`, `secret:NAME`. Without it the standard chain is asked.
+    /// The access key, or where it is found: `env:NAME`, `file:PATH`, `secret:NAME`. The default is the
+    /// standard chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"env:ACCESS_KEY_ID")]
     pub access_key_id: Option<Secret>,
-    /// The secret of the access key, or where it is found.
+    /// The secret of the access key, or where it is found. The default is the standard chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"env:SECRET_ACCESS_KEY")]
     pub secret_access_key: Option<Secret>,
-    /// The token of temporary credentials, or where it is found.
+    /// The token of temporary credentials, or where it is found. The default is the standard chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"env:SESSION_TOKEN")]
     pub session_token: Option<Secret>,
-    /// The profile of the shared credentials file; `AWS_PROFILE` or `default` where none is named.
+    /// The profile of the shared credentials file. The default is `AWS_PROFILE`, or `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"team")]
     pub profile: Option<String>,
-    /// The URL of the server; AWS in `region` where none is given.
+    /// The URL of the server. The default is AWS in `region`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = &"http://127.0.0.1:9000")]
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     #[serde(default = "default_region")]
+    #[schemars(example = &"eu-central-1")]
     pub region: String,
     /// Whether the bucket is part of the path and not of the host name.
     #[serde(default)]
+    #[schemars(example = true)]
     pub force_path_style: bool,
     /// How many processes may write.
     #[serde(default)]
+    #[schemars(example = &"single")]
     pub writers: WriterMode,
     /// The most bytes that a tool reads at once.
     #[serde(default = "default_max_read_bytes")]
+    #[schemars(example = 1_048_576)]
     pub max_read_bytes: u64,
     /// Whether there are `grep` and `glob`.
     #[serde(default = "default_search_enabled")]
+    #[schemars(example = false)]
     pub search_enabled: bool,
-    /// The most objects that one search looks at; all where nothing is said.
+    /// The most objects that one search looks at. The default is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 100_000)]
     pub max_objects_scanned: Option<u64>,
-    /// The most bytes of one object that a search reads; all where nothing is said.
+    /// The most bytes of one object that a search reads. The default is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = 1_048_576)]
     pub max_grep_bytes_per_object: Option<u64>,
     /// How many objects a search fetches at once.
     #[serde(default = "default_search_concurrency")]
+    #[schemars(example = 32)]
     pub search_concurrency: usize,
     /// How long a request may go without an answer or another byte of one.
     #[serde(default = "default_request_timeout_ms")]
+    #[schemars(example = 60_000)]
     pub request_timeout_ms: u64,
     /// How often a request that failed for a passing reason is tried again.
     #[serde(default = "default_max_retries")]
+    #[schemars(example = 3)]
     pub max_retries: u32,
     /// About how long the first retry waits; each one waits longer, by a random part.
     #[serde(default = "default_retry_backoff_ms")]
+    #[schemars(example = 200)]
     pub retry_backoff_ms: u64,
 }
 

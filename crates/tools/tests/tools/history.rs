@@ -1,10 +1,15 @@
 //! The past, as a model meets it: the journal, differences, the way back, and looks at what was.
 
-use garret_core::{Actor, Capabilities, ErrorKind, FsPolicy, ToolsConfig};
+use futures::executor::block_on;
+use garret_core::{
+    Actor, Capabilities, ChangeKind, EntryPath, ErrorKind, FsPolicy, Origin, PathExpectation, PathPut, PlacedEntry,
+    PutBatch, ToolsConfig,
+};
+use garret_depot::DepotWorkspace;
 use garret_tools::Toolbox;
 use serde_json::{Value, json};
 
-use crate::support::{call, done, historic, put, refused, toolbox, with_history};
+use crate::support::{call, done, historic, over_room, put, refused, room, toolbox, with_history};
 
 /// A workspace with three changes: two versions of `a.txt`, and `d/b.txt`.
 fn worked() -> Toolbox {
@@ -83,6 +88,79 @@ fn the_history_tells_what_was_done_and_by_whom() {
     for key in ["change", "at", "actor", "kind", "summary", "paths"] {
         assert!(changes.iter().all(|change| !change[key].is_null()), "{key}");
     }
+}
+
+/// Writes a file as a command does that makes derived files and nothing else.
+fn derive(room: &DepotWorkspace, path: &str) {
+    let put = PathPut {
+        path: EntryPath::from_bytes(path.as_bytes().to_vec()),
+        expected: PathExpectation::Is(None),
+        placed: PlacedEntry::File {
+            content: "derived".into(),
+            mode: 0o644,
+        },
+    };
+    let puts = PutBatch {
+        puts: vec![put],
+        kind: ChangeKind::Derived,
+        ..PutBatch::default()
+    };
+    block_on(room.put(puts, Origin::default())).unwrap();
+}
+
+#[test]
+fn the_history_folds_changes_of_derived_files_and_an_undo_steps_over_them() {
+    let room = room();
+    let tools = Toolbox::new(over_room(room.clone(), FsPolicy::default()), ToolsConfig::default());
+    put(&tools, "a", "1");
+    derive(&room, "1.pyc");
+    put(&tools, "b", "1");
+    for path in ["2.pyc", "3.pyc", "4.pyc"] {
+        derive(&room, path);
+    }
+    let (text, data) = done(&tools, "history", json!({}));
+    insta::assert_snapshot!("history_of_derived_files", text);
+    assert_eq!(
+        data["changes"].as_array().unwrap().len(),
+        6,
+        "the data has every change"
+    );
+    let each = done(&tools, "history", json!({"path": "2.pyc"})).0;
+    assert!(each.contains("[derived files]"), "{each}");
+    let (text, page) = done(&tools, "history", json!({"limit": 2}));
+    assert!(text.starts_with("#6 to #5  "), "{text}");
+    assert!(text.ends_with("\n[2 changes; older: cursor=\"5\"]"), "{text}");
+    let rest = done(&tools, "history", json!({"cursor": page["next_cursor"]})).1;
+    assert_eq!(rest["changes"][0]["number"], 4);
+    insta::assert_snapshot!("undo_beside_derived_files", done(&tools, "undo", json!({})).0);
+}
+
+#[test]
+fn a_row_of_derived_files_that_does_not_fit_begins_the_next_page() {
+    let room = room();
+    let config = ToolsConfig {
+        max_lines: 3,
+        ..ToolsConfig::default()
+    };
+    let tools = Toolbox::new(over_room(room.clone(), FsPolicy::default()), config);
+    for path in ["1.pyc", "2.pyc"] {
+        derive(&room, path);
+    }
+    for path in ["a", "b", "c"] {
+        put(&tools, path, "1");
+    }
+    let page = done(&tools, "history", json!({})).1;
+    let shown = page["changes"].as_array().unwrap().len();
+    assert!(shown < 5, "{page}");
+    let next = done(&tools, "history", json!({"cursor": page["next_cursor"]})).1;
+    let numbers = [&page, &next]
+        .map(|page| page["changes"].as_array().unwrap().clone())
+        .concat();
+    let numbers: Vec<_> = numbers
+        .iter()
+        .map(|change| change["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [5, 4, 3, 2, 1]);
 }
 
 #[test]

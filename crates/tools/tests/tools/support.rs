@@ -42,7 +42,11 @@ pub(crate) fn room() -> DepotWorkspace {
 
 /// A workspace named `box` with a history.
 pub(crate) fn with_history(policy: FsPolicy) -> Workspace {
-    let room = room();
+    over_room(room(), policy)
+}
+
+/// A workspace named `box` on a room.
+pub(crate) fn over_room(room: DepotWorkspace, policy: FsPolicy) -> Workspace {
     Workspace::builder(Arc::new(room.clone()))
         .history(Some(Arc::new(room)))
         .name("box")

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read, Write};
 
 use bytes::Bytes;
-use garret_core::{EntryPath, ErrorKind, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, WsPath};
+use garret_core::{ChangeKind, EntryPath, ErrorKind, Origin, PathExpectation, PathPut, PlacedEntry, PutBatch, WsPath};
 use garret_depot::{Depot, DepotWorkspace, NewWorkspace, Point, UndoSelection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
@@ -187,6 +187,27 @@ fn a_branch_travels_as_a_workspace_of_its_own() {
 fn put(path: EntryPath, placed: PlacedEntry) -> PathPut {
     let expected = PathExpectation::Is(None);
     PathPut { path, expected, placed }
+}
+
+#[test]
+fn a_change_of_derived_files_stays_one_in_an_import() {
+    block_on(async {
+        let (depot, there) = (in_memory(), in_memory());
+        let desk = Desk::over(workspace(&depot, "box").await);
+        let file = PlacedEntry::File {
+            content: "derived".into(),
+            mode: 0o644,
+        };
+        let puts = PutBatch {
+            puts: vec![put(EntryPath::from_bytes(b"a.pyc".to_vec()), file)],
+            kind: ChangeKind::Derived,
+            ..PutBatch::default()
+        };
+        desk.room.put(puts, Origin::default()).await.unwrap();
+        let copy = imported(&there, "copy", &exported(&desk.room, &ExportExtent::History).await).await;
+        assert_same_history(&desk, &copy).await;
+        assert_eq!(copy.room.changes(None, 1).await.unwrap()[0].kind, ChangeKind::Derived);
+    });
 }
 
 #[test]

@@ -11,8 +11,17 @@ use super::context_worker::{CodePiece, CodePieceReport, ContextAnswer, ContextCa
 use super::contexts::{CodeContext, ContextState, context_id};
 use super::rules::CodeAccess;
 use super::{ContextRequest, PieceRequest, driver};
-use crate::shell::interpreter::{InterpreterProgram, duration_millis, lowered_limit};
+use crate::shell::interpreter::{InterpreterProgram, duration_millis};
 use crate::{CodeResult, ContextStatus, RunRequest, Workspace};
+
+/// The use of a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ContextPurpose<'a> {
+    /// Code that names the context by its id.
+    Code,
+    /// Commands that name it as a shell.
+    Shell(&'a str),
+}
 
 /// The time that an interpreter has to get ready.
 const START: Duration = Duration::from_secs(60);
@@ -68,16 +77,29 @@ impl CodeAccess<'_> {
     }
 
     async fn create_context(&self, request: ContextRequest) -> Result<ContextStatus> {
-        let language = request.language;
         self.rules.require_contexts()?;
-        self.rules.require_language(language)?;
+        self.rules.require_language(request.language)?;
+        let entry = self.make_context(&request, ContextPurpose::Code).await?;
+        Ok(entry.status())
+    }
+
+    /// Makes a context, and waits until its interpreter is ready.
+    pub(super) async fn make_context(
+        &self,
+        request: &ContextRequest,
+        purpose: ContextPurpose<'_>,
+    ) -> Result<Arc<CodeContext>> {
         let contexts = &self.commands.shell.contexts;
         let number = contexts.next_number();
-        let attendant = self.start_context(&request, number).await?;
+        let attendant = self.start_context(request, number, purpose).await?;
         let (inbox, calls) = mpsc::unbounded_channel();
         let entry = Arc::new(CodeContext {
             number,
-            language,
+            language: request.language,
+            shell: match purpose {
+                ContextPurpose::Code => None,
+                ContextPurpose::Shell(name) => Some(name.to_owned()),
+            },
             created: self.commands.files.context.clock.now(),
             secrets: attendant.interpreter_process().secrets().clone(),
             surroundings: attendant.interpreter_process().sandbox_conditions(),
@@ -90,21 +112,33 @@ impl CodeAccess<'_> {
         let task = tokio::spawn(attendant.serve_calls(entry.clone(), calls, self.rules.idle));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         contexts.add_context(entry.clone());
-        Ok(entry.status())
+        Ok(entry)
     }
 
     /// Starts the interpreter of a context, and waits until it is ready.
-    async fn start_context(&self, request: &ContextRequest, number: u64) -> Result<ContextWorker> {
+    async fn start_context(
+        &self,
+        request: &ContextRequest,
+        number: u64,
+        purpose: ContextPurpose<'_>,
+    ) -> Result<ContextWorker> {
         let language = request.language;
-        let label = format!("{} context {}", language.as_str(), context_id(number));
+        let (operation, label) = match purpose {
+            ContextPurpose::Code => (
+                "create_code_context",
+                format!("{} context {}", language.as_str(), context_id(number)),
+            ),
+            ContextPurpose::Shell(name) => ("run", format!("shell {name}")),
+        };
         let driven = InterpreterProgram {
-            operation: "create_code_context",
+            operation,
             request: RunRequest {
                 cwd: request.cwd.clone(),
                 env: request.env.clone(),
                 ..RunRequest::for_program(driver::driver_program(language))
             },
-            judged: Some(driver::bare_interpreter(language)),
+            // The commands of a shell are judged one by one.
+            judged: (purpose == ContextPurpose::Code).then(|| driver::bare_interpreter(language)),
             label: label.clone(),
         };
         let driven = match self.commands.start_interpreter(driven).await {
@@ -113,7 +147,7 @@ impl CodeAccess<'_> {
             }
             driven => driven?,
         };
-        let mut attendant = ContextWorker::new(driven, self.commands.files.change_origin("create_code_context", label));
+        let mut attendant = ContextWorker::new(driven, self.commands.files.change_origin(operation, label));
         // A driver that has run an empty piece is ready, and an interpreter that cannot start fails here and not in the
         // first call.
         let piece = self.build_code_piece(language, "", Some(START))?;
@@ -143,7 +177,12 @@ impl CodeAccess<'_> {
         }
     }
 
-    fn build_code_piece(&self, language: Language, code: &str, timeout: Option<Duration>) -> Result<CodePiece> {
+    pub(super) fn build_code_piece(
+        &self,
+        language: Language,
+        code: &str,
+        timeout: Option<Duration>,
+    ) -> Result<CodePiece> {
         let word = self.commands.files.context.ids.next_id();
         Ok(CodePiece {
             line: driver::encode_request(language, &word, code)?,
@@ -163,8 +202,10 @@ impl CodeAccess<'_> {
             .commands
             .admit_code("run_in_code_context", &judged, text, request.timeout)
             .await?;
+        let network_mark = self.commands.shell.network.mark();
         let (reply, answer) = oneshot::channel();
         let call = ContextCall {
+            operation: "run_in_code_context",
             piece: CodePiece {
                 most: request.max_output,
                 ..self.build_code_piece(language, code, timeout)?
@@ -175,9 +216,19 @@ impl CodeAccess<'_> {
         };
         entry.inbox.send(call).map_err(|_| entry.ended_error())?;
         let answered = answer.await.map_err(|_| entry.ended_error())??;
+        let network = self
+            .commands
+            .shell
+            .network
+            .take_record(network_mark, &self.commands.files, &entry.secrets);
+        let result = build_context_result(&entry, answered);
         Ok(CodeResult {
-            lowered_timeout_ms: lowered_limit(timeout, request.timeout).map(duration_millis),
-            ..build_context_result(&entry, answered)
+            lowered_timeout_ms: self.commands.find_lowered_time(request.timeout).map(duration_millis),
+            network,
+            reached: self
+                .commands
+                .find_reached_limit_of_code(result.limit, result.error_text(), timeout),
+            ..result
         })
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct CodePiece {
 /// A call to a context: a piece of code, and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct ContextCall {
+    /// The operation that it is part of.
+    pub(super) operation: &'static str,
     pub(super) piece: CodePiece,
     /// The label for the journal; secrets are not masked in it yet.
     pub(super) label: String,
@@ -224,7 +226,7 @@ impl ContextWorker {
             .death
             .as_ref()
             .map_or_else(|| heard.outcome.short_description(), |death| death.how.clone());
-        let origin = call.commands.ended_origin("run_in_code_context", &label, &words, took);
+        let origin = call.commands.ended_origin(call.operation, &label, &words, took);
         let (left, changed) = match &heard.death {
             None => (Some(self), call.commands.commit_live_effects(origin).await),
             Some(death) => {

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::context_worker::ContextCall;
 use crate::shell::interpreter::SandboxConditions;
 use crate::view::WorkspaceView;
-use crate::{ContextStatus, unenforced_guards};
+use crate::{ContextStatus, ProcessStatus, unenforced_guards};
 
 /// The number of ended contexts that stay in the list.
 const REMEMBERED: usize = 32;
@@ -21,6 +21,8 @@ const REMEMBERED: usize = 32;
 /// The contexts of one open workspace, with the last of those that ended.
 #[derive(Debug, Default)]
 pub(crate) struct CodeContexts {
+    /// Held while a named shell is made.
+    pub(super) making_shell: tokio::sync::Mutex<()>,
     table: Mutex<ContextTable>,
 }
 
@@ -35,6 +37,8 @@ struct ContextTable {
 pub(super) struct CodeContext {
     pub(super) number: u64,
     pub(super) language: Language,
+    /// Its name, if it is a named shell.
+    pub(super) shell: Option<String>,
     pub(super) created: Timestamp,
     pub(super) secrets: Secrets,
     pub(super) surroundings: SandboxConditions,
@@ -97,16 +101,21 @@ impl CodeContexts {
         table.entries.retain(|number, _| !forgotten.contains(number));
     }
 
-    /// Returns the number of contexts that run.
+    /// Returns the number of contexts that run, without named shells.
     pub(crate) fn count_running(&self) -> usize {
-        self.all_contexts().iter().filter(|entry| entry.is_running()).count()
+        let contexts = self.all_contexts();
+        let running = contexts
+            .iter()
+            .filter(|entry| entry.shell.is_none() && entry.is_running());
+        running.count()
     }
 
     /// Returns the context of this id; `not_found` if there is none, or if this view may not know of it.
     pub(super) fn find_context(&self, view: &WorkspaceView, context: &str) -> Result<Arc<CodeContext>> {
         let number = context.strip_prefix('c').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
-        found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
+        let found = found.filter(|entry| entry.shell.is_none() && entry.is_known_to(view));
+        found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("unknown context {}", quote(context)))
                 .hint("create one with `create_code_context`; contexts end when the workspace is closed")
         })
@@ -115,7 +124,24 @@ impl CodeContexts {
     /// Returns the contexts that this view may know of.
     pub(super) fn visible_contexts(&self, view: &WorkspaceView) -> Vec<ContextStatus> {
         let known = self.all_contexts().into_iter().filter(|entry| entry.is_known_to(view));
-        known.map(|entry| entry.status()).collect()
+        let contexts = known.filter(|entry| entry.shell.is_none());
+        contexts.map(|entry| entry.status()).collect()
+    }
+
+    /// Returns the shell of this name that runs, if there is one that this view may know of.
+    pub(super) fn find_shell(&self, view: &WorkspaceView, name: &str) -> Option<Arc<CodeContext>> {
+        let is_wanted = |entry: &Arc<CodeContext>| {
+            entry.shell.as_deref() == Some(name) && entry.is_running() && entry.is_known_to(view)
+        };
+        self.all_contexts().into_iter().find(is_wanted)
+    }
+
+    /// Returns the named shells that run and that this view may know of.
+    pub(crate) fn visible_shells(&self, view: &WorkspaceView) -> Vec<ProcessStatus> {
+        let known = self.all_contexts().into_iter().filter(|entry| entry.is_known_to(view));
+        let running = known.filter(|entry| entry.is_running());
+        let shells = running.filter_map(|entry| Some(entry.shell_status(entry.shell.as_deref()?)));
+        shells.collect()
     }
 
     /// Ends every context at once, without waiting for them: aborting a task drops its process, which kills it.

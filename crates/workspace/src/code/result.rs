@@ -24,9 +24,11 @@ impl CodeResult {
             duration_ms: ran.duration_ms,
             timed_out: ran.timed_out,
             limit: ran.limit,
+            reached: ran.reached,
             lowered_timeout_ms: ran.lowered_timeout_ms,
             waited: ran.waited,
-            usage: Some(ran.usage),
+            usage: ran.usage,
+            network: ran.network,
             corrupt: ran.corrupt,
             ..Self::new(language, outcome, output, surroundings, ran.changed)
         }
@@ -52,12 +54,14 @@ impl CodeResult {
             duration_ms: 0,
             timed_out: false,
             limit: None,
+            reached: None,
             lowered_timeout_ms: None,
             waited: None,
             context_ended: None,
             truncated: output.is_truncated(),
             left_out_bytes: output.stdout.left_out + output.stderr.left_out,
             usage: None,
+            network: None,
             isolated: surroundings.isolated,
             not_enforced: unenforced_guards(&surroundings.guards),
             guards: surroundings.guards,
@@ -66,6 +70,17 @@ impl CodeResult {
             corrupt: Vec::new(),
             details: None,
         }
+    }
+
+    /// Returns the text of the error that the code did not catch; empty without one.
+    pub(super) fn error_text(&self) -> &str {
+        self.error.as_ref().map_or("", |error| {
+            if error.traceback.is_empty() {
+                &error.message
+            } else {
+                &error.traceback
+            }
+        })
     }
 
     /// Adds the details to the serialized form.

@@ -25,6 +25,14 @@ impl CodeRules {
         Ok(Self { policy, idle })
     }
 
+    /// Returns the rules of named shells, which end with the workspace or when `kill` ends them.
+    pub(super) fn for_named_shells() -> Self {
+        Self {
+            policy: CodePolicy::default(),
+            idle: Duration::MAX,
+        }
+    }
+
     /// Refuses a language that the policy does not name.
     pub(super) fn require_language(&self, language: Language) -> Result<()> {
         if self.policy.languages.contains(&language) {

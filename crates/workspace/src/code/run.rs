@@ -50,12 +50,17 @@ impl CodeAccess<'_> {
         if outcome.is_none() && result.exit_code == NO_PROGRAM {
             self.check_interpreter(language).await?;
         }
-        Ok(CodeResult::from_single_run(
-            language,
-            result,
-            outcome.unwrap_or_default(),
-            &output,
-        ))
+        let result = CodeResult::from_single_run(language, result, outcome.unwrap_or_default(), &output);
+        Ok(match result.reached {
+            // The error is in the report of the driver, and not in the output of the interpreter.
+            None => CodeResult {
+                reached: self
+                    .commands
+                    .find_reached_limit_of_code(None, result.error_text(), None),
+                ..result
+            },
+            Some(_) => result,
+        })
     }
 }
 

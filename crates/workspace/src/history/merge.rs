@@ -120,6 +120,7 @@ impl HistoryAccess<'_> {
         let (paths, change) = self.files.commit_change(&mut planner, options).await?.into_change()?;
         let outcome = OperationOutcome {
             left_alone: excluded_paths(&self.files.source.exclusions, &planner.planned, &paths),
+            stepped_over: Vec::new(),
             paths,
             change,
             dry_run,

@@ -7,7 +7,7 @@ use super::left_alone::excluded_paths;
 use crate::commit::{ChangePlanner, CommitOptions, CommitPlan, CommitWork};
 use crate::file_access::FileAccess;
 use crate::history::HistoryAccess;
-use crate::{HistoryOperationResult, PathsLeftAlone};
+use crate::{HistoryOperationResult, PathsLeftAlone, SteppedOverChanges};
 
 /// The outcome of an operation of the history, or of its dry run.
 pub(crate) struct OperationOutcome {
@@ -15,6 +15,8 @@ pub(crate) struct OperationOutcome {
     pub(crate) paths: Vec<PathChange>,
     /// The excluded paths that the operation left as they are.
     pub(crate) left_alone: Vec<EntryPath>,
+    /// The numbers of the changes of derived files that an undo stepped over.
+    pub(crate) stepped_over: Vec<u64>,
     /// The change; none if nothing differs, and in a dry run.
     pub(crate) change: Option<Change>,
     pub(crate) dry_run: bool,
@@ -26,6 +28,8 @@ struct OperationPlanner<'a> {
     origin: Origin,
     /// The excluded paths that the history left out of the last plan.
     left_alone: Vec<EntryPath>,
+    /// The numbers of the changes that the last plan steps over.
+    stepped_over: Vec<u64>,
     /// The paths of its puts.
     planned: Vec<EntryPath>,
 }
@@ -38,6 +42,7 @@ impl ChangePlanner for OperationPlanner<'_> {
             return Err(files.view.clash_error(&plan.clashes));
         }
         self.left_alone = plan.left_alone;
+        self.stepped_over = plan.stepped_over;
         self.planned = plan.puts.puts.iter().map(|put| put.path.clone()).collect();
         Ok(CommitPlan {
             work: CommitWork::Puts(plan.puts, self.origin.clone()),
@@ -58,6 +63,7 @@ impl HistoryAccess<'_> {
             operation,
             origin: self.files.change_origin(name, String::new()),
             left_alone: Vec::new(),
+            stepped_over: Vec::new(),
             planned: Vec::new(),
         };
         let options = CommitOptions {
@@ -70,6 +76,7 @@ impl HistoryAccess<'_> {
         Ok(OperationOutcome {
             paths,
             left_alone,
+            stepped_over: planner.stepped_over,
             change,
             dry_run,
         })
@@ -96,6 +103,10 @@ impl HistoryAccess<'_> {
             }
         };
         let left_alone = PathsLeftAlone::of_plan(&self.files.view, &outcome.left_alone);
-        Ok(HistoryOperationResult { left_alone, ..shown })
+        Ok(HistoryOperationResult {
+            left_alone,
+            stepped_over: SteppedOverChanges::from_numbers(&outcome.stepped_over),
+            ..shown
+        })
     }
 }

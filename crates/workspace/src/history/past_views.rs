@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Access, AccessLimits, Change, ChangesOptions, ErrorKind, Exclusions, Follow, Point, Result, Timestamp, WsPath,
+    Access, AccessLimits, Change, ChangesOptions, DerivedFiles, ErrorKind, Exclusions, Follow, Point, Result,
+    Timestamp, WsPath,
 };
 
 use crate::Workspace;
@@ -29,9 +30,14 @@ impl Workspace {
                 is_searchable: present.access_limits.is_searchable,
                 ..AccessLimits::default()
             },
-            local_content: None,
+            // The versions of past files are those of the depot; a remote storage has others.
+            local_content: present
+                .local_content
+                .clone()
+                .filter(|_| !present.access_limits.is_remote),
             host_roots: present.host_roots.clone(),
             exclusions: Exclusions::default(),
+            derived: DerivedFiles::default(),
             shell: None,
         };
         let files = FileAccess {

@@ -15,7 +15,8 @@ use crate::{HistoryOperationResult, Workspace};
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRequest {
-    /// This number of the newest changes that are neither undos or redos nor already undone.
+    /// This number of the newest changes that are neither undos or redos nor already undone. Changes of derived files
+    /// are stepped over.
     Last(usize),
     /// One change, by its id or number, whatever its place in the journal.
     Change(String),
@@ -141,17 +142,30 @@ impl HistoryAccess<'_> {
             UndoRequest::Last(count) => *count,
             _ => usize::MAX,
         };
-        let mut ids = Vec::new();
+        let mut chosen = Vec::new();
+        // The changes of derived files since the oldest chosen change, and those before it.
+        let (mut stepped_over, mut derived) = (Vec::new(), Vec::new());
         let mut sessions = BTreeSet::new();
         let mut before = None;
-        while ids.len() < most {
+        while chosen.len() < most {
             let found = self.read_view_changes(before).await?;
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
             for change in found {
-                let stands = change.undone_by.is_none() && change.kind.is_new_work();
-                if stands && is_requested(request, &change) && self.visible_change(change.clone()).await?.is_some() {
-                    ids.push(change.id);
+                let stands = change.undone_by.is_none() && change.kind.is_own_work();
+                if chosen.len() == most || !stands || !is_requested(request, &change) {
+                    continue;
+                }
+                let number = change.number;
+                let is_stepped_over = matches!(request, UndoRequest::Last(_)) && change.kind == ChangeKind::Derived;
+                let Some(change) = self.visible_change(change).await? else {
+                    continue;
+                };
+                if is_stepped_over {
+                    derived.push(number);
+                } else {
+                    chosen.push(change.id);
+                    stepped_over.append(&mut derived);
                     sessions.insert(change.actor.session);
                 }
             }
@@ -159,11 +173,14 @@ impl HistoryAccess<'_> {
         if let UndoRequest::ToolCall { call, .. } = request {
             UndoSelection::check_one_session(call, &sessions)?;
         }
-        ids.truncate(most);
-        if ids.is_empty() {
-            return Err(nothing_to_reverse_error());
+        match (chosen.is_empty(), derived.is_empty()) {
+            (true, true) => Err(nothing_to_reverse_error()),
+            (true, false) => Err(UndoSelection::only_derived_error(&derived)),
+            _ => Ok(UndoSelection::Changes {
+                chosen,
+                stepped_over: stepped_over.iter().map(u64::to_string).collect(),
+            }),
         }
-        Ok(UndoSelection::Changes(ids))
     }
 
     /// Returns the newest undo that this view shows and that is not undone itself; `not_found` if a new change of this

@@ -1,6 +1,6 @@
 //! Results of operations on code.
 
-use garret_core::{Guard, GuardStatus, Language, ResourceLimit, ResourceUsage, Timestamp};
+use garret_core::{Guard, GuardStatus, Language, NetworkRecord, ReachedLimit, ResourceLimit, ResourceUsage, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,6 +43,9 @@ pub struct CodeResult {
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<ResourceLimit>,
+    /// The limit that ended it, or that it probably reached according to its error, and how to raise it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<ReachedLimit>,
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
@@ -66,6 +69,10 @@ pub struct CodeResult {
     /// All guards of the sandbox: whether each was enforced, and by what means. Serialized in `details` only.
     #[serde(skip)]
     pub guards: Vec<GuardStatus>,
+    /// Its requests to the network, if commands reach hosts by name. Those of background processes at the same time are
+    /// among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkRecord>,
     /// What it did to the files.
     #[serde(flatten)]
     pub changed: CommandChanges,

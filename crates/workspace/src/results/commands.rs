@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use garret_core::{
-    CapturedStream, ChangeMade, Error, Guard, GuardStatus, ResourceLimit, ResourceUsage, Secrets, Timestamp,
+    CapturedStream, ChangeMade, Error, Guard, GuardStatus, HomeUsage, NetworkRecord, ReachedLimit, ResourceLimit,
+    ResourceUsage, Secrets, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -15,6 +16,14 @@ use serde::{Serialize, Serializer};
 use super::is_zero;
 use crate::Encoding;
 use crate::shell::printable_label;
+
+/// The home directory of the commands of a view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CommandHomeReport {
+    /// Its use; absent if commands have no home directory that outlives them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<HomeUsage>,
+}
 
 /// The result of a command, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,6 +52,9 @@ pub struct RunResult {
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<ResourceLimit>,
+    /// The limit that ended it, or that it probably reached according to the end of its output, and how to raise it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<ReachedLimit>,
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
@@ -53,8 +65,9 @@ pub struct RunResult {
     pub truncated: bool,
     /// How many bytes of output were left out.
     pub left_out_bytes: u64,
-    /// What it used.
-    pub usage: ResourceUsage,
+    /// What it used, where it ran by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ResourceUsage>,
     /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
     /// The guards that the sandbox did not enforce.
@@ -62,6 +75,10 @@ pub struct RunResult {
     /// All guards of the sandbox: whether each was enforced, and by what means. Serialized in `details` only.
     #[serde(skip)]
     pub guards: Vec<GuardStatus>,
+    /// Its requests to the network, if commands reach hosts by name. Those of background processes at the same time are
+    /// among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkRecord>,
     /// What it did to the files.
     #[serde(flatten)]
     pub changed: CommandChanges,
@@ -71,6 +88,12 @@ pub struct RunResult {
     /// Files that the command did not see, because their stored content is damaged. They are in the workspace as before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corrupt: Vec<String>,
+    /// Whether the named shell was made for this command: nothing of an earlier shell of this name is left.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub shell_is_new: bool,
+    /// How the named shell ended, where this command was its last: what it kept is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell_ended: Option<String>,
     /// Output in the order in which it came and the full table of guards, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<RunDetails>,
@@ -85,6 +108,11 @@ impl RunResult {
             guards: self.guards.clone(),
         });
         self
+    }
+
+    /// Returns the output of a command that failed; empty if it succeeded.
+    pub(crate) fn failure_output(&self) -> &str {
+        if self.exit_code == 0 { "" } else { &self.output }
     }
 }
 
@@ -386,6 +414,32 @@ pub struct ProcessStatus {
     pub isolated: bool,
     /// The guards that the sandbox does not enforce.
     pub not_enforced: Vec<Guard>,
+    /// Its ports that programs outside can reach.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<OpenedPort>,
+}
+
+/// A port of a background process that programs outside can reach. It closes when the process ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OpenedPort {
+    /// The id of the process.
+    pub process: String,
+    /// The port on which the process listens.
+    pub port: u16,
+    /// The address and port of this machine at which programs reach it: `127.0.0.1:3000`.
+    pub address: String,
+    /// The URL of this address, for a server that speaks HTTP.
+    pub url: String,
+}
+
+/// The answer to a request for a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PortAnswer {
+    /// The open port.
+    #[serde(flatten)]
+    pub opened: OpenedPort,
+    /// Whether the process listened on the port by the time of the answer.
+    pub ready: bool,
 }
 
 /// The background processes of a workspace.
@@ -426,6 +480,9 @@ pub struct ProcessOutput {
     pub has_more: bool,
     /// The number of bytes that it has written by now: the cursor behind the newest output.
     pub written: u64,
+    /// The requests to the network since the last call for this process, if commands reach hosts by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkRecord>,
     /// What the background processes did to the files since the last call that recorded it.
     #[serde(flatten)]
     pub changed: CommandChanges,

@@ -1,6 +1,8 @@
 //! Results of operations on the history.
 
 pub use garret_core::{Actor, Branch, Change, ChangeKind, ChangedPath, PathChange, PathImage, Snapshot, SnapshotSize};
+use std::fmt;
+
 use garret_core::{EntryKind, Error, Result, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -84,6 +86,60 @@ pub struct HistoryOperationResult {
     /// Paths that an undo did not restore, because they are excluded from history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<PathsLeftAlone>,
+    /// Newer changes of derived files, which an undo of the newest changes stepped over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stepped_over: Option<SteppedOverChanges>,
+}
+
+/// Changes of derived files that an undo stepped over: they stay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SteppedOverChanges {
+    /// The numbers of the newest of them, newest first.
+    pub numbers: Vec<u64>,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl SteppedOverChanges {
+    /// The most numbers that a result lists.
+    const SHOWN: usize = 20;
+
+    /// Returns the first of `numbers`; `None` if there are none.
+    pub(crate) fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        (!numbers.is_empty()).then(|| Self {
+            numbers: numbers.iter().take(Self::SHOWN).copied().collect(),
+            count: numbers.len() as u64,
+        })
+    }
+}
+
+impl fmt::Display for SteppedOverChanges {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMED: usize = 5;
+        let named: Vec<_> = self.numbers.iter().take(NAMED).map(u64::to_string).collect();
+        let more = match self.count - named.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (changes, one) = if self.count == 1 {
+            ("change", "it")
+        } else {
+            ("changes", "one")
+        };
+        let named = named.join(", ");
+        write!(
+            formatter,
+            "stepped over {} {changes} of derived files: {named}{more}; undo {one} by its number",
+            self.count
+        )
+    }
+}
+
+/// Returns the changes of a log in rows for a reader: consecutive changes of derived files are one row, every other
+/// change is a row of its own.
+pub fn fold_derived_changes(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
+    let is_derived = |change: &Change| change.kind == ChangeKind::Derived;
+    changes.chunk_by(move |one, next| is_derived(one) && is_derived(next))
 }
 
 /// The paths that an operation would change.

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use garret_core::{CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Process, Result, Secrets};
+use garret_core::{
+    CommandProgram, CommandStdin, GuardStatus, Limits, Origin, Process, ReachedLimit, ResourceLimit, Result, Secrets,
+};
 
 use crate::shell::CommandLine;
 use crate::shell::OutputSink;
@@ -13,7 +15,7 @@ use crate::shell::background::live_layer::SettleRequest;
 use crate::shell::background::processes::LiveProcess;
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
-use crate::shell::foreground::run::{PreparedCommand, format_duration, wall_limit};
+use crate::shell::foreground::run::{PreparedCommand, format_duration};
 use crate::shell::runtime::{ShellRuntime, is_isolated};
 use crate::{CommandChanges, RunResult};
 
@@ -90,6 +92,11 @@ impl CommandAccess {
         Ok(InterpreterProcess { live, secrets, most })
     }
 
+    /// Checks a program of the caller against the rules for commands.
+    pub(crate) fn check_program(&self, judged: &CommandProgram) -> Result<()> {
+        check_judged_program(&self.shell, judged)
+    }
+
     fn prepare_interpreter(&self, driven: &InterpreterProgram) -> Result<PreparedCommand> {
         if let Some(judged) = &driven.judged {
             check_judged_program(&self.shell, judged)?;
@@ -109,10 +116,30 @@ impl CommandAccess {
         timeout: Option<Duration>,
     ) -> Result<Option<Duration>> {
         check_judged_program(&self.shell, judged)?;
-        let timeout = wall_limit(self.shell.rules.limits().wall, timeout);
+        let timeout = self.shell.rules.call_times().limit_call(timeout);
         self.approve_code_piece(operation, judged, text).await?;
         self.shell.catch_up().await?;
         Ok(timeout)
+    }
+
+    /// Returns the limit that a piece of code with the time limit `wall` reached, or probably reached by the words of its
+    /// error.
+    pub(crate) fn find_reached_limit_of_code(
+        &self,
+        limit: Option<ResourceLimit>,
+        error: &str,
+        wall: Option<Duration>,
+    ) -> Option<ReachedLimit> {
+        let limits = Limits {
+            wall,
+            ..self.shell.rules.limits().clone()
+        };
+        self.shell.find_reached_limit(limit, error, &limits)
+    }
+
+    /// Returns the time limit that holds for a call, if it asked for a longer one.
+    pub(crate) fn find_lowered_time(&self, asked: Option<Duration>) -> Option<Duration> {
+        self.shell.rules.call_times().find_lowered(asked)
     }
 
     /// Commits the effects of all processes on the live layer so far as a change by `origin`, and returns the result
@@ -187,5 +214,6 @@ impl InterpreterProcess {
     }
 }
 
+pub(crate) use crate::shell::foreground::command_label::full_command;
 pub(crate) use crate::shell::foreground::request::NoSink;
-pub(crate) use crate::shell::foreground::run::{describe_exit, duration_millis, lowered_limit};
+pub(crate) use crate::shell::foreground::run::{describe_exit, duration_millis};

@@ -2,24 +2,31 @@
 //! commands, the live layer and its processes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use garret_core::{
-    Bench, BenchState, Effect, EffectTally, Effects, EffectsMark, EntryPath, Error, ErrorKind, Exclusions, Guard,
-    GuardStatus, Layer, LayerOutcome, Limits, OpenSandbox, PlacedEntry, ReadFilter, Result, Sandbox, SandboxRequest,
-    ShellPolicy, Timestamp, TurnGuard,
+    Bench, BenchState, DerivedFiles, Effect, EffectTally, Effects, EffectsMark, EntryPath, Error, ErrorKind,
+    Exclusions, Guard, GuardStatus, HostView, Layer, LayerOutcome, Limits, NetworkLog, OpenSandbox, PlacedEntry,
+    ReachedLimit, ReadFilter, ResourceLimit, Result, Sandbox, SandboxCommand, SandboxRequest, ShellPolicy, Timestamp,
+    TurnGuard, WsPath,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use crate::Workspace;
 use crate::code::CodeContexts;
 use crate::file_access::FileAccess;
+use crate::results::CommandHomeReport;
 use crate::shell::ShellRules;
 use crate::shell::background::file_effects::effect_at;
 use crate::shell::background::live_layer::{LiveSlot, SettleRequest};
 use crate::shell::background::processes::BackgroundProcesses;
 use crate::shell::foreground::command_turn::InProcessTurn;
+use crate::shell::network_watch::NetworkWatch;
 use crate::shell::policy::view_restrictions::{CachedRestrictions, ViewRestrictions};
+
+/// The directory with the programs of the virtual environment of a workspace.
+const VIRTUAL_ENVIRONMENT_PROGRAMS: &str = ".venv/bin";
 
 /// The most sandboxes that stay open for views with different rules.
 const OPEN: usize = 4;
@@ -37,8 +44,14 @@ pub struct ShellParts {
     pub policy: ShellPolicy,
     /// The paths that are excluded from history.
     pub exclusions: Exclusions,
+    /// The files that commands make from others.
+    pub derived: DerivedFiles,
     /// The environment of the program. A command gets the variables of it that the policy names.
     pub environment: BTreeMap<String, String>,
+    /// The parts of the host that commands see.
+    pub host: Arc<dyn HostView>,
+    /// The record of requests to the network, if commands reach hosts by name.
+    pub network_log: Option<Arc<NetworkLog>>,
 }
 
 /// The state that all commands of one open workspace share.
@@ -49,6 +62,8 @@ pub(crate) struct ShellRuntime {
     pub(super) is_direct: bool,
     pub(super) rules: ShellRules,
     pub(crate) exclusions: Exclusions,
+    host: Arc<dyn HostView>,
+    pub(crate) network: NetworkWatch,
     /// The variables of the program's environment that every command gets.
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.
@@ -95,6 +110,24 @@ pub(super) struct SandboxLayer {
 }
 
 impl SandboxLayer {
+    /// Returns the command with the variables that the sandbox gives to every command. The programs of the virtual
+    /// environment in the directory `base` of the workspace are found first.
+    pub(super) fn complete_command(&self, command: &SandboxCommand, base: &WsPath) -> SandboxCommand {
+        let mut env = self.sandbox.environment();
+        let workspace = self.sandbox.workspace_path();
+        // A search path has no way to write a colon.
+        let workspace = workspace.filter(|workspace| !format!("{workspace}{base}").contains(':'));
+        if let (Some(workspace), Some(path)) = (workspace, env.get_mut("PATH")) {
+            let place = Path::new(workspace)
+                .join(base.as_str())
+                .join(VIRTUAL_ENVIRONMENT_PROGRAMS);
+            // A directory that does not exist does no harm, and one that a command makes counts for the next command.
+            path.insert_str(0, &format!("{}:", place.display()));
+        }
+        env.extend(command.env.clone());
+        SandboxCommand { env, ..command.clone() }
+    }
+
     /// Whether the layer is a copy of the bench, and not an overlay over it.
     pub(super) fn is_copy(&self) -> bool {
         let layers = self
@@ -118,6 +151,8 @@ impl ShellRuntime {
             is_direct: parts.is_direct,
             rules,
             exclusions: parts.exclusions,
+            host: parts.host,
+            network: NetworkWatch::new(parts.network_log),
             turn: InProcessTurn::default(),
             held_turn: std::sync::Mutex::default(),
             clearing: Arc::default(),
@@ -146,6 +181,20 @@ impl ShellRuntime {
                 _ => "end one of them first: `processes` lists the processes, `delete_code_context` ends a context",
             })
         })
+    }
+
+    /// Returns the limit that ended a command or code with these limits, or else the one that it probably reached by the
+    /// words of its error.
+    pub(crate) fn find_reached_limit(
+        &self,
+        limit: Option<ResourceLimit>,
+        error: &str,
+        limits: &Limits,
+    ) -> Option<ReachedLimit> {
+        match limit {
+            Some(limit) => ReachedLimit::describe(limit, limits, self.rules.call_times()),
+            None => ReachedLimit::find_suspected(error, limits),
+        }
     }
 
     /// Returns the access to the files under the live layer, for the view and the actor of `files`.
@@ -187,6 +236,9 @@ impl ShellRuntime {
 
     /// Lays a layer over the bench. If the sandbox has died, it is opened once more.
     pub(super) async fn lay_layer(&self, restrictions: &ViewRestrictions, state: &BenchState) -> Result<SandboxLayer> {
+        // Also for a sandbox that is open: its home may have grown over its limit.
+        let scope = restrictions.home_scope.clone();
+        self.ask_host(move |host| host.home_directory(&scope)).await?;
         let opened = self.open_or_reuse_sandbox(restrictions, state).await?;
         match opened.lay_layer(state).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
@@ -198,6 +250,16 @@ impl ShellRuntime {
             }
             laid => laid,
         }
+    }
+
+    /// Asks the view of the host on another thread: the answer may take a walk through many files.
+    async fn ask_host<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn HostView) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let host = self.host.clone();
+        let asked = tokio::task::spawn_blocking(move || question(&*host)).await;
+        asked.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "looking at the host failed")))
     }
 
     /// Returns the open sandbox for views with these restrictions; opens one if there is none.
@@ -217,7 +279,7 @@ impl ShellRuntime {
         {
             return Ok(found.clone());
         }
-        let sandbox = self.sandbox.open(self.sandbox_request(restrictions, state)).await?;
+        let sandbox = self.sandbox.open(self.sandbox_request(restrictions, state)?).await?;
         let left = self.find_leftover_layers(&*sandbox, state).await?;
         let opened = CachedSandbox {
             restrictions: restrictions.clone(),
@@ -254,23 +316,28 @@ impl ShellRuntime {
         }
     }
 
-    fn sandbox_request(&self, restrictions: &ViewRestrictions, state: &BenchState) -> SandboxRequest {
+    fn sandbox_request(&self, restrictions: &ViewRestrictions, state: &BenchState) -> Result<SandboxRequest> {
         let policy = self.rules.policy();
-        SandboxRequest {
+        let visible = self.host.visible_parts()?;
+        Ok(SandboxRequest {
             bench: state.root.clone(),
             scratch: state.scratch.clone(),
             read_filter: restrictions.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
             read_only: restrictions.read_only.clone(),
-            network: policy.network,
+            network: policy.network.sandbox_network(),
             limits: Limits {
                 // Time limits are those of single commands. The sandbox outlives them, and must have none of its own.
                 wall: None,
                 cpu: None,
                 ..self.rules.limits().clone()
             },
-            system: policy.system_directories.clone(),
+            mounts: visible.mounts,
+            host_paths: visible.host_paths,
+            home: self.host.home_directory(&restrictions.home_scope)?,
+            environment: visible.environment,
+            git_author: visible.git_author,
             require: policy.required_guards(),
-        }
+        })
     }
 
     /// Returns the effects on a layer over the bench `state`. Effects over the limits are `too_large` with every
@@ -434,6 +501,24 @@ impl Workspace {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns the use of the home directory that commands of this view have.
+    pub async fn command_home(&self) -> Result<CommandHomeReport> {
+        let Some(owned) = &self.shared.shell else {
+            return Ok(CommandHomeReport { home: None });
+        };
+        let scope = self.files.view.home_scope();
+        let usage = owned.0.ask_host(move |host| host.home_usage(&scope)).await?;
+        Ok(CommandHomeReport { home: usage })
+    }
+
+    /// Empties the home directories of the commands of the workspace and of all its scopes.
+    pub async fn clear_command_homes(&self) -> Result<CommandHomeReport> {
+        if let Some(owned) = &self.shared.shell {
+            owned.0.ask_host(|host| host.clear_homes()).await?;
+        }
+        self.command_home().await
     }
 
     /// Ends all background processes and code contexts, commits their effects, and closes the sandboxes. A second call

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Bench, BenchState, Chunk, CommandExit, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind, Exclusions,
-    Guard, GuardStatus, Layer, LayerOutcome, OpenSandbox, PlacedEntry, Process, Result, Sandbox, SandboxCommand,
-    SandboxRequest, ShellPolicy, Signal,
+    Bench, BenchState, Chunk, CommandExit, DerivedFiles, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind,
+    Exclusions, Guard, GuardStatus, Layer, LayerOutcome, NoHostView, OpenSandbox, PlacedEntry, Process, Result,
+    Sandbox, SandboxCommand, SandboxRequest, ShellPolicy, Signal,
 };
 
 use crate::shell::ShellParts;
@@ -75,7 +75,10 @@ impl FakeMachine {
                 ..ShellPolicy::default()
             },
             exclusions: Exclusions::default(),
+            derived: DerivedFiles::default(),
             environment: Default::default(),
+            host: Arc::new(NoHostView),
+            network_log: None,
         }
     }
 

@@ -411,9 +411,11 @@ fn put_selection(sink: &mut RecordSink, selection: &UndoSelection) {
             put_tagged(sink, 6, call);
             sink.put_text(session);
         }
-        UndoSelection::Changes(ids) => {
-            sink.put_byte(5);
-            sink.put_each(ids.iter(), |sink, id| sink.put_text(id));
+        UndoSelection::Changes { chosen, stepped_over } => {
+            sink.put_byte(7);
+            for ids in [chosen, stepped_over] {
+                sink.put_each(ids.iter(), |sink, id| sink.put_text(id));
+            }
         }
     }
 }
@@ -434,10 +436,17 @@ fn take_selection(source: &mut RecordSource) -> Result<UndoSelection> {
             call: source.take_text()?,
             session: None,
         }),
-        5 => source.take_each(RecordSource::take_text).map(UndoSelection::Changes),
+        5 => Ok(UndoSelection::Changes {
+            chosen: source.take_each(RecordSource::take_text)?,
+            stepped_over: Vec::new(),
+        }),
         6 => Ok(UndoSelection::ToolCall {
             call: source.take_text()?,
             session: Some(source.take_text()?),
+        }),
+        7 => Ok(UndoSelection::Changes {
+            chosen: source.take_each(RecordSource::take_text)?,
+            stepped_over: source.take_each(RecordSource::take_text)?,
         }),
         _ => Err(invalid_record()),
     }
@@ -602,7 +611,10 @@ mod tests {
             UndoSelection::Session("s".into()),
             call(None),
             call(Some("s")),
-            UndoSelection::Changes(vec!["one".into(), "two".into()]),
+            UndoSelection::Changes {
+                chosen: vec!["one".into(), "two".into()],
+                stepped_over: vec!["3".into()],
+            },
         ];
         for selection in selections {
             let mut sink = RecordSink::default();

@@ -1,12 +1,37 @@
 //! Carries bytes between commands and Garret, as far as each has room for them.
 
+use std::os::fd::AsFd;
+
+use garret_core::TerminalSize;
 use rustix::io::Errno;
 
 use super::SupervisorServer;
 use super::running_command::RunningCommand;
+use crate::supervisor::command_terminal;
 use crate::supervisor::protocol::{DATA, SupervisorAnswer, encode_bytes};
 
+/// The character by which a person ends the input on a terminal: Ctrl-D.
+const END_OF_FILE: u8 = 4;
+
 impl SupervisorServer<'_> {
+    /// Changes the size of the terminal of a command.
+    pub(super) fn resize_terminal(&mut self, process: u64, size: TerminalSize) {
+        if let Some(running) = self.running.get(&process).filter(|running| running.has_terminal)
+            && let Some(terminal) = &running.outputs[0]
+        {
+            // A terminal whose program has ended needs no size.
+            let _ = command_terminal::set_size(terminal.as_fd(), size);
+        }
+    }
+
+    /// Answers a mark of a command.
+    pub(super) fn answer_mark(&mut self, process: u64) {
+        if let Some(answers) = self.running.get(&process).and_then(|running| running.answers.as_ref()) {
+            // A command that reads no answers wants none.
+            let _ = rustix::io::write(answers, b"\n");
+        }
+    }
+
     pub(super) fn take_input(&mut self, process: u64, bytes: &[u8]) {
         if let Some(running) = self.running.get_mut(&process) {
             if running.input.is_some() {
@@ -19,6 +44,10 @@ impl SupervisorServer<'_> {
     pub(super) fn close_input(&mut self, process: u64) {
         if let Some(running) = self.running.get_mut(&process) {
             running.is_input_closing = true;
+            if running.has_terminal {
+                // A terminal has no end of its input; this character makes a reader see one.
+                running.waiting_input.push_back(END_OF_FILE);
+            }
             self.pump_input(process);
         }
     }

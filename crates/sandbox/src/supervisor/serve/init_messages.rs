@@ -1,6 +1,7 @@
 //! Handles the messages of inits, and the end of commands.
 
 use super::{ServeResult, SupervisorServer};
+use crate::supervisor::descriptor_passing::DescriptorReceiver;
 use crate::supervisor::init::{MessageFromInit, MessageToInit};
 use crate::supervisor::protocol::{ProtocolFrame, StepFailure, SupervisorAnswer, write_message};
 use crate::supervisor::sys;
@@ -11,8 +12,15 @@ impl SupervisorServer<'_> {
         let Some(running) = self.running.get_mut(&process) else {
             return Ok(());
         };
-        if running.decoder.read_more(&mut running.socket).unwrap_or(0) == 0 {
+        let mut receiving = DescriptorReceiver::new(&running.socket);
+        if running.decoder.read_more(&mut receiving).unwrap_or(0) == 0 {
             return Ok(());
+        }
+        if let Some(terminal) = receiving.descriptors.pop() {
+            // Without its terminal, nobody would read the program's output.
+            if running.connect_terminal(terminal).is_err() {
+                running.kill_init();
+            }
         }
         while let Some(running) = self.running.get_mut(&process) {
             let Some(ProtocolFrame::Message(said)) = running.decoder.next_frame()? else {

@@ -7,6 +7,7 @@ use super::layer_requests::PAUSE_LOOK;
 use super::running_command::RunningCommand;
 use crate::supervisor::clock::current_time;
 use crate::supervisor::control_groups::CommandGroup;
+use crate::supervisor::home_size_watch::HomeSizeWatch;
 use crate::supervisor::limit_watch::GroupAndLayerUsage;
 
 impl SupervisorServer<'_> {
@@ -53,6 +54,7 @@ impl SupervisorServer<'_> {
 
     /// Returns the usage of a command that its control group and its layer show.
     fn group_and_layer_usage(&mut self, process: u64) -> GroupAndLayerUsage {
+        let is_home_full = self.home.as_mut().is_some_and(HomeSizeWatch::is_over_limit);
         let Some(running) = self.running.get(&process) else {
             return GroupAndLayerUsage::default();
         };
@@ -66,12 +68,14 @@ impl SupervisorServer<'_> {
         match self.laid.get_mut(&layer).filter(|_| has_limit) {
             None => GroupAndLayerUsage {
                 cpu_ms,
+                is_home_full,
                 ..GroupAndLayerUsage::default()
             },
             Some(laid) => {
                 laid.held.check_layer(counted);
                 GroupAndLayerUsage {
                     cpu_ms,
+                    is_home_full,
                     unexplained: laid.held.unexplained_bytes(counted),
                     is_blind: laid.held.is_blind(),
                 }

@@ -30,6 +30,10 @@ pub(super) struct RunningCommand {
     pub(super) waiting_input: VecDeque<u8>,
     pub(super) is_input_closing: bool,
     pub(super) outputs: [Option<OwnedFd>; 2],
+    /// Whether it runs on a terminal, which is then its input and its first output.
+    pub(super) has_terminal: bool,
+    /// The pipe for the answers to its marks.
+    pub(super) answers: Option<OwnedFd>,
     pub(super) credit: u64,
     pub(super) narrow: Option<CommandGroup>,
     pub(super) watch: LimitWatch,
@@ -59,6 +63,14 @@ impl UnsentOrder {
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl RunningCommand {
+    /// Takes the terminal on which its program runs now.
+    pub(super) fn connect_terminal(&mut self, terminal: OwnedFd) -> std::io::Result<()> {
+        rustix::io::ioctl_fionbio(&terminal, true)?;
+        self.input = Some(terminal.try_clone()?);
+        self.outputs[0] = Some(terminal);
+        Ok(())
+    }
+
     /// Returns the time of its next check; `None` if it was killed already.
     pub(super) fn next_check(&self) -> Option<Instant> {
         match (self.ends_by, &self.used) {

@@ -53,7 +53,7 @@ impl SupervisorServer<'_> {
                     counts_ipc: !self.has_group,
                 };
                 drop((socket, input, output, error));
-                init::main(ends, &self.filter, narrow.as_ref())
+                init::main(ends, &self.filter, &self.writable, narrow.as_ref())
             }
             ForkSide::Parent(pid) => Ok(SpareInit {
                 pid,

@@ -8,7 +8,7 @@ use super::running_command::{RunningCommand, UnsentOrder};
 use super::spare_init::receive_views;
 use crate::supervisor::confine::ExecOrder;
 use crate::supervisor::control_groups::CommandGroup;
-use crate::supervisor::init::{MessageToInit, RunOrder};
+use crate::supervisor::init::{EmptyHome, MessageToInit, RunOrder};
 use crate::supervisor::limit_watch::LimitWatch;
 use crate::supervisor::protocol::{CREDIT, FailedStep, FrameDecoder, SpawnRequest, StepFailure, encode_message};
 use crate::supervisor::sandbox_root::clone_tree;
@@ -68,12 +68,18 @@ impl SupervisorServer<'_> {
         let run = RunOrder {
             order: ExecOrder {
                 spawn: spawn.clone(),
+                start: self.plan.start_path().to_owned(),
                 has_landlock: self.plan.has_landlock,
                 has_group: self.has_group,
                 // Counts the server, the init of each command, and a spare init with the process that waits in it.
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
             read_only: self.plan.read_only.clone(),
+            host_paths: self.plan.host_paths.clone(),
+            empty_home: spawn.has_empty_home.then(|| EmptyHome {
+                path: self.plan.home.path.clone(),
+                bytes: self.plan.home.memory_bytes,
+            }),
             may_pause: may_pause && !has_freezer,
         };
         let socket = spare.socket;
@@ -84,6 +90,13 @@ impl SupervisorServer<'_> {
         if !is_paused && let Some(unsent) = unsent.take() {
             unsent.send_to_init(&socket).in_step("telling the init")?;
         }
+        let has_terminal = spawn.terminal.is_some();
+        let has_marks = spawn.terminal.is_some_and(|terminal| terminal.has_mark_pipe);
+        let (input, answers) = if has_terminal {
+            (None, has_marks.then_some(spare.input))
+        } else {
+            (spawn.has_input.then_some(spare.input), None)
+        };
         let memory_kills = self.groups.kills_of_command(spare.narrow.as_ref());
         let watch = LimitWatch::new(spawn.limits.clone(), self.has_group, tally);
         Ok(RunningCommand {
@@ -95,10 +108,16 @@ impl SupervisorServer<'_> {
             starting: None,
             unsent,
             is_paused,
-            input: spawn.has_input.then_some(spare.input),
+            // The init makes the terminal, and passes it when the program runs.
+            input,
             waiting_input: VecDeque::new(),
             is_input_closing: false,
-            outputs: [Some(spare.output), Some(spare.error)],
+            outputs: [
+                (!has_terminal).then_some(spare.output),
+                (!has_terminal || has_marks).then_some(spare.error),
+            ],
+            has_terminal,
+            answers,
             credit: CREDIT,
             narrow: spare.narrow,
             watch,

@@ -2,16 +2,14 @@
 
 Each line on standard input is a word and the code in base64. What the code prints goes where it prints it; when it has ended, the record
 separator and the word end both streams, on standard output with the outcome as JSON in base64.
+
+Modules that take long to load (asyncio, json, traceback, linecache) are loaded where they are needed: a piece that needs
+none of them ends in the time of the interpreter's own start.
 """
-import ast
-import asyncio
-import base64
-import inspect
-import json
-import linecache
+import _ast
+import binascii
 import os
 import sys
-import traceback
 import types
 
 LARGEST = 256 * 1024
@@ -30,16 +28,42 @@ main = types.ModuleType("__main__")
 main.__builtins__ = __builtins__
 sys.modules["__main__"] = main
 loop = None
-pieces = 0
+# What linecache holds of the pieces.
+sources = {}
+
+
+class SourceFinder:
+    """Hands the sources of the pieces to linecache when it is loaded."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "linecache":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not SourceFinder]
+        spec = next(filter(None, (finder.find_spec(name, path) for finder in others)), None)
+        if spec is None:
+            return None
+        sys.meta_path.remove(SourceFinder)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            module.cache.update(sources)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, SourceFinder)
 
 
 def outcome_of(code):
-    global pieces
-    pieces += 1
-    name = f"<code {pieces}>"
-    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    name = f"<code {len(sources) + 1}>"
+    sources[name] = (len(code), None, code.splitlines(True), name)
+    if "linecache" in sys.modules:
+        sys.modules["linecache"].cache[name] = sources[name]
     try:
-        value = run(ast.parse(code, name), name)
+        value = run(compile(code, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True), name)
         return {} if value is None else {"result": shown(value)}
     except SystemExit:
         raise
@@ -48,20 +72,22 @@ def outcome_of(code):
 
 
 def run(tree, name):
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    flags = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
     if tree.body:
         finished(eval(compile(tree, name, "exec", flags), main.__dict__))
     if last is None:
         return None
-    return finished(eval(compile(ast.Expression(last.value), name, "eval", flags), main.__dict__))
+    return finished(eval(compile(_ast.Expression(last.value), name, "eval", flags), main.__dict__))
 
 
 def finished(value):
     """One loop for all pieces, so that what belongs to it lives on between them."""
     global loop
-    if not inspect.iscoroutine(value):
+    if not isinstance(value, types.CoroutineType):
         return value
+    import asyncio
+
     if loop is None or loop.is_closed():
         loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -70,6 +96,12 @@ def finished(value):
 
 def shown(value):
     result = {"repr": bounded(repr(value))}
+    if type(value) is int and -(2**63) <= value < 2**64:
+        return {**result, "json": repr(value)}
+    if type(value) is bool:
+        return {**result, "json": repr(value).lower()}
+    import json
+
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         json.loads(text, parse_int=exact)
@@ -87,6 +119,8 @@ def exact(digits):
 
 
 def described(error):
+    import traceback
+
     try:
         told = traceback.TracebackException.from_exception(error)
         own_frames_only(told)
@@ -113,6 +147,20 @@ def bounded(text):
     return text if len(text) <= LARGEST else text[:LARGEST] + "…"
 
 
+def encoded(outcome):
+    """The outcome as JSON."""
+    parts = (f"{quoted(name)}: {encoded(value) if isinstance(value, dict) else quoted(value)}" for name, value in outcome.items())
+    return f"{{{', '.join(parts)}}}"
+
+
+def quoted(text):
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
 def flush():
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
@@ -130,13 +178,13 @@ def end(descriptor, line):
 owner, has_failed = os.getpid(), False
 for request in requests:
     word, code = request.split(b" ")
-    outcome = outcome_of(base64.b64decode(code).decode())
+    outcome = outcome_of(binascii.a2b_base64(code).decode())
     flush()
     if os.getpid() != owner:
         # A fork that ran out of the code: this is not its place.
         os._exit(0)
     has_failed = "error" in outcome
     end(warned, b"\x1e" + word + b"\n")
-    text = json.dumps(outcome, ensure_ascii=False).encode("utf-8", "replace")
-    end(told, b"\x1e" + word + b" told " + base64.b64encode(text) + b"\n")
+    text = encoded(outcome).encode("utf-8", "replace")
+    end(told, b"\x1e" + word + b" told " + binascii.b2a_base64(text))
 sys.exit(1 if has_failed else 0)

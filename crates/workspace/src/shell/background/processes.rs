@@ -2,18 +2,22 @@
 //! them, and end with the workspace.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use garret_core::path::quote;
 use garret_core::{
-    CapturedStream, Chunk, CommandExit, EffectsMode, Error, ErrorKind, GuardStatus, Limits, Masker, Origin,
-    OutputStream, Process, Result, SandboxCommand, Secrets, Signal, trim_partial_start,
+    CallTimeLimits, CapturedStream, Chunk, CommandExit, EffectsMode, Error, ErrorKind, GuardStatus, Limits, Masker,
+    Origin, OutputStream, Process, ReachedLimit, ResourceLimit, Result, SandboxCommand, Secrets, Signal,
+    trim_partial_start,
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
+use crate::code::shell_of_process;
 use crate::shell::RunRequest;
 use crate::shell::background::live_layer::{LiveLayerSeat, SettleReport, SettleRequest};
+use crate::shell::background::opened_ports::{OpenedPorts, PortCloser};
 use crate::shell::command_access::CommandAccess;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::run::{PreparedCommand, describe_exit, duration_millis};
@@ -59,18 +63,24 @@ struct ProcessTable {
 
 /// A background process in the table.
 #[derive(Debug)]
-struct BackgroundProcess {
+pub(super) struct BackgroundProcess {
     number: u64,
     command: String,
     started: garret_core::Timestamp,
     guards: Vec<GuardStatus>,
     /// The view that started it.
     view: Arc<WorkspaceView>,
+    /// Its ports that programs outside can reach.
+    pub(super) ports: Arc<OpenedPorts>,
     record: Mutex<ProcessRecord>,
     /// Notified whenever the record changes.
     changes: watch::Sender<()>,
     signals: mpsc::UnboundedSender<Signal>,
     task: Mutex<Option<tokio::task::AbortHandle>>,
+    /// The part of the record of the network that a caller has seen.
+    network_mark: AtomicU64,
+    /// The secrets to mask in that record.
+    secrets: Secrets,
 }
 
 /// The stored output of a process, and its exit.
@@ -130,6 +140,9 @@ pub(crate) struct LiveProcess {
     pub(crate) process: Box<dyn Process>,
     /// The maskers that take the secrets of its environment out of its output.
     pub(crate) streams: MaskedStreams,
+    secrets: Secrets,
+    /// The end of the record of the network before it was started.
+    network_mark: u64,
     seat: LiveLayerSeat,
     /// Its place among the processes that may run at once.
     _room: OwnedSemaphorePermit,
@@ -183,8 +196,8 @@ impl Workspace {
                 ..prepared.command.limits.clone()
             };
             let label = prepared.label.clone();
-            let live = commands.spawn_on_live_layer(prepared, limits, room).await?;
-            Ok(commands.shell.processes.add_process(&commands, live, label))
+            let live = commands.spawn_on_live_layer(prepared, limits.clone(), room).await?;
+            Ok(commands.shell.processes.add_process(&commands, live, label, limits))
         };
         self.run_observed("start", None, |_| 0, work).await
     }
@@ -200,7 +213,12 @@ impl Workspace {
             entry
                 .wait_for_output(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
+            let network_mark = entry
+                .network_mark
+                .swap(commands.shell.network.mark(), Ordering::Relaxed);
+            let watch = &commands.shell.network;
             Ok(ProcessOutput {
+                network: watch.take_record(network_mark, &commands.files, &entry.secrets),
                 changed: commands.summarize_settled(settled.unwrap_or_default()),
                 notices: commands.shell.live.take_notices(&self.files.view),
                 ..entry.output_since(&request)
@@ -215,22 +233,28 @@ impl Workspace {
         .await
     }
 
-    /// Ends a process and all processes that it started. A process that has ended already stays as it is.
+    /// Ends a process, or a named shell (`shell:NAME`), and all processes that it started. A process that has ended already stays as it is.
     pub async fn kill(&self, id: &str) -> Result<ProcessStatus> {
         let work = async {
-            let entry = self.commands()?.shell.processes.find_process(&self.files.view, id)?;
+            let commands = self.commands()?;
+            if let Some(shell) = shell_of_process(id) {
+                return commands.end_shell(shell).await;
+            }
+            let entry = commands.shell.processes.find_process(&self.files.view, id)?;
             entry.kill_and_wait().await;
             Ok(entry.status())
         };
         self.run_observed("kill", None, |_| 0, work).await
     }
 
-    /// Returns the processes that run in the background, and the last of those that ended.
+    /// Returns the processes that run in the background, and the last of those that ended; also the named shells.
     pub async fn processes(&self) -> Result<ProcessList> {
         let work = async {
             let commands = self.commands()?;
+            let mut processes = commands.shell.processes.visible_processes(&self.files.view);
+            processes.extend(commands.shell.contexts.visible_shells(&self.files.view));
             Ok(ProcessList {
-                processes: commands.shell.processes.visible_processes(&self.files.view),
+                processes,
                 notices: commands.shell.live.take_notices(&self.files.view),
             })
         };
@@ -245,6 +269,12 @@ impl CommandAccess {
         operation: &'static str,
         request: RunRequest,
     ) -> Result<(PreparedCommand, Option<Duration>)> {
+        if request.shell.is_some() || request.terminal.is_some() {
+            return Err(
+                Error::invalid("a background process has neither a named shell nor a terminal")
+                    .hint("run the command in the foreground, or write `command &` in a named shell"),
+            );
+        }
         // The time limit of the policy holds for foreground commands, so the requested one must not be lowered to it.
         let timeout = request.timeout;
         let request = RunRequest {
@@ -275,12 +305,17 @@ impl CommandAccess {
         };
         let command = SandboxCommand {
             limits,
-            ..prepared.command
+            ..seat
+                .sandbox_layer()
+                .complete_command(&prepared.command, &self.files.view.base)
         };
+        let network_mark = self.shell.network.mark();
         match seat.sandbox_layer().layer.start_process(command).await {
             Ok(process) => Ok(LiveProcess {
                 process,
                 streams: MaskedStreams::new(&prepared.secrets),
+                secrets: prepared.hidden.clone(),
+                network_mark,
                 seat,
                 _room: room,
             }),
@@ -308,7 +343,7 @@ impl BackgroundProcesses {
     }
 
     /// Returns the process of this id; `not_found` if there is none, or if this view may not know of it.
-    fn find_process(&self, view: &WorkspaceView, id: &str) -> Result<Arc<BackgroundProcess>> {
+    pub(super) fn find_process(&self, view: &WorkspaceView, id: &str) -> Result<Arc<BackgroundProcess>> {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.lock_table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
@@ -317,7 +352,13 @@ impl BackgroundProcesses {
         })
     }
 
-    fn add_process(&self, commands: &CommandAccess, live: LiveProcess, command: String) -> ProcessStatus {
+    fn add_process(
+        &self,
+        commands: &CommandAccess,
+        live: LiveProcess,
+        command: String,
+        limits: Limits,
+    ) -> ProcessStatus {
         let (signals, asked) = mpsc::unbounded_channel();
         let mut table = self.lock_table();
         table.next += 1;
@@ -328,10 +369,13 @@ impl BackgroundProcesses {
             started: commands.files.context.clock.now(),
             guards: live.sandbox_layer().sandbox.guard_statuses().to_vec(),
             view: commands.files.view.clone(),
+            ports: Arc::new(OpenedPorts::new(&live.sandbox_layer().sandbox)),
             record: Mutex::default(),
             changes: watch::Sender::new(()),
             signals,
             task: Mutex::default(),
+            network_mark: AtomicU64::new(live.network_mark),
+            secrets: live.secrets.clone(),
         });
         table.entries.insert(number, entry.clone());
         let over = table.entries.len().saturating_sub(REMEMBERED);
@@ -346,8 +390,7 @@ impl BackgroundProcesses {
             table.entries.remove(number);
         });
         drop(table);
-        let most = commands.shell.rules.limits().output;
-        let task = tokio::spawn(attend_process(entry.clone(), live, asked, most));
+        let task = tokio::spawn(attend_process(entry.clone(), live, asked, limits));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         entry.status()
     }
@@ -369,13 +412,32 @@ impl BackgroundProcesses {
     }
 }
 
+/// Describes how a process ended; one that a limit ended with the value of the limit and how to raise it.
+fn describe_process_end(exit: &CommandExit, limits: &Limits) -> String {
+    let words = describe_exit(exit);
+    match (exit.limit, limits.wall) {
+        // Only the call that started the process gives it a time limit.
+        (Some(ResourceLimit::Wall), Some(wall)) => {
+            format!("{words}: its start asked for at most {} s", wall.as_secs_f64())
+        }
+        (Some(limit), _) => match ReachedLimit::describe(limit, limits, CallTimeLimits::default()) {
+            Some(reached) => format!("{words}: {}", reached.describe_advice("`timeout_s`", None)),
+            None => words,
+        },
+        (None, _) => words,
+    }
+}
+
 /// Attends to a process until it ends: stores its output, and passes signals on to it.
 async fn attend_process(
     entry: Arc<BackgroundProcess>,
     mut live: LiveProcess,
     mut asked: mpsc::UnboundedReceiver<Signal>,
-    most: u64,
+    limits: Limits,
 ) {
+    let most = limits.output;
+    // Dropped with this task as well, if it is aborted.
+    let ports = PortCloser(entry.ports.clone());
     loop {
         tokio::select! {
             chunk = live.process.next_output() => match chunk {
@@ -392,9 +454,11 @@ async fn attend_process(
         entry.record_output(stream, bytes, most);
     }
     let exit = live.process.wait().await;
+    ports.close().await;
     live.end_unreported(None).await;
-    // Recorded last: a caller that sees the exit must find the effects of the process in the files.
-    entry.record_exit(&exit);
+    // Recorded last: a caller that sees the exit must find the effects of the process in the files, and its ports
+    // closed.
+    entry.record_exit(&exit, &limits);
 }
 
 impl BackgroundProcess {
@@ -420,11 +484,11 @@ impl BackgroundProcess {
         }
     }
 
-    fn record_exit(&self, exit: &Result<CommandExit>) {
+    fn record_exit(&self, exit: &Result<CommandExit>, limits: &Limits) {
         self.lock_record().exit = Some(match exit {
             Ok(exit) => ProcessExit {
                 code: exit.ended.exit_code(),
-                words: describe_exit(exit),
+                words: describe_process_end(exit, limits),
                 duration: exit.duration,
             },
             Err(error) => ProcessExit {
@@ -478,6 +542,7 @@ impl BackgroundProcess {
             lost_bytes: from.saturating_sub(cursor),
             has_more: next < written,
             written,
+            network: None,
             changed: CommandChanges::default(),
             notices: Vec::new(),
         }
@@ -495,6 +560,7 @@ impl BackgroundProcess {
             duration_ms: exit.as_ref().map(|exit| duration_millis(exit.duration)),
             isolated: is_isolated(&self.guards),
             not_enforced: unenforced_guards(&self.guards),
+            ports: self.ports.list(),
         }
     }
 }

@@ -44,7 +44,10 @@ impl CommandAccess {
         let basis = self.shell.copy_live_layer(&under, &*laid.layer, at).await?;
         cover.note.write_note(&basis, &prepared.label)?;
         let mark = mark_layer(&*laid.layer).await?;
-        let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
+        let mut process = laid
+            .layer
+            .start_last_process(laid.complete_command(&prepared.command, &self.files.view.base))
+            .await?;
         let running = async {
             let ran = follow_output(&mut *process, &prepared, sink).await?;
             laid.layer.lift().await?;

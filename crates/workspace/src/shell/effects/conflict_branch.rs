@@ -8,9 +8,10 @@ use garret_core::path::quote;
 use garret_core::{Error, Result};
 
 /// The operations whose effects may go on a conflict branch.
-const OPERATIONS: [&str; 6] = [
+const OPERATIONS: [&str; 7] = [
     "run",
     "start",
+    "shell",
     "run_code",
     "create_code_context",
     "run_in_code_context",

@@ -16,7 +16,7 @@ pub(in crate::shell) fn journal_label(program: &CommandProgram, secrets: &Secret
 }
 
 /// Returns the whole command as text, without secrets.
-pub(in crate::shell) fn full_command(program: &CommandProgram, secrets: &Secrets) -> String {
+pub(crate) fn full_command(program: &CommandProgram, secrets: &Secrets) -> String {
     let text = match program {
         CommandProgram::Shell(text) => text.clone(),
         CommandProgram::Arguments(arguments) => arguments

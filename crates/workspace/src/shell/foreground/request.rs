@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{Chunk, CommandProgram, EffectsMode, InputStream};
 
+use crate::CommandChanges;
 use crate::shell::foreground::command_turn::TurnWaiting;
+use crate::shell::foreground::run_terminal::RunTerminal;
 
 /// A command to run in the foreground.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,6 +24,14 @@ pub struct RunRequest {
     pub stdin: Option<Bytes>,
     /// Its standard input as a stream of any size; `stdin` must be `None` then.
     pub stdin_stream: Option<InputStream>,
+    /// The terminal on which it runs; without one, its streams are pipes. Its standard input is what is typed, and all
+    /// its output is one stream.
+    pub terminal: Option<RunTerminal>,
+    /// The name of the shell to run it in, which keeps its directory, variables and functions from one command to the
+    /// next; without one, the command is a process of its own. The shell is made by its first command and ends with the
+    /// workspace, by [`Workspace::kill`](crate::Workspace::kill), or at the time limit of a command. Its output is only
+    /// in the result.
+    pub shell: Option<String>,
     /// The wall time after which it is ended; `None` for that of the policy. The policy also bounds it.
     pub timeout: Option<Duration>,
     /// The most bytes of output that are stored; `None` for those of the policy. The policy also bounds it.
@@ -54,6 +64,8 @@ impl RunRequest {
             env: BTreeMap::new(),
             stdin: None,
             stdin_stream: None,
+            terminal: None,
+            shell: None,
             timeout: None,
             max_output: None,
             effects: None,
@@ -82,6 +94,9 @@ pub trait OutputSink: Send {
 
     /// Learns that the command waits for its turn, and for which other command. Called at once when the wait begins.
     async fn wait_for_turn(&mut self, _waiting: &TurnWaiting) {}
+
+    /// Learns of effects that were committed, or could not be, while the command goes on.
+    async fn note_changes(&mut self, _changed: &CommandChanges) {}
 }
 
 /// Drops the output, for callers that need only the result, which has it, too.

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    BenchState, CommandExit, CommandOutput, CommandProgram, CommandStdin, Effects, EffectsMode, Error, ExitCause,
-    InputStream, Layer, LayerOutcome, Limits, OutputCollector, Process, ResourceLimit, Result, SandboxCommand, Secrets,
+    BenchState, CommandExit, CommandOutput, CommandProgram, CommandStdin, CommandTerminal, Effects, EffectsMode, Error,
+    ExitCause, InputStream, Layer, LayerOutcome, Limits, OutputCollector, Process, ReachedLimit, ResourceLimit, Result,
+    SandboxCommand, Secrets,
 };
 use tokio::sync::RwLock;
 
@@ -26,12 +27,13 @@ use crate::shell::effects::layer_note::LayerNotePlace;
 use crate::shell::foreground::command_label;
 use crate::shell::foreground::command_turn::{CommandTurn, TurnRequest};
 use crate::shell::foreground::request::NoSink;
+use crate::shell::foreground::run_terminal::{RunTerminal, next_output};
 use crate::shell::policy::environment::Environment;
 use crate::shell::runtime::{BenchLease, SandboxLayer, ShellRuntime, is_isolated, is_over_limit, spawn_in_background};
 use crate::{CommandChanges, RunResult, Workspace, unenforced_guards};
 
 /// A command that the policy allows, with everything that is needed to run it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::shell) struct PreparedCommand {
     pub(in crate::shell) operation: &'static str,
     pub(in crate::shell) command: SandboxCommand,
@@ -48,11 +50,13 @@ pub(in crate::shell) struct PreparedCommand {
     pub(in crate::shell) given: BTreeMap<String, String>,
     /// The time limit that holds, if the request asked for a longer one.
     pub(in crate::shell) lowered_timeout: Option<Duration>,
+    /// The terminal on which it runs, if it runs on one.
+    pub(in crate::shell) terminal: Option<RunTerminal>,
 }
 
 /// A command that has ended: its output and its exit.
 pub(in crate::shell) struct CommandRunOutput {
-    output: CommandOutput,
+    pub(in crate::shell) output: CommandOutput,
     pub(in crate::shell) exit: CommandExit,
 }
 
@@ -91,6 +95,9 @@ impl Workspace {
     ) -> Result<RunResult> {
         let work = async {
             let commands = self.commands()?;
+            if let Some(shell) = request.shell.clone() {
+                return commands.run_in_shell(&shell, request).await;
+            }
             let prepared = commands.prepare_command(operation, request)?;
             commands.approve_command(&prepared).await?;
             commands.run_prepared(prepared, sink).await
@@ -124,21 +131,34 @@ impl CommandAccess {
         // The command must see the effects of the background processes so far, and on their layer the changes that
         // others made.
         self.shell.catch_up().await?;
+        let network_mark = self.shell.network.mark();
         let secrets = prepared.hidden.clone();
         let lowered_timeout_ms = prepared.lowered_timeout.map(duration_millis);
+        let limits = prepared.command.limits.clone();
         let ran = match self.shell.choose_layer(&self.files.view, &prepared).await {
             CommandPlacement::Live(seat) => self.run_on_live_layer(seat, prepared, sink).await,
             CommandPlacement::Side(seat) => self.run_on_side_layer(seat, turn, prepared, sink).await,
             CommandPlacement::Own => self.run_on_layer(turn, prepared, sink).await,
         };
+        let network = self.shell.network.take_record(network_mark, &self.files, &secrets);
         let result = ran.map_err(|error| error.map_text(|text| secrets.mask_text(text)))?;
+        let reached = self.find_reached_limit(&result, &limits);
         Ok(RunResult {
+            network,
             changed: result.changed.mask_secrets(&secrets),
             corrupt: result.corrupt.iter().map(|path| secrets.mask_text(path)).collect(),
             lowered_timeout_ms,
+            reached,
             waited,
             ..result
         })
+    }
+
+    /// Returns the limit that ended the command, or else the one that it probably reached: a failed command says so at
+    /// the end of its output.
+    fn find_reached_limit(&self, result: &RunResult, limits: &Limits) -> Option<ReachedLimit> {
+        self.shell
+            .find_reached_limit(result.limit, result.failure_output(), limits)
     }
 
     /// Checks a request against the policy, and makes a command of it.
@@ -166,9 +186,9 @@ impl CommandAccess {
         let parts = [&self.shell.inherited, &self.files.view.env, &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
         let most = self.shell.rules.limits().output;
-        let wall = wall_limit(self.shell.rules.limits().wall, request.timeout);
+        let times = self.shell.rules.call_times();
         let limits = Limits {
-            wall,
+            wall: times.limit_call(request.timeout),
             output: request.max_output.map_or(most, |asked| asked.min(most)),
             ..self.shell.rules.limits().clone()
         };
@@ -184,13 +204,20 @@ impl CommandAccess {
                 env: variables,
                 stdin: build_stdin(request.stdin, request.stdin_stream)?,
                 limits,
+                // A command whose effects are discarded must leave nothing in the kept home either.
+                has_empty_home: request.effects.unwrap_or(policy.effects) == EffectsMode::Discard,
+                terminal: request.terminal.as_ref().map(|terminal| CommandTerminal {
+                    size: terminal.size(),
+                    has_mark_pipe: false,
+                }),
             },
             hidden: secrets.clone(),
             secrets,
             effects: request.effects.unwrap_or(policy.effects),
             turn_wait: request.turn_wait,
             given: request.env,
-            lowered_timeout: lowered_limit(wall, request.timeout),
+            terminal: request.terminal,
+            lowered_timeout: times.find_lowered(request.timeout),
         })
     }
 
@@ -210,7 +237,10 @@ impl CommandAccess {
         let laid = self.shell.lay_layer(&restrictions, &state).await?;
         let mut cover = CommandLayerGuard::new(&self.shell, &laid, state, (held, turn));
         cover.note.write_note(&basis, &prepared.label)?;
-        let mut process = laid.layer.start_last_process(prepared.command.clone()).await?;
+        let mut process = laid
+            .layer
+            .start_last_process(laid.complete_command(&prepared.command, &self.files.view.base))
+            .await?;
         let ran = match follow_output(&mut *process, &prepared, sink).await {
             Ok(ran) => ran,
             Err(error) => return Err(cover.keep_as_leftover(&error)),
@@ -311,7 +341,10 @@ impl CommandAccess {
     ) -> Result<RunResult> {
         let laid = seat.sandbox_layer().clone();
         let corrupt = self.files.view.visible_corrupt_paths(seat.bench_state());
-        let mut process = laid.layer.start_process(prepared.command.clone()).await?;
+        let mut process = laid
+            .layer
+            .start_process(laid.complete_command(&prepared.command, &self.files.view.base))
+            .await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         // Kills the processes that the command left behind; otherwise they would write after its effects were read.
         drop(process);
@@ -404,7 +437,9 @@ pub(in crate::shell) async fn follow_output(
     sink: &mut dyn OutputSink,
 ) -> Result<CommandRunOutput> {
     let mut collector = OutputCollector::new(prepared.command.limits.output, &prepared.secrets);
-    while let Some(chunk) = process.next_output().await {
+    let terminal = prepared.terminal.as_ref();
+    terminal.inspect(|terminal| terminal.connect());
+    while let Some(chunk) = next_output(process, terminal).await {
         if let Some(shown) = collector.push_chunk(&chunk) {
             sink.take(&shown).await;
         }
@@ -414,6 +449,7 @@ pub(in crate::shell) async fn follow_output(
         sink.take(shown).await;
     }
     let exit = process.wait().await?;
+    terminal.inspect(|terminal| terminal.disconnect());
     Ok(CommandRunOutput { output, exit })
 }
 
@@ -438,15 +474,19 @@ pub(in crate::shell) fn build_run_result(
         duration_ms: duration_millis(exit.duration),
         timed_out: exit.limit == Some(ResourceLimit::Wall),
         limit: exit.limit,
+        reached: None,
         lowered_timeout_ms: None,
         waited: None,
-        usage: exit.usage,
+        usage: Some(exit.usage),
+        network: None,
         isolated: is_isolated(&guards),
         not_enforced: unenforced_guards(&guards),
         guards,
         changed,
         leftovers: laid.leftovers.clone(),
         corrupt: Vec::new(),
+        shell_is_new: false,
+        shell_ended: None,
         details: None,
     }
 }
@@ -475,16 +515,6 @@ pub(crate) fn duration_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the time limit of a command: the requested one, but never more than the policy allows.
-pub(in crate::shell) fn wall_limit(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
-    policy.into_iter().chain(asked).min()
-}
-
-/// Returns the limit that holds, if the request asked for a longer one.
-pub(crate) fn lowered_limit(wall: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
-    wall.filter(|wall| asked.is_some_and(|asked| asked > *wall))
-}
-
 /// Returns the standard input of a command.
 fn build_stdin(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<CommandStdin> {
     match (bytes, stream) {
@@ -510,24 +540,5 @@ fn check_program(program: CommandProgram) -> Result<CommandProgram> {
         }
         CommandProgram::Shell(text) if text.contains('\0') => wrong("a command cannot contain a NUL byte"),
         _ => Ok(program),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_limit_above_the_policy_is_lowered_to_it() {
-        let time = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(wall_limit(time(120), time(600)), time(120));
-        assert_eq!(lowered_limit(wall_limit(time(120), time(600)), time(600)), time(120));
-        assert_eq!(wall_limit(time(120), time(5)), time(5));
-        assert_eq!(lowered_limit(wall_limit(time(120), time(5)), time(5)), None);
-        assert_eq!(
-            (wall_limit(time(120), None), wall_limit(None, time(9))),
-            (time(120), time(9))
-        );
-        assert_eq!(lowered_limit(wall_limit(time(120), None), None), None);
     }
 }

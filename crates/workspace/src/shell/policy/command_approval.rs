@@ -1,7 +1,7 @@
 //! Approval of commands and of effects by a person.
 
 use garret_core::path::quote;
-use garret_core::{CommandProgram, CommandStdin, EffectsMode, Network, PathChange, Result, Secrets};
+use garret_core::{CommandProgram, CommandStdin, EffectsMode, NetworkChoice, PathChange, Result, Secrets};
 
 use crate::CommandChanges;
 use crate::approval::ApprovalQuestion;
@@ -140,8 +140,10 @@ fn sandbox_notes(shell: &ShellRuntime) -> Vec<String> {
     if shell.is_on_host() {
         notes.push("runs without isolation, with all rights of the user that runs Garret".to_owned());
     }
-    if shell.rules.policy().network == Network::Full {
-        notes.push("reaches the network of this machine".to_owned());
+    match &shell.rules.policy().network {
+        NetworkChoice::None => {}
+        NetworkChoice::Full => notes.push("reaches the network of this machine".to_owned()),
+        NetworkChoice::Named(named) => notes.push(format!("reaches {}", named.describe())),
     }
     notes
 }

@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{Error, Result, Secrets, ShellPolicy};
+use garret_core::{Error, NetworkChoice, Result, Secrets, ShellPolicy};
 
-/// The variables that every command has at least. `/tmp` is private to the commands in the sandbox.
-const BASE: [(&str, &str); 6] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("HOME", "/tmp"),
-    ("TMPDIR", "/tmp"),
-    ("LANG", "C.UTF-8"),
-    ("TERM", "dumb"),
-    ("USER", "agent"),
+/// The variables that every command has at least, besides those of its sandbox.
+const BASE: [(&str, &str); 1] = [("TERM", "dumb")];
+/// The variables of a command without a network: package managers would try again for many seconds what cannot work.
+const WITHOUT_NETWORK: [(&str, &str); 3] = [
+    ("PIP_RETRIES", "0"),
+    ("npm_config_fetch_retries", "0"),
+    ("CARGO_NET_RETRY", "0"),
 ];
 
 /// The variables of a command, and the secrets among their values.
@@ -25,8 +24,10 @@ pub(in crate::shell) struct Environment {
 impl Environment {
     /// Builds the environment from the fixed variables and from `parts`; a later part overrides the parts before it.
     pub(in crate::shell) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
+        let is_offline = policy.network == NetworkChoice::None && policy.sandbox != ShellPolicy::HOST;
         let base = BASE
             .into_iter()
+            .chain(WITHOUT_NETWORK.into_iter().filter(|_| is_offline))
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut variables: BTreeMap<String, String> = base.collect();
         for part in parts {
@@ -67,12 +68,26 @@ mod tests {
     }
 
     #[test]
+    fn package_managers_do_not_try_again_where_there_is_no_network() {
+        let retries = |policy: &ShellPolicy| {
+            let environment = Environment::new(policy, &[]).unwrap();
+            environment.variables.get("PIP_RETRIES").cloned()
+        };
+        let full = ShellPolicy {
+            network: NetworkChoice::Full,
+            ..ShellPolicy::default()
+        };
+        assert_eq!(retries(&ShellPolicy::default()).as_deref(), Some("0"));
+        assert_eq!(retries(&full), None);
+    }
+
+    #[test]
     fn later_parts_win_over_earlier_ones() {
         let (workspace, call) = (map(&[("A", "1"), ("PATH", "/x")]), map(&[("A", "2")]));
         let environment = Environment::new(&ShellPolicy::default(), &[&workspace, &call]).unwrap();
         assert_eq!(environment.variables["A"], "2");
         assert_eq!(environment.variables["PATH"], "/x");
-        assert_eq!(environment.variables["HOME"], "/tmp");
+        assert_eq!(environment.variables["TERM"], "dumb");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod dangerous;
 
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, Limits, Result, ShellPolicy};
+use garret_core::{CallTimeLimits, Error, ErrorKind, Limits, Result, ShellPolicy};
 
 use super::parse::{CommandLine, CommandWord, SimpleCommand};
 
@@ -28,6 +28,7 @@ const TRANSPARENT: &[&str] = &["builtin", "command", "exec", "eval", "time", "tr
 pub struct ShellRules {
     policy: ShellPolicy,
     limits: Limits,
+    call_times: CallTimeLimits,
     allowed: Vec<CommandRule>,
     denied: Vec<CommandRule>,
     asking: Vec<CommandRule>,
@@ -41,6 +42,7 @@ impl ShellRules {
         }
         Ok(Self {
             limits: policy.limits.to_limits()?,
+            call_times: policy.limits.to_call_times()?,
             allowed: parse_rules("allowed_commands", &policy.allowed_commands)?,
             denied: parse_rules("denied_commands", &policy.denied_commands)?,
             asking: parse_rules("require_approval", &policy.require_approval)?,
@@ -58,8 +60,28 @@ impl ShellRules {
         &self.limits
     }
 
+    /// Returns the time limits of calls.
+    pub fn call_times(&self) -> CallTimeLimits {
+        self.call_times
+    }
+
     /// Decides on a command line; a refusal is a `denied` error that names the rule.
     pub fn check(&self, line: &CommandLine) -> Result<()> {
+        self.check_denied(line)?;
+        if self.policy.prevent_dangerous {
+            dangerous::check_line(line)?;
+        }
+        if self.has_lists() && line.is_partial {
+            let message = "this command line cannot be parsed completely, so the policy cannot check it";
+            let hint = "write the command literally, without text for another shell that is known only at run time";
+            return Err(refuse(message, "allowed_commands, denied_commands", hint));
+        }
+        line.commands
+            .iter()
+            .try_for_each(|command| self.check_allowed(line, command))
+    }
+
+    fn check_denied(&self, line: &CommandLine) -> Result<()> {
         for command in &line.commands {
             if let Some(rule) = self.denied.iter().find(|rule| rule.may_match(command)) {
                 let shown = if rule.is_for_all() {
@@ -70,18 +92,20 @@ impl ShellRules {
                 return Err(refuse_command(shown, &rule.display_text(), "choose another command"));
             }
         }
-        if self.policy.prevent_dangerous {
-            dangerous::check_line(line)?;
-        }
-        let has_lists = !self.allowed.is_empty() || !self.denied.is_empty();
-        if has_lists && line.is_partial {
-            let message = "this command line cannot be parsed completely, so the policy cannot check it";
-            let hint = "write the command literally, without text for another shell that is known only at run time";
-            return Err(refuse(message, "allowed_commands, denied_commands", hint));
-        }
+        Ok(())
+    }
+
+    /// Decides on opening a shell, whose command lines cannot be checked: it must itself be a program that may be run.
+    pub(crate) fn check_opened_shell(&self, line: &CommandLine) -> Result<()> {
+        self.check_denied(line)?;
         line.commands
             .iter()
             .try_for_each(|command| self.check_allowed(line, command))
+    }
+
+    /// Whether programs are allowed or denied by lists.
+    pub(crate) fn has_lists(&self) -> bool {
+        !self.allowed.is_empty() || !self.denied.is_empty()
     }
 
     /// Returns the rule by which the command line asks the approver first.

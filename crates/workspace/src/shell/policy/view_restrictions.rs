@@ -24,6 +24,8 @@ pub(in crate::shell) struct ViewRestrictions {
     /// Decides which paths they see; `None` for all paths.
     pub(in crate::shell) filter: Option<Arc<ViewFilter>>,
     pub(in crate::shell) read_only: Vec<WsPath>,
+    /// The scope to which their home directory belongs.
+    pub(in crate::shell) home_scope: String,
 }
 
 impl PartialEq for ViewRestrictions {
@@ -33,7 +35,7 @@ impl PartialEq for ViewRestrictions {
             (Some(one), Some(other)) => one.view.has_same_rules(&other.view),
             _ => false,
         };
-        has_same_filter && self.read_only == other.read_only
+        has_same_filter && self.read_only == other.read_only && self.home_scope == other.home_scope
     }
 }
 
@@ -78,6 +80,7 @@ impl FileAccess {
         Ok(ViewRestrictions {
             filter: self.read_filter(),
             read_only: self.read_only_paths().await?,
+            home_scope: self.view.home_scope(),
         })
     }
 
@@ -107,6 +110,19 @@ impl FileAccess {
 }
 
 impl WorkspaceView {
+    /// Returns the scope to which the home directory of the commands belongs; empty for the workspace itself. Scopes with
+    /// other directories or policies have other homes, because a home would carry what one may read to the other.
+    pub(in crate::shell) fn home_scope(&self) -> String {
+        let scopes = self.layers.iter().skip(1);
+        let written: Vec<_> = scopes
+            .map(|layer| (layer.base.as_str(), layer.rules.policy()))
+            .collect();
+        if written.is_empty() {
+            return String::new();
+        }
+        serde_json::to_string(&written).expect("a policy has a JSON form")
+    }
+
     fn depends_on_path_to_write(&self) -> bool {
         let mut layers = self.layers.iter();
         layers.any(|layer| layer.rules.depends_on_path_to_write())
@@ -172,6 +188,7 @@ impl ShellRuntime {
             return Ok(ViewRestrictions {
                 filter: files.read_filter(),
                 read_only,
+                home_scope: files.view.home_scope(),
             });
         }
         let restrictions = files.find_restrictions().await?;

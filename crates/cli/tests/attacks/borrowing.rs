@@ -1,0 +1,152 @@
+//! What commands see of the user's machine: toolchains, mounts, and the home that they keep.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::Attack;
+use crate::scene::{CANARY, Ran, Scene, User, none_succeeded, sum};
+
+/// Files of the user with credentials, beside and in his toolchains.
+const CREDENTIALS: [&str; 9] = [
+    ".cargo/credentials.toml",
+    ".cargo/config.toml",
+    ".rustup/toolchains/stable/credentials.toml",
+    ".npmrc",
+    ".netrc",
+    ".ssh/id_ed25519",
+    ".config/pip/pip.conf",
+    ".pyenv/versions/3.12.1/pip.conf",
+    ".nvm/versions/node/v20.1.0/etc/npmrc",
+];
+
+/// Runs a script in a workspace of another user, who has toolchains.
+fn attack_with_toolchains(scene: &Scene, label: &str, script: &str) -> Ran {
+    let user = format!("owner-{label}");
+    for path in CREDENTIALS {
+        scene.put(&format!("{user}/{path}"), CANARY);
+    }
+    for program in [
+        ".cargo/bin/tool",
+        ".pyenv/versions/3.12.1/bin/tool",
+        ".nvm/versions/node/v20.1.0/bin/node",
+    ] {
+        scene.put(&format!("{user}/{program}"), "#!/bin/sh\necho found\n");
+        std::fs::set_permissions(
+            scene.path(&format!("{user}/{program}")),
+            PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+    }
+    let mode = if scene.user == User::Nobody { 0o700 } else { 0o755 };
+    std::fs::set_permissions(scene.path(&user), PermissionsExt::from_mode(mode)).unwrap();
+    let home = format!("HOME={}", scene.text(&user));
+    let own = format!("OWNER={}", scene.text(&user));
+    scene.garret_with(
+        &[&home],
+        &["-w", "box", "run", "--timeout", "20s", "--env", &own, "-c", script],
+    )
+}
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "read the credentials beside toolchains",
+        run: |scene| {
+            let script = "tool; find / -xdev \\( -name '*rc' -o -name 'credentials*' -o -name 'id_*' -o -name '*.conf' \\) -path '*owner*' -exec cat {} +; \
+                 grep -rs canary $OWNER; for p in $OWNER/.cargo/bin/.. $OWNER/.pyenv/versions/3.12.1/bin/..; do ls -a $p; cat $p/* $p/.*; done; \
+                 cat /proc/*/root$OWNER/.npmrc /proc/1/root/$OWNER/.ssh/*";
+            attack_with_toolchains(scene, "read", script)
+        },
+        holds: |_, ran| ran.stdout.contains("found"),
+    },
+    Attack {
+        name: "plant a program in a toolchain of the user",
+        run: |scene| {
+            let script = "cd $OWNER/.cargo/bin && { echo planted > cargo; echo planted > tool; rm -f tool; mv tool old; chmod 777 .; \
+                 ln -s / link; mount -o remount,rw .; }; mv $OWNER/.cargo/bin $OWNER/.cargo/old; mkdir $OWNER/.config; echo end";
+            attack_with_toolchains(scene, "plant", script)
+        },
+        holds: |scene, ran| {
+            let bin = scene.path("owner-plant/.cargo/bin");
+            let names = std::fs::read_dir(&bin).unwrap().count();
+            let is_same = std::fs::read_to_string(bin.join("tool")).unwrap().contains("found");
+            ran.stdout.contains("end") && names == 1 && is_same
+        },
+    },
+    Attack {
+        name: "fill the disk with files in the home",
+        run: |scene| {
+            scene.attack(
+                60,
+                "i=0; while [ $i -lt 500 ]; do fallocate -l 8M ~/x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
+            )
+        },
+        holds: |scene, ran| {
+            let is_cleared = scene.garret(&["-w", "box", "home", "clear"]).code == Some(0);
+            !ran.stdout.contains("filled") && is_cleared
+        },
+    },
+    Attack {
+        name: "fill the disk with files in a part of the home that nobody may read",
+        run: |scene| {
+            scene.attack(
+                60,
+                "mkdir -p ~/d; cd ~/d; chmod 300 .; i=0; while [ $i -lt 500 ]; do fallocate -l 8M x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
+            )
+        },
+        holds: |scene, ran| {
+            let is_cleared = scene.garret(&["-w", "box", "home", "clear"]).code == Some(0);
+            !ran.stdout.contains("filled") && is_cleared
+        },
+    },
+    Attack {
+        name: "lead the home of the next command elsewhere",
+        run: |scene| {
+            let outside = scene.text("outside");
+            scene.attack(
+                10,
+                &format!("cd /; rmdir ~ ; mv ~ ~.old; rm -rf ~; ln -s {outside} ~; ln -s {outside} ~/link; ln -s {outside}/secret ~/.gitconfig; echo end"),
+            );
+            let after = scene.attack(
+                10,
+                "cat ~/link/secret ~/.gitconfig ~/secret; echo planted > ~/link/new; git config -l",
+            );
+            scene.garret(&["-w", "box", "home", "clear"]);
+            after
+        },
+        holds: |_, _| true,
+    },
+    Attack {
+        name: "have a file in the workspace or a writable mount name the source of a mount",
+        run: |scene| {
+            scene.put("shared/inner/file", "");
+            let secret = scene.path("outside");
+            let links = ["work/tree/way", "shared/way"];
+            for link in links {
+                let _ = std::fs::remove_file(scene.path(link));
+                symlink(&secret, scene.path(link)).unwrap();
+            }
+            let (shared, way) = (scene.text("shared"), scene.text("shared/way"));
+            let tree = scene.text("work/tree/way");
+            let home = scene.text("home/garret");
+            let show = |mounts: &[&str]| {
+                let options: Vec<&str> = mounts.iter().flat_map(|mount| ["--mount", *mount]).collect();
+                let run = [
+                    &["-w", "box", "run"][..],
+                    &options,
+                    &["-c", "cat /a/secret; echo shown"],
+                ]
+                .concat();
+                let ran = scene.garret(&run);
+                let is_shown = ran.code == Some(0);
+                (ran, is_shown)
+            };
+            let write = format!("{shared}:/b:write");
+            let mut variants = vec![show(&[&format!("{way}:/a"), &write]), show(&[&format!("{home}:/a")])];
+            if scene.tree("way").is_some() {
+                variants.push(show(&[&format!("{tree}:/a")]));
+            }
+            let _ = std::fs::remove_file(scene.path("work/tree/way"));
+            sum(variants)
+        },
+        holds: none_succeeded,
+    },
+];
