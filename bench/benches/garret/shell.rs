@@ -24,7 +24,51 @@ pub(crate) async fn lines() -> Vec<Line> {
     let place = tempfile::tempdir().expect("a temporary directory");
     let mut lines = block_in_place(|| warm(place.path()));
     lines.extend(block_in_place(|| cold(place.path())));
+    lines.extend(block_in_place(|| code(place.path())));
     lines
+}
+
+/// A small piece of Python from cold, beside the interpreter alone: that of the system, and the `python3` of the user, which may be a script
+/// that looks for the right one.
+fn code(place: &Path) -> Vec<Line> {
+    let tree = place.join("pieces");
+    std::fs::create_dir_all(&tree).expect("it is made");
+    let python = |program: &str| quietly(Command::new(program).args(["-c", "1"]));
+    let by_garret = |path: Option<&str>| {
+        let mut command = Command::new(program());
+        command.arg("--home").arg(place.join("home-of-code")).arg("-w").arg(&tree);
+        // Without toolchains, the interpreter is that of the system.
+        if let Some(path) = path {
+            command.env("PATH", path).env_remove("HOME").env_remove("PYENV_ROOT");
+        }
+        quietly(command.args(["code", "python", "-c", "1"]))
+    };
+    let compare = |interpreter: &str, path, what: &str, floor_name| {
+        if !python(interpreter) || !by_garret(path) {
+            eprintln!("not measured: {what} does not work here");
+            return None;
+        }
+        let mut plain = || assert!(python(interpreter));
+        let mut garret = || assert!(by_garret(path));
+        let [plain, garret] = in_turns(ROUNDS, |_| (), [&mut plain, &mut garret]);
+        Some(Line {
+            operations: 1,
+            ..line(what, floor_name, "≥ 0.33 (≤ 3 × its time)", plain, garret)
+        })
+    };
+    let system = compare(
+        "/usr/bin/python3",
+        Some("/usr/bin:/bin"),
+        "`garret code python -c 1`, the whole program, without toolchains",
+        "`/usr/bin/python3 -c 1`",
+    );
+    let user = compare(
+        "python3",
+        None,
+        "`garret code python -c 1`, the whole program",
+        "`python3 -c 1`, as the user calls it",
+    );
+    system.into_iter().chain(user).collect()
 }
 
 /// What a command costs where the workspace holds many files, and what it takes to lay the files out for it.

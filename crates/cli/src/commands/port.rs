@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use garret::path::escape_unprintable;
 use garret::{
-    Chunk, CommandProgram, Error, LONGEST_WAIT, OutputRequest, OutputSink, OutputStream, PortAnswer, PortRequest,
+    Chunk, CommandProgram, Error, ErrorKind, LONGEST_WAIT, OutputRequest, OutputSink, OutputStream, PortAnswer, PortRequest,
     ProcessStatus, Result, RunRequest, Workspace,
 };
 
@@ -120,8 +120,12 @@ impl PortArgs {
                 wait,
             })
         };
-        // Opened at once, so that a port that cannot be opened ends the command before it does any work.
-        open(Duration::ZERO).await?;
+        // Opened at once, so that a port that cannot be opened ends the command before it does any work. A command that
+        // has ended already is `not_found`; its output and its exit code are the answer then.
+        match open(Duration::ZERO).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => (),
+        }
         let announce = async {
             if let Ok(answer) = open(Duration::MAX).await
                 && answer.ready

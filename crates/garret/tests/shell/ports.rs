@@ -83,7 +83,7 @@ fn promise_44_a_port_of_a_process_is_reached_from_this_machine_until_the_process
                 .is_empty()
         );
         let error = room.workspace().open_port(request(&id)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{on:?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{on:?}: {error}");
     });
 }
 

@@ -41,7 +41,7 @@ impl Workspace {
     /// free one. A port that is open already stays as it is.
     ///
     /// `denied` if the policy allows no ports, or not this address; `unsupported` if commands have no network of their
-    /// own.
+    /// own; `not_found` if the process has ended.
     pub async fn open_port(&self, request: PortRequest) -> Result<PortAnswer> {
         let work = async {
             let commands = self.commands()?;
@@ -133,7 +133,7 @@ impl OpenedPorts {
         }
         if table.is_closed {
             return Err(
-                Error::new(ErrorKind::Unavailable, format!("the process {} has ended", quote(id)))
+                Error::new(ErrorKind::NotFound, format!("the process {} has ended", quote(id)))
                     .hint("`output` shows how it ended"),
             );
         }
