@@ -136,7 +136,7 @@ impl WorkPlace {
         };
         std::fs::create_dir_all(&place.files).expect("it is made");
         let shell = if asks_registry {
-            "{ network = { registries = true } }"
+            "{ network = { allow = ['*'], registries = true } }"
         } else {
             "true"
         };

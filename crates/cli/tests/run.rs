@@ -143,6 +143,34 @@ fn a_limit_that_ends_a_command_is_named_with_its_value_and_how_to_raise_it() {
 }
 
 #[test]
+fn a_command_that_looks_for_a_network_is_told_that_there_is_none() {
+    let room = room();
+    let look = "import socket; socket.getaddrinfo('not-allowed.example', 443)";
+    let ran = room.run(&["-w", "box", "run", "--", "/usr/bin/python3", "-c", look]);
+    let note = "garret: commands have no network (`network = \"none\"`): open it for one call with `--network HOST`, \
+                or set it with `garret configure box shell.network=VALUE`";
+    assert!(ran.err().contains(note), "{}", ran.err());
+    let arguments = serde_json::json!({"command": format!("/usr/bin/python3 -c \"{look}\"")});
+    let answer = room
+        .run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"])
+        .json();
+    assert_eq!(answer["data"]["reached"]["option"], "shell.network", "{answer}");
+    // Elsewhere, the error has another reason.
+    let ran = room.run(&[
+        "-w",
+        "box",
+        "run",
+        "--network",
+        "example.org",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        look,
+    ]);
+    assert!(!ran.err().contains("no network"), "{}", ran.err());
+}
+
+#[test]
 fn output_and_exit_code_are_the_commands_own() {
     let room = room();
     let ran = room.run(&[

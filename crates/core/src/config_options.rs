@@ -232,18 +232,19 @@ impl<'a> FoundOption<'a> {
         }
     }
 
-    /// Reads a value as TOML. A bare word is a string, or the parts of a list with commas between them.
+    /// Reads a value as TOML or JSON. A bare word is a string, or the parts of a list with commas between them.
     fn parse_value(&self, text: &str, key: &str, root: &Schema) -> Result<Value> {
         let is_literal = text.starts_with(['[', '{', '"', '\'']);
         let read = toml::from_str::<toml::Table>(&format!("value = {text}"));
         let value = match read {
-            Ok(mut table) if table.len() == 1 => table.remove("value"),
-            Err(error) if is_literal => {
-                return Err(
-                    Error::invalid(format!("the value of {} is not TOML: {}", quote(key), error.message()))
-                        .hint("check quotes and brackets, and quote the whole argument for the shell"),
-                );
-            }
+            // A date is a word here: no option is one.
+            Ok(mut table) if table.len() == 1 && !matches!(table["value"], toml::Value::Datetime(_)) => table
+                .remove("value")
+                .map(|value| serde_json::to_value(value).unwrap_or_default()),
+            Err(error) if is_literal => Some(serde_json::from_str(text).map_err(|_| {
+                Error::invalid(format!("the value of {} is not TOML: {}", quote(key), error.message()))
+                    .hint("check quotes and brackets, and quote the whole argument for the shell")
+            })?),
             _ => None,
         };
         let bare = |text: &str| {
@@ -253,16 +254,13 @@ impl<'a> FoundOption<'a> {
                 Value::from(text)
             }
         };
-        let value = match value {
-            // A date is a word here: no option is one.
-            None | Some(toml::Value::Datetime(_)) => bare(text),
-            Some(value) => serde_json::to_value(value).unwrap_or_default(),
-        };
+        let value = value.unwrap_or_else(|| bare(text));
         if contains_null(&value) {
-            return Err(
-                Error::invalid(format!("the value of {} is not a finite number", quote(key)))
-                    .hint("use a finite number, or leave the value out for the default"),
-            );
+            return Err(Error::invalid(format!(
+                "the value of {} has `null`, or a number that is not finite",
+                quote(key)
+            ))
+            .hint("use a finite number, or leave the value out for the default"));
         }
         Ok(value)
     }
@@ -596,7 +594,8 @@ mod tests {
             ("code.is_stateful=true", "does not declare the capability `code`"),
             ("capabilities={}", "not one option"),
             ("shell.limits.timeout_s=soon", "expected f64"),
-            ("shell.limits.timeout_s=nan", "not a finite number"),
+            ("shell.limits.timeout_s=nan", "a number that is not finite"),
+            (r#"shell.network={"allow": null}"#, "has `null`"),
             ("shell.allowed_commands=['ls'", "is not TOML"),
             (
                 "shell.limits={ timeout = 3 }",
@@ -614,6 +613,13 @@ mod tests {
         let hint = error.hint_text();
         assert!(hint.len() < 300 && hint.contains("none"), "{error}");
         assert!(edited(&["code=true", "code.is_stateful=true"]).is_ok());
+    }
+
+    #[test]
+    fn a_value_is_toml_or_json() {
+        let toml = edited(&["shell.network={ allow = ['example.org'] }"]).unwrap();
+        let json = edited(&[r#"shell.network={"allow": ["example.org"]}"#]).unwrap();
+        assert_eq!(value(&toml, "shell.network"), value(&json, "shell.network"));
     }
 
     #[test]

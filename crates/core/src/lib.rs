@@ -64,12 +64,12 @@ pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, OpenedStorage, StorageFactory, StorageRegistry};
 pub use retention::RetentionLimits;
 pub use sandbox::{
-    ANSWER_DESCRIPTOR, CallTimeLimits, CapturedStream, Chunk, CommandExit, CommandOutput, CommandProgram, CommandStdin,
-    CommandTerminal, DroppedEntry, Effect, EffectLimits, EffectTally, Effects, EffectsMark, ExitCause, GitAuthor,
-    Guard, GuardStatus, HomeUsage, HostView, InputSource, InputStream, Layer, Limits, MARK_DESCRIPTOR, Masker,
-    MountAccess, Network, NoHostView, OpenSandbox, OutputCollector, OutputStream, Process, ReachedLimit, ReadFilter,
-    ResourceLimit, ResourceUsage, Sandbox, SandboxCommand, SandboxMount, SandboxRequest, Secrets, Signal, TerminalSize,
-    Visibility, VisibleParts, base_environment, check_mount_target, describe_raising, no_marks_error,
+    ANSWER_DESCRIPTOR, CallOptions, CallTimeLimits, CapturedStream, Chunk, CommandExit, CommandOutput, CommandProgram,
+    CommandStdin, CommandTerminal, DroppedEntry, Effect, EffectLimits, EffectTally, Effects, EffectsMark, ExitCause,
+    GitAuthor, Guard, GuardStatus, HomeUsage, HostView, InputSource, InputStream, Layer, Limits, MARK_DESCRIPTOR,
+    Masker, MountAccess, Network, NoHostView, OpenSandbox, OutputCollector, OutputStream, Process, ReachedLimit,
+    ReadFilter, ResourceLimit, ResourceUsage, Sandbox, SandboxCommand, SandboxMount, SandboxRequest, Secrets, Signal,
+    TerminalSize, Visibility, VisibleParts, base_environment, check_mount_target, describe_raising, no_marks_error,
     no_terminal_error, shared_network_error, trim_partial_start,
 };
 pub use shell_policy::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};

@@ -33,7 +33,9 @@ pub use command::{
 };
 pub use effects::{DroppedEntry, Effect, Effects, EffectsMark};
 pub use host_view::{HomeUsage, HostView, NoHostView, VisibleParts};
-pub use limits::{CallTimeLimits, EffectLimits, EffectTally, Limits, ReachedLimit, ResourceLimit, describe_raising};
+pub use limits::{
+    CallOptions, CallTimeLimits, EffectLimits, EffectTally, Limits, ReachedLimit, ResourceLimit, describe_raising,
+};
 pub use masking::{Masker, Secrets};
 pub use mounts::{MountAccess, SandboxMount, check_mount_target};
 pub use output::{CapturedStream, CommandOutput, OutputCollector, trim_partial_start};

@@ -3,7 +3,7 @@
 //! The last line is written first, so that the output gets the room that it leaves.
 
 use garret_core::path::{escape_unprintable, quote};
-use garret_core::{Guard, NetworkRecord, ReachedLimit};
+use garret_core::{CallOptions, Guard, NetworkRecord, ReachedLimit};
 use garret_workspace::{CommandChanges, RunResult, TurnWaited};
 
 use crate::output_room::{self, CommandStreams, OutputRoom};
@@ -41,8 +41,9 @@ pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
 /// Returns a note about the limit that was reached, and how to raise it. `is_certain` is false if only an error in the
 /// output suggests it.
 pub(crate) fn reached_limit(reached: Option<&ReachedLimit>, is_certain: bool) -> Option<String> {
-    let advice = reached?.describe_advice("`timeout_s`", None);
-    Some(if is_certain {
+    let reached = reached?;
+    let advice = reached.describe_advice(CallOptions::TOOL, None);
+    Some(if is_certain || reached.is_network() {
         advice
     } else {
         format!("by its error, it may have reached a limit; {advice}")

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use clap::Args;
 use garret::path::{escape_unprintable, quote};
 use garret::{
-    Chunk, CommandChanges, CommandProgram, EffectsMode, Error, ErrorKind, InputStream, NetworkChoice, NetworkRecord,
-    OutputSink, OutputStream, ReachedLimit, ResourceLimit, Result, RunRequest, TurnWaiting, describe_raising,
+    CallOptions, Chunk, CommandChanges, CommandProgram, EffectsMode, Error, ErrorKind, InputStream, NetworkChoice,
+    NetworkRecord, OutputSink, OutputStream, ReachedLimit, ResourceLimit, Result, RunRequest, TurnWaiting,
+    describe_raising,
 };
 
 use super::shell::refuse_json;
@@ -352,8 +353,8 @@ pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
         ));
     }
     if let Some(reached) = ran.reached {
-        let advice = reached.describe_advice("--timeout", ran.workspace.as_deref());
-        let is_certain = ran.timed_out || ran.limit.is_some();
+        let advice = reached.describe_advice(CallOptions::COMMAND_LINE, ran.workspace.as_deref());
+        let is_certain = ran.timed_out || ran.limit.is_some() || reached.is_network();
         note(if is_certain {
             advice
         } else {

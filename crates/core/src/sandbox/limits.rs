@@ -178,9 +178,46 @@ pub struct ReachedLimit {
     pub longest_s: Option<u64>,
 }
 
+/// The options by which a caller raises a limit for one call, as its door writes them.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOptions {
+    /// The option for the time limit.
+    pub time: &'static str,
+    /// The option that opens the network; `None` if the caller may not open it.
+    pub network: Option<&'static str>,
+}
+
+impl CallOptions {
+    /// The options of the command line.
+    pub const COMMAND_LINE: Self = Self {
+        time: "--timeout",
+        network: Some("`--network HOST`"),
+    };
+    /// The parameters of a tool.
+    pub const TOOL: Self = Self {
+        time: "`timeout_s`",
+        network: None,
+    };
+}
+
 impl ReachedLimit {
     /// The bytes at the end of the output of a failed command that are searched for an error of the system.
     const LAST_WORDS: usize = 4096;
+    /// The option that opens the network.
+    const NETWORK_OPTION: &str = "shell.network";
+    /// The words of programs that find no network: of curl and git, the C library, Python, Node, Go, Rust and wget.
+    const NO_NETWORK_WORDS: [&str; 10] = [
+        "Could not resolve host",
+        "Temporary failure in name resolution",
+        "Name or service not known",
+        "EAI_AGAIN",
+        "ENOTFOUND",
+        "etwork is unreachable",
+        "ENETUNREACH",
+        "no such host",
+        "failed to lookup address",
+        "unable to resolve host",
+    ];
 
     /// Describes `limit`, which ended a command with the limits `of_command`; `None` for a limit without a value.
     pub fn describe(limit: ResourceLimit, of_command: &Limits, calls: CallTimeLimits) -> Option<Self> {
@@ -208,8 +245,9 @@ impl ReachedLimit {
     }
 
     /// Finds the limit that a failed command may have reached, by the error of the system at the end of its output.
-    /// The kernel reports these limits to the command only, so its words are the only trace.
-    pub fn find_suspected(output: &str, of_command: &Limits) -> Option<Self> {
+    /// The kernel reports these limits to the command only, so its words are the only trace. `has_network` is `false`
+    /// if the sandbox gives the command no network at all.
+    pub fn find_suspected(output: &str, of_command: &Limits, has_network: bool) -> Option<Self> {
         let mut from = output.len().saturating_sub(Self::LAST_WORDS);
         from = output.ceil_char_boundary(from);
         let output = &output[from..];
@@ -239,28 +277,47 @@ impl ReachedLimit {
         if says(&["No space left on device", "ENOSPC"]) {
             return Self::describe(ResourceLimit::Written, of_command, CallTimeLimits::default());
         }
+        if !has_network && says(&Self::NO_NETWORK_WORDS) {
+            return Some(Self {
+                resource: "network".to_owned(),
+                value: "none".to_owned(),
+                option: Self::NETWORK_OPTION.to_owned(),
+                is_raised_by_call: false,
+                longest_s: None,
+            });
+        }
         None
     }
 
-    /// Returns the limit with its value, and how to raise it: `its limit is 4096 MiB (memory): set …`.
-    pub fn describe_advice(&self, call_option: &str, workspace: Option<&str>) -> String {
-        format!(
-            "its limit is {} ({}): {}",
-            self.value,
-            self.resource,
-            self.describe_remedy(call_option, workspace)
-        )
+    /// Returns the limit with its value, and how to raise it: `its limit is 4096 MiB (memory): set …`. `workspace` is
+    /// the name of the workspace, if it is known to be one of the home.
+    pub fn describe_advice(&self, call: CallOptions, workspace: Option<&str>) -> String {
+        let remedy = self.describe_remedy(call, workspace);
+        if self.is_network() {
+            return format!("commands have no network (`network = \"none\"`): {remedy}");
+        }
+        format!("its limit is {} ({}): {remedy}", self.value, self.resource)
     }
 
-    /// Says how to raise the limit. `call_option` is the option of a call for its time limit, and `workspace` the name
-    /// of the workspace, if it is known to be one of the home.
-    pub fn describe_remedy(&self, call_option: &str, workspace: Option<&str>) -> String {
+    /// Says how to raise the limit.
+    pub fn describe_remedy(&self, call: CallOptions, workspace: Option<&str>) -> String {
         let configured = describe_raising(&self.option, workspace);
+        if self.is_network() {
+            return match call.network {
+                Some(option) => format!("open it for one call with {option}, or {configured}"),
+                None => configured,
+            };
+        }
         match self.longest_s {
-            Some(longest) => format!("raise it with {call_option} (up to {longest} s), or {configured}"),
-            None if self.is_raised_by_call => format!("raise it with {call_option}, or {configured}"),
+            Some(longest) => format!("raise it with {} (up to {longest} s), or {configured}", call.time),
+            None if self.is_raised_by_call => format!("raise it with {}, or {configured}", call.time),
             None => configured,
         }
+    }
+
+    /// Returns whether commands have no network at all, which holds whatever the error of the command meant.
+    pub fn is_network(&self) -> bool {
+        self.option == Self::NETWORK_OPTION
     }
 
     fn of_resource(resource: &str, value: String, key: &str) -> Self {
@@ -456,12 +513,12 @@ mod tests {
         let reached = |limit| ReachedLimit::describe(limit, &limits, calls).unwrap();
         let time = reached(ResourceLimit::Wall);
         assert_eq!(
-            time.describe_advice("--timeout", Some("box")),
+            time.describe_advice(CallOptions::COMMAND_LINE, Some("box")),
             "its limit is 120 s (time): raise it with --timeout (up to 3600 s), or set it with `garret configure box shell.limits.timeout_s=VALUE`"
         );
         let longest = ReachedLimit::of_time(Duration::from_secs(3_600), calls);
         assert_eq!(
-            longest.describe_remedy("--timeout", None),
+            longest.describe_remedy(CallOptions::COMMAND_LINE, None),
             "set `shell.limits.max_timeout_s` (of a named workspace with `garret configure NAME shell.limits.max_timeout_s=VALUE`)"
         );
         let memory = reached(ResourceLimit::Memory);
@@ -473,7 +530,7 @@ mod tests {
     #[test]
     fn the_words_of_a_failed_command_tell_the_limit_that_the_kernel_does_not() {
         let suspected = |output: &str| {
-            let found = ReachedLimit::find_suspected(output, &Limits::default());
+            let found = ReachedLimit::find_suspected(output, &Limits::default(), true);
             found.map(|limit| (limit.value, limit.option))
         };
         let of = |value: &str, key: &str| Some((value.to_owned(), format!("shell.limits.{key}")));
@@ -485,6 +542,21 @@ mod tests {
         assert_eq!(suspected("MemoryError"), of("4096 MiB", "memory_mb"));
         assert_eq!(suspected("dd: No space left on device"), of("8192 MiB", "written_mb"));
         assert_eq!(suspected("error: expected `;`"), None);
+    }
+
+    #[test]
+    fn a_command_that_finds_no_network_is_told_of_the_option_only_where_there_is_none() {
+        let words = "curl: (6) Could not resolve host: example.org";
+        let suspect = |has_network| ReachedLimit::find_suspected(words, &Limits::default(), has_network);
+        assert_eq!(suspect(true), None);
+        let reached = suspect(false).unwrap();
+        assert_eq!((reached.resource.as_str(), reached.value.as_str()), ("network", "none"));
+        assert_eq!(
+            reached.describe_advice(CallOptions::COMMAND_LINE, Some("box")),
+            "commands have no network (`network = \"none\"`): open it for one call with `--network HOST`, or set it with `garret configure box shell.network=VALUE`"
+        );
+        let for_model = reached.describe_advice(CallOptions::TOOL, None);
+        assert!(!for_model.contains("--network"), "{for_model}");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 
 use garret_core::{
     Bench, BenchState, DerivedFiles, Effect, EffectTally, Effects, EffectsMark, EntryPath, Error, ErrorKind,
-    Exclusions, Guard, GuardStatus, HostView, Layer, LayerOutcome, Limits, NetworkLog, OpenSandbox, PlacedEntry,
-    ReachedLimit, ReadFilter, ResourceLimit, Result, Sandbox, SandboxCommand, SandboxRequest, ShellPolicy, Timestamp,
-    TurnGuard, WsPath,
+    Exclusions, Guard, GuardStatus, HostView, Layer, LayerOutcome, Limits, NetworkChoice, NetworkLog, OpenSandbox,
+    PlacedEntry, ReachedLimit, ReadFilter, ResourceLimit, Result, Sandbox, SandboxCommand, SandboxRequest, ShellPolicy,
+    Timestamp, TurnGuard, WsPath,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
@@ -193,7 +193,10 @@ impl ShellRuntime {
     ) -> Option<ReachedLimit> {
         match limit {
             Some(limit) => ReachedLimit::describe(limit, limits, self.rules.call_times()),
-            None => ReachedLimit::find_suspected(error, limits),
+            None => {
+                let has_network = self.rules.policy().network != NetworkChoice::None || self.is_on_host();
+                ReachedLimit::find_suspected(error, limits, has_network)
+            }
         }
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use garret_core::path::quote;
 use garret_core::{
-    CallTimeLimits, CapturedStream, Chunk, CommandExit, EffectsMode, Error, ErrorKind, GuardStatus, Limits, Masker,
-    Origin, OutputStream, Process, ReachedLimit, ResourceLimit, Result, SandboxCommand, Secrets, Signal,
-    trim_partial_start,
+    CallOptions, CallTimeLimits, CapturedStream, Chunk, CommandExit, EffectsMode, Error, ErrorKind, GuardStatus,
+    Limits, Masker, Origin, OutputStream, Process, ReachedLimit, ResourceLimit, Result, SandboxCommand, Secrets,
+    Signal, trim_partial_start,
 };
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
@@ -421,7 +421,7 @@ fn describe_process_end(exit: &CommandExit, limits: &Limits) -> String {
             format!("{words}: its start asked for at most {} s", wall.as_secs_f64())
         }
         (Some(limit), _) => match ReachedLimit::describe(limit, limits, CallTimeLimits::default()) {
-            Some(reached) => format!("{words}: {}", reached.describe_advice("`timeout_s`", None)),
+            Some(reached) => format!("{words}: {}", reached.describe_advice(CallOptions::TOOL, None)),
             None => words,
         },
         (None, _) => words,
