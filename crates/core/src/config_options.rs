@@ -106,8 +106,39 @@ impl OptionValue {
     pub fn value_as_toml(&self) -> String {
         match &self.value {
             Value::Null => String::new(),
-            value => toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string()),
+            value => inline_toml(value),
         }
+    }
+}
+
+/// Returns a value as TOML on one line.
+fn inline_toml(value: &Value) -> String {
+    let is_bare = |key: &str| {
+        !key.is_empty()
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    match value {
+        Value::Array(values) => {
+            let values: Vec<_> = values.iter().map(inline_toml).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Value::Object(object) if object.is_empty() => "{}".to_owned(),
+        Value::Object(object) => {
+            let pair = |(key, value): (&String, &Value)| {
+                let key = if is_bare(key) {
+                    key.clone()
+                } else {
+                    inline_toml(&key.as_str().into())
+                };
+                format!("{key} = {}", inline_toml(value))
+            };
+            let pairs: Vec<_> = object.iter().map(pair).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+        // A text of JSON is one of TOML, but for this sign.
+        other => other.to_string().replace('\u{7f}', "\\u007f"),
     }
 }
 
@@ -247,7 +278,7 @@ impl<'a> FoundOption<'a> {
             _ => None,
         };
         let bare = |text: &str| {
-            if self.is_list(root) {
+            if self.is_list(root) || (self.may_be_list(root) && text.contains(',')) {
                 text.split(',').map(|part| Value::from(part.trim())).collect()
             } else {
                 Value::from(text)
@@ -256,6 +287,10 @@ impl<'a> FoundOption<'a> {
         let value = match value {
             // A date is a word here: no option is one.
             None | Some(toml::Value::Datetime(_)) => bare(text),
+            // So is a number where only text fits: `env.CI=1`.
+            Some(toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_)) if self.is_text(root) => {
+                bare(text)
+            }
             Some(value) => serde_json::to_value(value).unwrap_or_default(),
         };
         if contains_null(&value) {
@@ -278,7 +313,18 @@ impl<'a> FoundOption<'a> {
 
     /// Returns whether the option is a list and nothing else.
     fn is_list(&self, root: &Schema) -> bool {
-        resolve_reference(self.schema, root)["type"] == "array"
+        let kind = &resolve_reference(self.schema, root)["type"];
+        *kind == "array" || *kind == serde_json::json!(["array", "null"])
+    }
+
+    /// Returns whether one of the shapes of the option is a list.
+    fn may_be_list(&self, root: &Schema) -> bool {
+        has_list(self.schema, root)
+    }
+
+    /// Returns whether the option is a text and nothing else.
+    fn is_text(&self, root: &Schema) -> bool {
+        resolve_reference(self.schema, root)["type"] == "string"
     }
 }
 
@@ -288,6 +334,14 @@ fn find_object<'a>(schema: &'a Value, root: &'a Schema) -> Option<&'a Value> {
     match schema_variants(schema) {
         Some(variants) => variants.iter().find_map(|variant| find_object(variant, root)),
         None => (schema["type"] == "object").then_some(schema),
+    }
+}
+
+fn has_list(schema: &Value, root: &Schema) -> bool {
+    let schema = resolve_reference(schema, root);
+    match schema_variants(schema) {
+        Some(variants) => variants.iter().any(|variant| has_list(variant, root)),
+        None => schema["type"] == "array",
     }
 }
 
@@ -459,7 +513,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{DeclaredCapability, NetworkChoice, ShellPolicy};
+    use crate::{DeclaredCapability, Guard, NetworkChoice, ShellPolicy, ToolchainChoice, ToolchainName};
 
     fn config() -> WorkspaceConfig {
         let mut config = WorkspaceConfig::with_storage(StorageConfig::Url("memory:".to_owned()));
@@ -491,6 +545,9 @@ mod tests {
             "exclude=target/",
             "history=session",
             "env.PATH_OF_X=/x",
+            "env.CI=1",
+            "shell.require=files,network",
+            "shell.toolchains=rust, nvm",
             "tools = { max_lines = 5 }",
         ])
         .unwrap();
@@ -503,6 +560,10 @@ mod tests {
         assert_eq!((fs.read_only, fs.max_files), (true, Some(9)));
         assert_eq!(config.exclude, ["target/"]);
         assert_eq!(config.env["PATH_OF_X"], "/x");
+        assert_eq!(config.env["CI"], "1", "a variable is a text");
+        assert_eq!(shell.require, Some(vec![Guard::Files, Guard::Network]));
+        let named = vec![ToolchainName::Rust, ToolchainName::Nvm];
+        assert_eq!(shell.toolchains, Some(ToolchainChoice::Named(named)));
         assert_eq!(config.tools.max_lines, 5);
         assert_eq!(value(&config, "shell.limits.timeout_s"), (json!(600), false));
     }
@@ -567,6 +628,21 @@ mod tests {
                 .edit_options(&[edit])
                 .unwrap_or_else(|error| panic!("{}: {error}", option.key));
             assert!(is_same(&value(&same, &option.key).0, &option.value), "{}", option.key);
+        }
+    }
+
+    #[test]
+    fn a_value_is_shown_as_one_line_of_toml_that_sets_it_again() {
+        for text in ["a b\nc", "q\"uo'te", "\\", "\u{7f}\u{1}\t", ""] {
+            let option = OptionValue {
+                key: "env".to_owned(),
+                value: json!({"A": text, "b c": [text, 1.5, true]}),
+                is_default: false,
+            };
+            let shown = option.value_as_toml();
+            assert!(!shown.contains('\n'), "{shown}");
+            let read: toml::Table = toml::from_str(&format!("value = {shown}")).unwrap();
+            assert_eq!(serde_json::to_value(&read["value"]).unwrap(), option.value, "{shown}");
         }
     }
 
