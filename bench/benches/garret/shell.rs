@@ -36,7 +36,11 @@ fn code(place: &Path) -> Vec<Line> {
     let python = |program: &str| quietly(Command::new(program).args(["-c", "1"]));
     let by_garret = |path: Option<&str>| {
         let mut command = Command::new(program());
-        command.arg("--home").arg(place.join("home-of-code")).arg("-w").arg(&tree);
+        command
+            .arg("--home")
+            .arg(place.join("home-of-code"))
+            .arg("-w")
+            .arg(&tree);
         // Without toolchains, the interpreter is that of the system.
         if let Some(path) = path {
             command.env("PATH", path).env_remove("HOME").env_remove("PYENV_ROOT");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use garret::path::escape_unprintable;
 use garret::{
-    Chunk, CommandProgram, Error, ErrorKind, LONGEST_WAIT, OutputRequest, OutputSink, OutputStream, PortAnswer, PortRequest,
-    ProcessStatus, Result, RunRequest, Workspace,
+    Chunk, CommandProgram, Error, ErrorKind, LONGEST_WAIT, OutputRequest, OutputSink, OutputStream, PortAnswer,
+    PortRequest, ProcessStatus, Result, RunRequest, Workspace,
 };
 
 use crate::commands::run::{NetworkArgs, RunOutputPrinter, name_directory, parse_variable};
