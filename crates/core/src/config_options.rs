@@ -106,8 +106,39 @@ impl OptionValue {
     pub fn value_as_toml(&self) -> String {
         match &self.value {
             Value::Null => String::new(),
-            value => toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string()),
+            value => inline_toml(value),
         }
+    }
+}
+
+/// Returns a value as TOML on one line.
+fn inline_toml(value: &Value) -> String {
+    let is_bare = |key: &str| {
+        !key.is_empty()
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    match value {
+        Value::Array(values) => {
+            let values: Vec<_> = values.iter().map(inline_toml).collect();
+            format!("[{}]", values.join(", "))
+        }
+        Value::Object(object) if object.is_empty() => "{}".to_owned(),
+        Value::Object(object) => {
+            let pair = |(key, value): (&String, &Value)| {
+                let key = if is_bare(key) {
+                    key.clone()
+                } else {
+                    inline_toml(&key.as_str().into())
+                };
+                format!("{key} = {}", inline_toml(value))
+            };
+            let pairs: Vec<_> = object.iter().map(pair).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+        // A text of JSON is one of TOML, but for this sign.
+        other => other.to_string().replace('\u{7f}', "\\u007f"),
     }
 }
 
@@ -237,30 +268,32 @@ impl<'a> FoundOption<'a> {
         let is_literal = text.starts_with(['[', '{', '"', '\'']);
         let read = toml::from_str::<toml::Table>(&format!("value = {text}"));
         let value = match read {
-            // A date is a word here: no option is one.
-            Ok(mut table) if table.len() == 1 && !matches!(table["value"], toml::Value::Datetime(_)) => table
-                .remove("value")
-                .map(|value| serde_json::to_value(value).unwrap_or_default()),
-            Err(error) if is_literal => Some(serde_json::from_str(text).map_err(|_| {
-                Error::invalid(format!("the value of {} is not TOML: {}", quote(key), error.message()))
-                    .hint("check quotes and brackets, and quote the whole argument for the shell")
-            })?),
+            Ok(mut table) if table.len() == 1 => table.remove("value").filter(|value| self.takes_as_read(value, root)),
+            Err(error) if is_literal => {
+                let json: toml::Value = serde_json::from_str(text).map_err(|_| {
+                    Error::invalid(format!("the value of {} is not TOML: {}", quote(key), error.message()))
+                        .hint("check quotes and brackets, and quote the whole argument for the shell")
+                })?;
+                Some(json)
+            }
             _ => None,
         };
         let bare = |text: &str| {
-            if self.is_list(root) {
+            if self.is_list(root) || (self.may_be_list(root) && text.contains(',')) {
                 text.split(',').map(|part| Value::from(part.trim())).collect()
             } else {
                 Value::from(text)
             }
         };
-        let value = value.unwrap_or_else(|| bare(text));
+        let value = match value {
+            Some(value) => serde_json::to_value(value).unwrap_or_default(),
+            None => bare(text),
+        };
         if contains_null(&value) {
-            return Err(Error::invalid(format!(
-                "the value of {} has `null`, or a number that is not finite",
-                quote(key)
-            ))
-            .hint("use a finite number, or leave the value out for the default"));
+            return Err(
+                Error::invalid(format!("the value of {} is not a finite number", quote(key)))
+                    .hint("use a finite number, or leave the value out for the default"),
+            );
         }
         Ok(value)
     }
@@ -276,7 +309,24 @@ impl<'a> FoundOption<'a> {
 
     /// Returns whether the option is a list and nothing else.
     fn is_list(&self, root: &Schema) -> bool {
-        resolve_reference(self.schema, root)["type"] == "array"
+        let kind = &resolve_reference(self.schema, root)["type"];
+        *kind == "array" || *kind == serde_json::json!(["array", "null"])
+    }
+
+    /// Returns whether one of the shapes of the option is a list.
+    fn may_be_list(&self, root: &Schema) -> bool {
+        has_list(self.schema, root)
+    }
+
+    /// Returns whether a value of TOML is meant as such. A date is a word here, as no option is one; so is a number where
+    /// only text fits: `env.CI=1`.
+    fn takes_as_read(&self, value: &toml::Value, root: &Schema) -> bool {
+        let is_text = resolve_reference(self.schema, root)["type"] == "string";
+        match value {
+            toml::Value::Datetime(_) => false,
+            toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => !is_text,
+            _ => true,
+        }
     }
 }
 
@@ -286,6 +336,14 @@ fn find_object<'a>(schema: &'a Value, root: &'a Schema) -> Option<&'a Value> {
     match schema_variants(schema) {
         Some(variants) => variants.iter().find_map(|variant| find_object(variant, root)),
         None => (schema["type"] == "object").then_some(schema),
+    }
+}
+
+fn has_list(schema: &Value, root: &Schema) -> bool {
+    let schema = resolve_reference(schema, root);
+    match schema_variants(schema) {
+        Some(variants) => variants.iter().any(|variant| has_list(variant, root)),
+        None => schema["type"] == "array",
     }
 }
 
@@ -457,7 +515,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{DeclaredCapability, NetworkChoice, ShellPolicy};
+    use crate::{DeclaredCapability, Guard, NetworkChoice, ShellPolicy, ToolchainChoice, ToolchainName};
 
     fn config() -> WorkspaceConfig {
         let mut config = WorkspaceConfig::with_storage(StorageConfig::Url("memory:".to_owned()));
@@ -489,6 +547,9 @@ mod tests {
             "exclude=target/",
             "history=session",
             "env.PATH_OF_X=/x",
+            "env.CI=1",
+            "shell.require=files,network",
+            "shell.toolchains=rust, nvm",
             "tools = { max_lines = 5 }",
         ])
         .unwrap();
@@ -501,6 +562,10 @@ mod tests {
         assert_eq!((fs.read_only, fs.max_files), (true, Some(9)));
         assert_eq!(config.exclude, ["target/"]);
         assert_eq!(config.env["PATH_OF_X"], "/x");
+        assert_eq!(config.env["CI"], "1", "a variable is a text");
+        assert_eq!(shell.require, Some(vec![Guard::Files, Guard::Network]));
+        let named = vec![ToolchainName::Rust, ToolchainName::Nvm];
+        assert_eq!(shell.toolchains, Some(ToolchainChoice::Named(named)));
         assert_eq!(config.tools.max_lines, 5);
         assert_eq!(value(&config, "shell.limits.timeout_s"), (json!(600), false));
     }
@@ -569,6 +634,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_shown_as_one_line_of_toml_that_sets_it_again() {
+        for text in ["a b\nc", "q\"uo'te", "\\", "\u{7f}\u{1}\t", ""] {
+            let option = OptionValue {
+                key: "env".to_owned(),
+                value: json!({"A": text, "b c": [text, 1.5, true]}),
+                is_default: false,
+            };
+            let shown = option.value_as_toml();
+            assert!(!shown.contains('\n'), "{shown}");
+            let read: toml::Table = toml::from_str(&format!("value = {shown}")).unwrap();
+            assert_eq!(serde_json::to_value(&read["value"]).unwrap(), option.value, "{shown}");
+        }
+    }
+
+    #[test]
     fn an_unknown_option_is_refused_with_the_one_that_is_meant() {
         for (key, meant) in [
             ("shell.netwrk", "shell.network"),
@@ -594,8 +674,8 @@ mod tests {
             ("code.is_stateful=true", "does not declare the capability `code`"),
             ("capabilities={}", "not one option"),
             ("shell.limits.timeout_s=soon", "expected f64"),
-            ("shell.limits.timeout_s=nan", "a number that is not finite"),
-            (r#"shell.network={"allow": null}"#, "has `null`"),
+            ("shell.limits.timeout_s=nan", "not a finite number"),
+            (r#"shell.network={"allow": null}"#, "is not TOML"),
             ("shell.allowed_commands=['ls'", "is not TOML"),
             (
                 "shell.limits={ timeout = 3 }",

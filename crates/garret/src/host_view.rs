@@ -67,7 +67,7 @@ impl CommandHomeDirectory {
 impl HostView for WorkspaceHostView {
     fn visible_parts(&self) -> Result<VisibleParts> {
         let host_paths = self.host_paths()?;
-        let mut mounts = check_mounts(&self.policy.mounts, &self.mount_surroundings())?;
+        let mut mounts = check_mounts(&self.policy.mounts, &self.mount_surroundings(&host_paths))?;
         let found = find_toolchains(&self.toolchain_search(&host_paths), &self.toolchain_choice())?;
         let is_free = |mount: &SandboxMount| {
             let target = mount.target_path();
@@ -135,10 +135,11 @@ impl WorkspaceHostView {
         }
     }
 
-    fn mount_surroundings(&self) -> MountSurroundings<'_> {
+    fn mount_surroundings<'a>(&'a self, host_paths: &'a [PathBuf]) -> MountSurroundings<'a> {
         MountSurroundings {
             user_home: self.user.as_ref().and_then(|user| user.home.as_deref()),
             workspace: &self.workspace,
+            shown: host_paths,
             own: &self.own,
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct MountSurroundings<'a> {
     pub(crate) user_home: Option<&'a Path>,
     /// The directories of the workspace on the machine.
     pub(crate) workspace: &'a [PathBuf],
+    /// More paths at which commands see the workspace: through links.
+    pub(crate) shown: &'a [PathBuf],
     /// The directories of Garret itself.
     pub(crate) own: &'a [PathBuf],
 }
@@ -93,8 +95,9 @@ fn check_mount(mount: &SandboxMount, around: &MountSurroundings<'_>) -> Result<C
         target: Some(mount.target.clone().unwrap_or_else(|| written.clone())),
         ..mount.clone()
     };
-    check_mount_target(named.target_path())?;
-    if around.workspace.iter().any(|place| overlap(place, named.target_path())) {
+    named.check_target()?;
+    let mut places = around.workspace.iter().chain(around.shown);
+    if places.any(|place| overlap(place, named.target_path())) {
         return Err(refuse(
             &named,
             "its target overlaps the workspace",
@@ -218,11 +221,13 @@ mod tests {
             };
             let mounts: Vec<_> = mounts.iter().map(read).collect();
             let (workspace, own) = ([self.path("project")], [self.path("garret")]);
+            let shown = [PathBuf::from("/link/to/project")];
             check_mounts(
                 &mounts,
                 &MountSurroundings {
                     user_home: Some(&self.path("user")),
                     workspace: &workspace,
+                    shown: &shown,
                     own: &own,
                 },
             )
@@ -269,7 +274,13 @@ mod tests {
             ("/etc", ":/data:write", "a part of the system"),
             ("/usr", ":/data:layer", "a part of the system"),
             ("data", project.as_str(), "overlaps the workspace"),
-            ("data", ":/workspace/x", "may not lie over"),
+            ("data", ":/link/to/project", "overlaps the workspace"),
+            ("data", ":/link/to", "overlaps the workspace"),
+            (
+                "data",
+                ":/workspace/x",
+                "the mount `/workspace/x` is refused: a mount may not lie over",
+            ),
             ("data", ":/usr/lib", "may not lie over"),
         ] {
             let refusal = host.refusal(&[(source, rest)]);

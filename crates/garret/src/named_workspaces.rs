@@ -179,7 +179,10 @@ impl Garret {
             edit(parse_config(&info.kind, info.config)?)?
         } else {
             let config = update_config(&workspace, edit).await?;
-            workspace.set_keep(&config.keep.unwrap_or_default()).await?;
+            // Another process may have set it since it was read.
+            if edits.iter().any(|edit| edit.touches("keep")) {
+                workspace.set_keep(&config.keep.clone().unwrap_or_default()).await?;
+            }
             config
         };
         Ok(WorkspaceOptions {

@@ -7,8 +7,8 @@
 )]
 
 use garret::{
-    Capabilities, DeclaredCapability, ErrorKind, FsPolicy, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point,
-    Reference, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
+    Capabilities, DeclaredCapability, ErrorKind, FsPolicy, Garret, HistoryMode, Home, LogRequest, MergeOptions,
+    OptionEdit, Point, Reference, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
 };
 use serde_json::json;
 
@@ -511,6 +511,24 @@ async fn a_configuration_says_how_much_history_is_kept() {
         "7".parse().unwrap(),
         "what was said later holds"
     );
+}
+
+#[tokio::test]
+async fn options_that_are_set_at_the_same_time_are_all_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let [one, other] = [garret(&home), garret(&home)];
+    one.create("box", &filestore()).await.unwrap();
+    let edit = |text: &str| [OptionEdit::parse(text).unwrap()];
+    for round in 0..20 {
+        one.configure("box", &edit("keep=")).await.unwrap();
+        let (kept, variable) = (edit("keep=30d"), edit(&format!("env.ROUND={round}")));
+        let (first, second) = tokio::join!(one.configure("box", &variable), other.configure("box", &kept));
+        first.and(second).unwrap();
+        let options = one.configure("box", &[]).await.unwrap().options;
+        let value = |key: &str| options.iter().find(|option| option.key == key).unwrap().value_as_toml();
+        assert_eq!(value("keep"), "\"30d\"", "round {round}");
+        assert_eq!(value("env"), format!("{{ ROUND = \"{round}\" }}"));
+    }
 }
 
 #[tokio::test]

@@ -9,15 +9,18 @@
     reason = "this file records the size of a home beside it, with the time of the file system"
 )]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use garret_core::{Error, ErrorKind, Result};
-use garret_handles::{list_names, remove_tree};
-use rustix::fs::CWD;
+use garret_handles::{list_names, remove_tree, set_mode};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::scratch::{open_directory, unusable_directories_error};
 use crate::supervisor::layer_walk::LayerWalk;
@@ -80,11 +83,13 @@ impl CommandHomes {
         }
         let homes = open_directory(CWD, &self.directory)?;
         for name in list_names(&homes).map_err(|_| unusable_directories_error())? {
-            let Ok(home) = open_directory(&homes, name.as_slice()) else {
+            let place = self.directory.join(OsStr::from_bytes(&name));
+            if !place.is_dir() {
                 // The record of a size.
                 remove_tree(&homes, &name).map_err(|_| unusable_directories_error())?;
                 continue;
-            };
+            }
+            let home = open_home(&place)?;
             for entry in list_names(&home).map_err(|_| unusable_directories_error())? {
                 remove_tree(&home, &entry).map_err(|_| unusable_directories_error())?;
             }
@@ -114,13 +119,21 @@ fn write_record(record: &Path, bytes: u64) -> std::io::Result<()> {
     file.write_all(bytes.to_string().as_bytes())
 }
 
+/// Opens a home, also one whose mode a command set to 000. Its owner has all rights afterwards.
+pub(crate) fn open_home(home: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = rustix::fs::open(home, flags, Mode::empty()).map_err(|_| unusable_directories_error())?;
+    set_mode(&held, 0o700).map_err(|_| unusable_directories_error())?;
+    open_directory(held, ".")
+}
+
 /// Counts the bytes below `home`; stops when they are more than `enough`.
 fn count_bytes(home: &Path, enough: Option<u64>) -> Result<u64> {
     if !home.is_dir() {
         return Ok(0);
     }
     // Else a command could hide files from the limit of the commands after it.
-    let mut walk = LayerWalk::new(open_directory(CWD, home)?).giving_access();
+    let mut walk = LayerWalk::new(open_home(home)?).giving_access();
     while !walk.continue_for(PIECE) {
         if enough.is_some_and(|enough| walk.bytes() > enough) {
             break;
@@ -179,6 +192,21 @@ mod tests {
             }
             homes.home_within_limit("workspace").unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_command_that_takes_all_rights_from_its_home_locks_nobody_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let homes = CommandHomes::new(directory.path().to_owned(), Some(MEBIBYTE));
+        let home = directory.path().join("workspace");
+        fs::create_dir(&home).unwrap();
+        fs::write(home.join("file"), vec![1; 4096]).unwrap();
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
+        homes.home_within_limit("workspace").unwrap();
+        assert!(homes.measure_home("workspace").unwrap() >= 4096);
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
+        homes.clear_homes().unwrap();
+        assert!(home.is_dir() && fs::read_dir(&home).unwrap().next().is_none());
     }
 
     #[test]

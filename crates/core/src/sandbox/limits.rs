@@ -141,7 +141,7 @@ impl ResourceLimit {
             Self::Memory => "memory",
             Self::FileSize => "bytes in one file",
             Self::Written => "bytes written",
-            Self::Home => "bytes in the home directory; see `garret home`",
+            Self::Home => "bytes in the home directory",
             Self::Pause => "one second to stop when paused",
         }
     }

@@ -72,6 +72,15 @@ impl SandboxMount {
         self.target.as_deref().unwrap_or(&self.source)
     }
 
+    /// Checks that it may lie at its target.
+    pub fn check_target(&self) -> Result<()> {
+        check_mount_target(self.target_path()).map_err(|error| {
+            let target = quote(&self.target_path().to_string_lossy());
+            let message = format!("the mount {target} is refused: {}", error.message());
+            Error::new(error.kind(), message).hint(error.hint_text())
+        })
+    }
+
     /// Reads `SOURCE[:TARGET][:read|write|layer]`.
     pub fn parse(text: &str) -> Result<Self> {
         let (rest, access) = match text.rsplit_once(':') {
@@ -84,7 +93,11 @@ impl SandboxMount {
             Some((source, target)) => (source, Some(target.into())),
             None => (rest, None),
         };
-        if source.is_empty() || target == Some(PathBuf::new()) {
+        // Else `SOURCE:TARGET:rw` would be a mount at another place than the one that is meant.
+        let has_rest = target
+            .as_ref()
+            .is_some_and(|target: &PathBuf| target.to_string_lossy().contains(':'));
+        if source.is_empty() || target == Some(PathBuf::new()) || has_rest {
             return Err(Error::invalid(format!("{} does not name a mount", quote(text))).hint(
                 "write SOURCE, SOURCE:TARGET or SOURCE:TARGET:ACCESS, with the access `read`, `write` or `layer`",
             ));
@@ -143,7 +156,7 @@ mod tests {
         assert_eq!(read("/a:/b"), with(Some("/b"), MountAccess::Read));
         assert_eq!(read("/a:write"), with(None, MountAccess::Write));
         assert_eq!(read("/a:/b:layer"), with(Some("/b"), MountAccess::Layer));
-        for wrong in ["", ":/b", "/a:", ":write"] {
+        for wrong in ["", ":/b", "/a:", ":write", "/a:/b:rw", "/a:/b:ro:read"] {
             assert!(SandboxMount::parse(wrong).is_err(), "{wrong}");
         }
     }

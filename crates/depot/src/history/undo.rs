@@ -7,9 +7,12 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use garret_core::path::quote;
 use garret_core::{
-    ChangeKind, ChangePlan, EntryPath, Error, ErrorKind, History, Origin, PutBatch, Result, ReversalOutcome,
+    ChangeKind, ChangePlan, EntryPath, Error, ErrorKind, History, Origin, PathClash, PutBatch, Result, ReversalOutcome,
     UndoSelection,
 };
 
@@ -43,24 +46,66 @@ struct UndoTargets {
 
 /// Plans the reversal of the selected changes. An empty selection is `not_found`.
 ///
-/// If the selected changes cannot be reversed because of the derived files that came later, those are reversed with
-/// them: a package that a command installed cannot be removed while the directory has a cache of a later run.
+/// If the selected changes cannot be reversed because of later changes of derived files, those in the way are reversed
+/// with them: a package that a command installed cannot be removed while the directory has a cache of a later run.
 pub(super) fn plan_undo(session: MetadataSession<'_>, workspace: i64, selection: &UndoSelection) -> Result<ChangePlan> {
-    let UndoTargets { selected, stepped_over } = select_changes(session, workspace, selection)?;
-    let numbers: Vec<_> = stepped_over.iter().map(|row| row.seq.unsigned_abs()).collect();
-    if selected.is_empty() && !numbers.is_empty() {
-        return Err(UndoSelection::only_derived_error(&numbers));
+    let UndoTargets {
+        selected: mut targets,
+        mut stepped_over,
+    } = select_changes(session, workspace, selection)?;
+    if targets.is_empty() && !stepped_over.is_empty() {
+        return Err(UndoSelection::only_derived_error(&numbers_of(&stepped_over)));
     }
-    let plan = plan_targets(session, workspace, &selected)?;
-    if plan.clashes.is_empty() || stepped_over.is_empty() {
-        return Ok(ChangePlan {
-            stepped_over: numbers,
-            ..plan
-        });
+    loop {
+        let plan = plan_targets(session, workspace, &targets)?;
+        // With more targets, other derived changes can be in the way.
+        let (in_the_way, rest) = find_in_the_way(session, workspace, stepped_over, &plan.clashes)?;
+        if in_the_way.is_empty() {
+            return Ok(ChangePlan {
+                stepped_over: numbers_of(&rest),
+                ..plan
+            });
+        }
+        targets.extend(in_the_way);
+        targets.sort_by_key(|row| std::cmp::Reverse(row.seq));
+        stepped_over = rest;
     }
-    let mut all = [selected, stepped_over].concat();
-    all.sort_by_key(|row| std::cmp::Reverse(row.seq));
-    plan_targets(session, workspace, &all)
+}
+
+fn numbers_of(rows: &[ChangeRow]) -> Vec<u64> {
+    rows.iter().map(|row| row.seq.unsigned_abs()).collect()
+}
+
+/// Parts `candidates` into the changes that touched a path of `clashes`, or a directory above one, and the others.
+fn find_in_the_way(
+    session: MetadataSession<'_>,
+    workspace: i64,
+    candidates: Vec<ChangeRow>,
+    clashes: &[PathClash],
+) -> Result<(Vec<ChangeRow>, Vec<ChangeRow>)> {
+    let clashes: BTreeSet<_> = clashes.iter().map(|clash| clash.path.as_bytes()).collect();
+    let (mut in_the_way, mut others) = (Vec::new(), Vec::new());
+    for row in candidates {
+        // Without a clash nothing is in the way, and no paths need to be read.
+        let touched = if clashes.is_empty() {
+            Vec::new()
+        } else {
+            session.entries().touched_paths(workspace, row.seq - 1, row.seq)?
+        };
+        let part = if touched.iter().any(|path| has_at_or_below(&clashes, path)) {
+            &mut in_the_way
+        } else {
+            &mut others
+        };
+        part.push(row);
+    }
+    Ok((in_the_way, others))
+}
+
+fn has_at_or_below(paths: &BTreeSet<&[u8]>, path: &[u8]) -> bool {
+    let inside = [path, b"/"].concat();
+    let mut following = paths.range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
+    paths.contains(path) || following.next().is_some_and(|next| next.starts_with(&inside))
 }
 
 /// Plans the reversal of the newest undo, unless new changes were made since. If there is no such undo, that is

@@ -444,6 +444,23 @@ fn an_undo_of_the_newest_changes_steps_over_derived_ones_but_one_of_a_session_do
 }
 
 #[test]
+fn an_undo_takes_along_the_derived_changes_in_its_way_and_no_others() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("project/a", "1").await;
+        derive(&desk, "tool", "s").await;
+        derive(&desk, "project/a.pyc", "s").await;
+        derive(&desk, "project.log", "s").await;
+        let plan = desk.room.plan(&HistoryOperation::Undo(UndoSelection::Last(1))).await;
+        let plan = plan.unwrap();
+        assert_eq!((plan.puts.reverses, plan.stepped_over), (vec![3, 1], vec![4, 2]));
+        desk.undone(UndoSelection::Last(1)).await;
+        assert!(!desk.probe.exists("project").await);
+        assert!(desk.probe.exists("tool").await && desk.probe.exists("project.log").await);
+    });
+}
+
+#[test]
 fn a_derived_change_does_not_clear_redo() {
     block_on(async {
         let desk = Desk::in_memory().await;

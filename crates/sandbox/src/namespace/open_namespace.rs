@@ -24,6 +24,7 @@ use super::guards;
 use super::namespace_layer::{LayerForm, NamespaceLayer, give_to_user, make_directories};
 use super::plan::{self, MOUNT_LAYER, OverlayUse, PlanOptions, PlannedAccess, SandboxPlan, plan_sandbox};
 use super::{LayerMode, NamespaceOptions, SupervisorProgram, machine, sandbox_ports};
+use crate::command_home::open_home;
 use crate::scratch::{open_directory, unusable_directories_error};
 use crate::supervisor::protocol::{OpenedReport, SupervisorRequest};
 
@@ -182,10 +183,7 @@ fn prepare_mounts(plan: &SandboxPlan, layers: &OwnedFd) -> Result<()> {
     }
     if let Some(home) = &plan.home.source {
         make_directory(home)?;
-        let home = open_directory(CWD, home)?;
-        rustix::fs::fchmod(&home, Mode::RWXU)
-            .and_then(|()| give_to_user(&plan.user, &home))
-            .map_err(|_| unusable_directories_error())?;
+        give_to_user(&plan.user, &open_home(home)?).map_err(|_| unusable_directories_error())?;
     }
     Ok(())
 }

@@ -203,7 +203,8 @@ pub enum RootStep {
         /// Its name below `/dev`.
         name: String,
     },
-    /// A directory that commands cannot write, in a writable one: it holds the places of mounts.
+    /// An empty directory that commands cannot write. It holds the places of mounts in a writable directory, or hides the
+    /// bench in one that is shown.
     Cover {
         /// Its path in the sandbox.
         path: String,
@@ -491,7 +492,8 @@ fn root_steps(request: &SandboxRequest, machine: &MachineFeatures, home: &Planne
     steps.extend(device_steps());
     steps.extend(memory_files(&request.limits));
     steps.push(home_step(home));
-    steps.extend(covers(request).into_iter().map(|path| RootStep::Cover { path }));
+    let covers = covers(request).into_iter().chain(shown_bench(request, machine));
+    steps.extend(covers.map(|path| RootStep::Cover { path }));
     steps.extend(
         request
             .host_paths
@@ -526,6 +528,26 @@ fn covers(request: &SandboxRequest) -> BTreeSet<String> {
         .chain(request.host_paths.iter().map(PathBuf::as_path))
         .filter_map(cover_of)
         .collect()
+}
+
+/// Returns the bench if it lies in a directory of the system that every command sees: there, the rules of the workspace
+/// do not hold. A directory of programs of the system is not hidden.
+fn shown_bench(request: &SandboxRequest, machine: &MachineFeatures) -> Option<String> {
+    let bench = &request.bench;
+    let is_shown = |path: &&str| {
+        let is_directory = machine.present.get(*path) == Some(&HostPathKind::Directory);
+        is_directory && bench.starts_with(path)
+    };
+    let is_system = |path: &&str| {
+        bench == Path::new(path)
+            || bench
+                .strip_prefix("/usr")
+                .is_ok_and(|below| Path::new("/").join(below) == Path::new(path))
+    };
+    if SYSTEM.iter().any(is_system) || !SYSTEM.iter().chain(&SETTINGS).any(|path| is_shown(&path)) {
+        return None;
+    }
+    bench.to_str().map(str::to_owned)
 }
 
 /// Makes the steps for the file systems in memory, `/tmp` and `/dev/shm`.
@@ -746,6 +768,22 @@ mod tests {
 
     fn planned(uid: u32) -> SandboxPlan {
         plan_sandbox(&request(), &machine(uid), &wishes())
+    }
+
+    #[test]
+    fn a_bench_in_a_directory_of_the_system_is_covered() {
+        let covered = |bench: &str| {
+            let request = SandboxRequest::on_bench(bench, "/home/someone/scratch");
+            let root = plan_sandbox(&request, &machine(0), &wishes()).root;
+            root.contains(&RootStep::Cover { path: bench.to_owned() })
+        };
+        for bench in ["/usr/src/project", "/usr/local/project/sub", "/lib64/x"] {
+            assert!(covered(bench), "{bench}");
+        }
+        // Without their programs, nothing runs; the others are not shown anyway.
+        for bench in ["/usr", "/usr/bin", "/usr/lib64", "/home/someone/project", "/usrlocal"] {
+            assert!(!covered(bench), "{bench}");
+        }
     }
 
     #[test]

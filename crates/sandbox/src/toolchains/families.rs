@@ -139,7 +139,12 @@ fn find_pyenv(disk: &UserDisk<'_>) -> ToolchainParts {
     let root = disk.place("PYENV_ROOT", ".pyenv");
     let mut found = ToolchainParts::with_roots(root.clone());
     if let Some(root) = root {
-        found.show(&root, &["shims", "bin", "libexec", "plugins", "pyenv.d", "version"]);
+        found.show(&root, &["shims", "bin", "libexec", "pyenv.d", "version"]);
+        for plugin in child_directories(&root.join("plugins")) {
+            // A plugin is a clone of Git, whose settings may hold a token.
+            found.show_prefix(&plugin);
+            found.show(&plugin, &["shims", "etc/pyenv.d"]);
+        }
         found.show_prefixes(&child_directories(&root.join("versions")));
         found.programs = vec![root.join("shims"), root.join("bin")];
         found.set_variable("PYENV_ROOT", root);

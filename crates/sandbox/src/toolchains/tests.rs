@@ -101,8 +101,12 @@ const FAMILIES: [(ToolchainName, &[&str], &[&str]); 12] = [
             "home/.pyenv/shims/python",
             "home/.pyenv/versions/3.12.1/bin/python3",
             "home/.pyenv/versions/3.12.1/lib/x.py",
+            "home/.pyenv/plugins/python-build/bin/python-build",
+            "home/.pyenv/plugins/virtualenv/etc/pyenv.d/exec/x.bash",
         ],
         &[
+            "home/.pyenv/plugins/virtualenv/.git/config",
+            "home/.pyenv/plugins/virtualenv/.env",
             "home/.pyenv/versions/3.12.1/pip.conf",
             "home/.pyenv/.git/config",
             "home/.pyenv/versions/3.12.1/etc/x",

@@ -7,7 +7,7 @@ use std::path::Path;
 use garret_core::{ErrorKind, GitAuthor, MountAccess, Sandbox, SandboxCommand, SandboxMount, WsPath};
 use tempfile::TempDir;
 
-use crate::room::{Room, directory, paths, request, run_on, sandbox, shell};
+use crate::room::{Room, directory, directory_in, paths, request, run_on, sandbox, shell};
 
 fn mount(source: &Path, target: &str, access: MountAccess) -> SandboxMount {
     SandboxMount {
@@ -143,6 +143,28 @@ async fn the_workspace_is_one_tree_at_both_paths() {
 }
 
 #[tokio::test]
+async fn a_workspace_in_a_directory_of_the_system_is_not_seen_there() {
+    if rustix::fs::access("/usr/local", rustix::fs::Access::WRITE_OK).is_err() {
+        println!("not tried: this user can make no directory below /usr/local");
+        return;
+    }
+    let directory = directory_in("/usr/local");
+    let bench = directory.path().join("bench");
+    fs::write(bench.join("file"), "of the workspace\n").unwrap();
+    let room = Room::on(directory, |_| {}).await;
+    let bench = bench.display();
+    let text = format!("cat /workspace/file; ls -A {bench}; touch {bench}/new; ls {bench}/..");
+    let (outcome, effects) = room.run(&text).await;
+    assert_eq!(outcome.text(), "of the workspace\nbench\nscratch\n");
+    assert!(
+        outcome.errors().contains("Read-only file system"),
+        "{}",
+        outcome.errors()
+    );
+    assert!(paths(&effects).is_empty());
+}
+
+#[tokio::test]
 async fn the_home_outlives_commands_and_sandboxes_but_not_for_a_command_that_is_discarded() {
     let directory = directory();
     let home = directory.path().join("homes/one");
@@ -155,6 +177,8 @@ async fn the_home_outlives_commands_and_sandboxes_but_not_for_a_command_that_is_
         ..shell("ls -A ~; echo lost > ~/other; cat ~/other; mount | grep -c 'home/agent type tmpfs' ")
     };
     assert_eq!(room.run_command(discarded).await.0.text(), "lost\n1\n");
+    // A command may shut out everybody; the next sandbox opens the home all the same.
+    assert_eq!(room.text("chmod 000 ~").await, "");
     room.open.close().await.unwrap();
     let mut again = request(&room.directory);
     again.home = Some(home);

@@ -177,7 +177,7 @@ impl ShellRuntime {
             )
             .with_rule(format!("max_processes = {most}"))
             .hint(match self.contexts.count_running() {
-                0 => "end one of them first; `processes` lists them",
+                0 => "end one of them first (`processes` lists them), or raise `max_processes` of the shell capability",
                 _ => "end one of them first: `processes` lists the processes, `delete_code_context` ends a context",
             })
         })

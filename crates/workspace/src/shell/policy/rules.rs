@@ -6,7 +6,7 @@
 mod dangerous;
 
 use garret_core::path::quote;
-use garret_core::{CallTimeLimits, Error, ErrorKind, Limits, Result, ShellPolicy};
+use garret_core::{CallTimeLimits, Error, ErrorKind, Limits, Result, SandboxMount, ShellPolicy};
 
 use super::parse::{CommandLine, CommandWord, SimpleCommand};
 
@@ -40,6 +40,9 @@ impl ShellRules {
         for (key, names) in [("env_allow", &policy.env_allow), ("secrets", &policy.secrets)] {
             names.iter().try_for_each(|name| check_variable(key, name))?;
         }
+        // The sources are looked at when a command needs them.
+        let mut placed = policy.mounts.iter().filter(|mount| mount.target.is_some());
+        placed.try_for_each(SandboxMount::check_target)?;
         Ok(Self {
             limits: policy.limits.to_limits()?,
             call_times: policy.limits.to_call_times()?,

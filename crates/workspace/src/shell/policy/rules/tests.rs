@@ -397,3 +397,18 @@ fn a_wrong_list_names_its_key() {
         assert!(error.message().contains("env_allow"), "{error}");
     }
 }
+
+#[test]
+fn a_mount_over_the_system_is_refused_with_the_policy() {
+    let with_mount = |mount: &str| {
+        ShellRules::new(ShellPolicy {
+            mounts: vec![SandboxMount::parse(mount).unwrap()],
+            ..ShellPolicy::default()
+        })
+    };
+    let error = with_mount("/data:/usr/x").unwrap_err();
+    assert!(error.message().starts_with("the mount `/usr/x` is refused"), "{error}");
+    for mount in ["/data:/x", "~/data"] {
+        with_mount(mount).unwrap();
+    }
+}
