@@ -16,9 +16,9 @@ use garret::path::escape_unprintable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
-    Actor, DeclaredCapability, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, EventWriter,
-    FsRestriction, Garret, HistoryMode, Home, HostUser, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig,
-    ToolNaming, Toolbox, Workspace, WorkspaceConfig,
+    Actor, CommandChanges, DeclaredCapability, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat,
+    EventSink, EventWriter, FsRestriction, Garret, HistoryMode, Home, HostUser, NoEvents, Result, Sandbox, ShellPolicy,
+    StorageConfig, ToolNaming, Toolbox, Workspace, WorkspaceConfig,
 };
 
 use crate::arguments::GlobalArgs;
@@ -238,6 +238,13 @@ impl Session {
         self.no_way_back.get().map(|why| why())
     }
 
+    /// Drops the note about undo if what ran has kept no changes.
+    pub(crate) fn settle_undo_remark(&self, changed: &CommandChanges) {
+        if changed.discarded || changed.is_nothing() {
+            self.no_way_back.set(None);
+        }
+    }
+
     /// Remembers whether changes in `chosen` can be undone later.
     fn note_undo_limits(&self, chosen: &ChosenWorkspace) {
         let keeps_history = chosen.config.history != Some(HistoryMode::Off);
@@ -278,8 +285,8 @@ impl Session {
 
     /// Opens the chosen workspace to run something in it, which needs any one of the capabilities.
     pub(crate) async fn open_workspace_for(&self, capabilities: &[&str]) -> Result<Workspace, CliFailure> {
-        self.open_workspace_with(capabilities, &MountArgs::default(), &NetworkArgs::default())
-            .await
+        let chosen = self.choose_to_run(capabilities).await?;
+        Ok(chosen.open(self).await?.workspace().clone())
     }
 
     /// Opens the chosen workspace to run something in it that sees more parts of this machine, or has another network.
@@ -290,13 +297,19 @@ impl Session {
         network: &NetworkArgs,
     ) -> Result<Workspace, CliFailure> {
         let mounts = mounts.parse_mounts().map_err(CliFailure::wrong_usage)?;
+        let mut chosen = self.choose_to_run(capabilities).await?;
+        chosen.set_network(network)?;
+        self.note_undo_limits(&chosen);
+        let garret = self.garret.clone().mounts(mounts);
+        Ok(chosen.open_with(self, &garret).await?.workspace().clone())
+    }
+
+    async fn choose_to_run(&self, capabilities: &[&str]) -> Result<ChosenWorkspace, CliFailure> {
         let mut chosen = self.choose_by_option().await?;
         chosen.declare_for_user();
         chosen.check_declares(capabilities)?;
-        chosen.set_network(network)?;
         chosen.check_present()?;
-        let garret = self.garret.clone().mounts(mounts);
-        Ok(chosen.open_with(self, &garret).await?.workspace().clone())
+        Ok(chosen)
     }
 
     async fn choose_by_option(&self) -> Result<ChosenWorkspace, CliFailure> {

@@ -91,6 +91,7 @@ fn the_exit_code_is_that_of_the_command() {
     let ran = room.run(&["port", "8000", "-c", "echo out; echo err >&2; exit 3"]);
     assert_eq!((ran.code(), ran.out()), (3, "out\n"), "{}", ran.err());
     assert!(ran.err().contains("err\n"), "{}", ran.err());
+    assert!(ran.err().contains("did not listen on port 8000"), "{}", ran.err());
     let missing = room.run(&["port", "8000", "--", "no-such-program"]);
     assert_eq!(missing.failed(), "not_found");
 }

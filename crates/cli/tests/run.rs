@@ -147,14 +147,14 @@ fn a_command_that_looks_for_a_network_is_told_that_there_is_none() {
     let room = room();
     let look = "import socket; socket.getaddrinfo('not-allowed.example', 443)";
     let ran = room.run(&["-w", "box", "run", "--", "/usr/bin/python3", "-c", look]);
-    let note = "garret: commands have no network (`network = \"none\"`): open it for one call with `--network HOST`, \
-                or set it with `garret configure box shell.network=VALUE`";
+    let note = "garret: commands have no network (`network = \"none\"`): open it for one call with `--network HOST` or \
+                `--network registries`, or set it with `garret configure box shell.network.allow=VALUE`";
     assert!(ran.err().contains(note), "{}", ran.err());
     let arguments = serde_json::json!({"command": format!("/usr/bin/python3 -c \"{look}\"")});
     let answer = room
         .run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"])
         .json();
-    assert_eq!(answer["data"]["reached"]["option"], "shell.network", "{answer}");
+    assert_eq!(answer["data"]["reached"]["option"], "shell.network.allow", "{answer}");
     // Elsewhere, the error has another reason.
     let ran = room.run(&[
         "-w",

@@ -148,17 +148,18 @@ impl WorkspaceConfig {
     pub fn edit_options(&self, edits: &[OptionEdit]) -> Result<Self> {
         let schema = schemars::schema_for!(Self);
         let mut config = to_json(self);
-        let mut edited = self.clone();
+        let mut edited = Ok(self.clone());
         for edit in edits {
             let found = FoundOption::find(edit, &schema)?;
             match &edit.value {
                 None => reset_option(&mut config, &found.path),
                 Some(text) => set_option(&mut config, &found.path, found.parse_value(text, &edit.key, &schema)?)?,
             }
-            // Read after each edit, so that an error can be about it.
-            edited = shape::from_value(config.clone()).map_err(|error| found.explain_wrong_value(error, &schema))?;
+            // Read after each edit, so that an error can be about it. A later edit may complete a table.
+            let read = shape::from_value(config.clone()).map_err(|error| found.explain_wrong_value(error, &schema));
+            edited = read.map_err(|error| edited.err().unwrap_or(error));
         }
-        Ok(edited)
+        edited
     }
 
     /// Returns every option with its value, in the order of the configuration reference.
@@ -693,6 +694,16 @@ mod tests {
         let hint = error.hint_text();
         assert!(hint.len() < 300 && hint.contains("none"), "{error}");
         assert!(edited(&["code=true", "code.is_stateful=true"]).is_ok());
+    }
+
+    #[test]
+    fn edits_that_are_only_right_together_are_taken_together() {
+        let author = ["shell.git_author.name=Ada", "shell.git_author.email=ada@example.org"];
+        let config = edited(&author).unwrap();
+        let shell = config.capabilities.shell.policy().unwrap();
+        assert_eq!(shell.git_author.unwrap().name, "Ada");
+        let error = edited(&[author[0], "exclude=target/"]).unwrap_err();
+        assert!(error.message().contains("email"), "{error}");
     }
 
     #[test]

@@ -40,11 +40,12 @@ pub(crate) fn proxy_environment(port: u16) -> BTreeMap<String, String> {
     let bundles = BUNDLE_VARIABLES.map(|name| (name, bundle.clone()));
     let exceptions = ["no_proxy", "NO_PROXY"].map(|name| (name, "localhost,127.0.0.1,::1".to_owned()));
     // uv trusts only authorities of its own unless it is told to ask the system. Node (24 and newer) uses the proxy for
-    // `fetch` only if it is told so. pip takes a refusal for a lost connection, and would try it for eight seconds.
+    // `fetch` only if it is told so. pip and cargo take a refusal for a lost connection, and would try it for ten seconds.
     let others = [
         ("UV_NATIVE_TLS", "true"),
         ("NODE_USE_ENV_PROXY", "1"),
         ("PIP_RETRIES", "1"),
+        ("CARGO_NET_RETRY", "1"),
     ];
     let all = proxies
         .into_iter()

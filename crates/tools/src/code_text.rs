@@ -46,7 +46,7 @@ fn footer_parts(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(run_text::change_phrases(&result.changed));
-    parts.extend(run_text::network_note(result.network.as_ref()));
+    parts.extend(run_text::network_notes(result.network.as_ref()));
     parts.extend(run_text::isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(

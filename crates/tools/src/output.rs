@@ -97,7 +97,7 @@ fn format_output(output: &ProcessOutput, is_long_wait: bool, most: usize) -> Str
     if !output.changed.is_nothing() {
         parts.extend(run_text::change_phrases(&output.changed));
     }
-    parts.extend(run_text::network_note(output.network.as_ref()));
+    parts.extend(run_text::network_notes(output.network.as_ref()));
     parts.push(format!("next cursor {next}"));
     parts.extend(output.notices.iter().cloned());
     format!("{written}{end}{}", output_room::format_footer(&parts))

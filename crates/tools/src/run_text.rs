@@ -72,7 +72,7 @@ fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(change_phrases(&result.changed));
-    parts.extend(network_note(result.network.as_ref()));
+    parts.extend(network_notes(result.network.as_ref()));
     parts.extend(isolation_notes(result.isolated, &result.not_enforced));
     if !result.leftovers.is_empty() {
         parts.push(format!(
@@ -84,15 +84,21 @@ fn footer_parts(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     parts
 }
 
-/// Returns a note about the hosts that were refused, with the setting that would have to allow them.
-pub(crate) fn network_note(record: Option<&NetworkRecord>) -> Option<String> {
-    let refused = &record?.refused;
-    let shown: Vec<_> = refused
-        .iter()
-        .take(5)
-        .map(|one| escape_unprintable(&one.reason))
-        .collect();
-    (!shown.is_empty()).then(|| format!("refused network requests: {}", shown.join("; ")))
+/// Returns notes about the hosts that were refused, with the setting that would have to allow them, and about those that
+/// were not reached.
+pub(crate) fn network_notes(record: Option<&NetworkRecord>) -> Vec<String> {
+    let Some(record) = record else {
+        return Vec::new();
+    };
+    let refused: Vec<_> = record.refused.iter().take(5).map(|one| one.reason.as_str()).collect();
+    [
+        ("refused network requests", refused),
+        ("not reached", record.failures()),
+    ]
+    .into_iter()
+    .filter(|(_, reasons)| !reasons.is_empty())
+    .map(|(what, reasons)| format!("{what}: {}", escape_unprintable(&reasons.join("; "))))
+    .collect()
 }
 
 /// Returns notes about missing isolation, and about each guard that was not enforced.

@@ -92,6 +92,7 @@ impl CodeArgs {
         closed?;
         let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
+        session.settle_undo_remark(&result.changed);
         let ran = summarize_run(&result, session);
         let report = match format {
             Format::Json => CliReport::success(

@@ -29,7 +29,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
     /// Its capabilities: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
-    /// `code` (Python, JavaScript and Bash, each piece by itself; contexts that keep their state need a garret.toml)
+    /// `code` (Python, JavaScript and Bash, each piece by itself; contexts that keep their state need `--set code.is_stateful=true`)
     /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,

@@ -11,7 +11,7 @@ use clap::Args;
 use garret::path::escape_unprintable;
 use garret::probe::{DirectoryCheck, DirectoryCheckStatus, probe_directory};
 use garret::sandboxes::toolchains::{CommandPrograms, ProgramDirectory};
-use garret::{Guard, GuardStatus, NamedNetwork, NetworkRules, RequestedHost, ShellPolicy};
+use garret::{Guard, GuardStatus, NamedNetwork, NetworkChoice, NetworkRules, RequestedHost, ShellPolicy};
 use serde::Serialize;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ struct SandboxState {
     /// The reason why a toolchain cannot be shown, with the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     toolchain_problem: Option<ToolchainProblem>,
-    /// The package registries of this machine, if commands reach hosts by name.
+    /// The package registries of this machine, unless commands have the whole network anyway.
     #[serde(skip_serializing_if = "Option::is_none")]
     registries: Option<RegistryState>,
 }
@@ -170,7 +170,10 @@ impl RegistryState {
             let (status, advice) = if self.are_allowed {
                 ("works", None)
             } else {
-                ("limited", Some("set `registries = true` in `network` to allow them"))
+                (
+                    "limited",
+                    Some("allow them with `--network registries`, or `registries = true` in `network`"),
+                )
             };
             let detail = format!("reported by package managers: {}", self.reported.join(", "));
             text.push_str(&status_line(status, "registries", &detail, advice));
@@ -178,7 +181,7 @@ impl RegistryState {
         for (manager, hosts) in &self.built_in {
             let hosts = hosts.join(", ");
             let detail = format!("{manager} uses {hosts}, which is built in and not reported");
-            let advice = format!("add to `allow` of `network`: {hosts}");
+            let advice = format!("name them with `--network`, or in `allow` of `network`: {hosts}");
             text.push_str(&status_line("limited", "registries", &detail, Some(&advice)));
         }
         text
@@ -217,10 +220,10 @@ impl SandboxState {
                 .map(|guard| guard.as_str())
                 .collect(),
             enforced,
-            registries: policy
-                .network
-                .named()
-                .map(|named| RegistryState::examine(session, named)),
+            registries: (policy.network != NetworkChoice::Full && policy.sandbox != ShellPolicy::HOST).then(|| {
+                let named = policy.network.named().cloned().unwrap_or_default();
+                RegistryState::examine(session, &named)
+            }),
             interpreters: INTERPRETERS
                 .map(|interpreter| InterpreterStatus::of_program(interpreter, programs.as_ref()))
                 .into(),

@@ -58,6 +58,6 @@ fn describe_home(home: Option<&HomeUsage>, is_cleared: bool) -> String {
     match (is_cleared, home.kept) {
         (true, _) => format!("emptied; {text}"),
         (false, true) => text,
-        (false, false) => format!("{text}; it ends with the program, because there is no home of Garret"),
+        (false, false) => format!("{text}; it ends with the program, because Garret keeps nothing of this workspace"),
     }
 }

@@ -1,6 +1,6 @@
 //! `garret port`
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
@@ -57,6 +57,12 @@ pub(crate) struct PortArgs {
     mounts: MountArgs,
 }
 
+/// A command that has ended, and whether it has listened on its port.
+struct ServedCommand {
+    ended: ProcessStatus,
+    has_listened: bool,
+}
+
 impl PortArgs {
     pub(crate) async fn run(&self, session: &Session) -> CliOutcome {
         let request = self.run_request().map_err(CliFailure::wrong_usage)?;
@@ -70,7 +76,7 @@ impl PortArgs {
         let served = run_until_interrupted(&reader, serving).await;
         // Ends the command and keeps its changes; in every case, before an error or an interruption returns.
         let closed = workspace.close().await;
-        let ended = match served {
+        let served = match served {
             Ok(served) => served.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
             Err(WorkInterruption::Signal(number)) => {
                 closed?;
@@ -81,11 +87,20 @@ impl PortArgs {
             Err(stopped) => return stopped.to_report("command"),
         };
         closed?;
+        let ServedCommand { ended, has_listened } = served;
+        let note = if has_listened {
+            String::new()
+        } else {
+            format!(
+                "garret: the command has ended and did not listen on port {}\n",
+                self.port
+            )
+        };
         let code = u8::try_from(ended.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
         let report = match format {
             Format::Json => CliReport::success(ended.ended.clone().unwrap_or_default(), ended),
             // The output was printed while the command ran.
-            Format::Text => CliReport::silent().with_lost(terminal.lost),
+            Format::Text => CliReport::silent().with_lost(terminal.lost).with_note(note),
         };
         Ok(report.with_code(code))
     }
@@ -103,13 +118,13 @@ impl PortArgs {
         })
     }
 
-    /// Runs the command with its port open; returns how it ended.
+    /// Runs the command with its port open.
     async fn serve(
         &self,
         workspace: &Workspace,
         request: RunRequest,
         terminal: &mut RunOutputPrinter,
-    ) -> Result<ProcessStatus> {
+    ) -> Result<ServedCommand> {
         workspace.check_ports(self.bind)?;
         let started = workspace.start(request).await?;
         let open = |wait| {
@@ -127,14 +142,15 @@ impl PortArgs {
             _ => (),
         }
         let announce = async {
-            if let Ok(answer) = open(Duration::MAX).await
-                && answer.ready
-            {
-                announce_port(&answer);
-            }
+            let answer = open(Duration::MAX).await.ok().filter(|answer| answer.ready);
+            answer.iter().for_each(announce_port);
+            answer.is_some()
         };
-        let (ended, ()) = tokio::join!(print_output(workspace, &started.id, terminal), announce);
-        ended
+        let (ended, has_listened) = tokio::join!(print_output(workspace, &started.id, terminal), announce);
+        Ok(ServedCommand {
+            ended: ended?,
+            has_listened,
+        })
     }
 }
 
@@ -175,12 +191,14 @@ async fn print_output(workspace: &Workspace, id: &str, terminal: &mut RunOutputP
 fn announce_port(answer: &PortAnswer) {
     progress::stop_general_line();
     let opened = &answer.opened;
-    let is_same = opened.address.rsplit(':').next() == Some(&opened.port.to_string());
-    let remark = if is_same {
-        String::new()
-    } else {
-        format!(" (port {} of this machine is in use)", opened.port)
-    };
+    let bound = opened.address.parse::<SocketAddr>().ok();
+    let mut remark = String::new();
+    if bound.is_some_and(|bound| bound.port() != opened.port) {
+        remark += &format!(" (port {} of this machine is in use)", opened.port);
+    }
+    if bound.is_some_and(|bound| !bound.ip().is_loopback()) {
+        remark += " (other machines reach it, too)";
+    }
     let line = format!(
         "garret: port {} of the command is {}{remark}; Ctrl-C ends it\n",
         opened.port,

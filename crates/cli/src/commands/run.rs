@@ -137,6 +137,7 @@ impl RunArgs {
             Err(stopped) => return stopped.to_report("command"),
         };
         closed?;
+        session.settle_undo_remark(&result.changed);
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
         // The command saw only a part of its input, so its exit code would mislead.
@@ -395,12 +396,20 @@ pub(crate) fn run_notes(ran: &RunSummary<'_>) -> String {
             quote(path)
         ));
     }
-    for refused in ran.network.iter().flat_map(|record| &record.refused) {
-        note(format!(
-            "refused by `{}`: {}",
-            refused.rule,
-            escape_unprintable(&refused.reason)
-        ));
+    if let Some(record) = ran.network {
+        for refused in &record.refused {
+            note(format!(
+                "refused by `{}`: {}",
+                refused.rule,
+                escape_unprintable(&refused.reason)
+            ));
+        }
+        if !record.refused.is_empty() {
+            note("to allow a host, name it with `--network`, or in the option `shell.network.allow`".to_owned());
+        }
+        for reason in record.failures() {
+            note(format!("not reached: {}", escape_unprintable(reason)));
+        }
     }
     if !ran.isolated {
         note(format!("the {what} was not isolated from this machine"));

@@ -77,6 +77,7 @@ impl ShellArgs {
             Err(stopped) => return stopped.to_report("shell"),
         };
         closed?;
+        session.settle_undo_remark(&result.changed);
         let mut notes = String::new();
         let mut code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
         if let Some(signal) = terminal.ended_by() {

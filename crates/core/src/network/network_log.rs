@@ -62,6 +62,8 @@ pub struct NetworkRecord {
 impl NetworkRecord {
     /// The most requests that are shown.
     pub const SHOWN_REQUESTS: usize = 50;
+    /// The most reasons for failures that are shown.
+    const SHOWN_FAILURES: usize = 5;
     /// The most refused hosts that are shown.
     pub const SHOWN_REFUSED: usize = 20;
 
@@ -79,6 +81,16 @@ impl NetworkRecord {
             mask(&mut refused.reason);
         }
         self
+    }
+
+    /// Returns the reasons why allowed requests could not be carried out, each once, the first of them.
+    pub fn failures(&self) -> Vec<&str> {
+        let failed = self.requests.iter().filter(|request| request.allowed);
+        let mut reasons: Vec<_> = failed.filter_map(|request| request.reason.as_deref()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        reasons.truncate(Self::SHOWN_FAILURES);
+        reasons
     }
 
     fn add_request(&mut self, request: NetworkRequest) {

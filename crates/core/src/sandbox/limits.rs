@@ -191,7 +191,7 @@ impl CallOptions {
     /// The options of the command line.
     pub const COMMAND_LINE: Self = Self {
         time: "--timeout",
-        network: Some("`--network HOST`"),
+        network: Some("`--network HOST` or `--network registries`"),
     };
     /// The parameters of a tool.
     pub const TOOL: Self = Self {
@@ -203,10 +203,10 @@ impl CallOptions {
 impl ReachedLimit {
     /// The bytes at the end of the output of a failed command that are searched for an error of the system.
     const LAST_WORDS: usize = 4096;
-    /// The option that opens the network.
-    const NETWORK_OPTION: &str = "shell.network";
-    /// The words of programs that find no network: of curl and git, the C library, Python, Node, Go, Rust and wget.
-    const NO_NETWORK_WORDS: [&str; 10] = [
+    /// The option that opens the network, host by host.
+    const NETWORK_OPTION: &str = "shell.network.allow";
+    /// The words of programs that find no network: of curl and git, the C library, Python, Node, Go, Rust, wget and pip.
+    const NO_NETWORK_WORDS: [&str; 11] = [
         "Could not resolve host",
         "Temporary failure in name resolution",
         "Name or service not known",
@@ -217,6 +217,7 @@ impl ReachedLimit {
         "no such host",
         "failed to lookup address",
         "unable to resolve host",
+        "No matching distribution found",
     ];
 
     /// Describes `limit`, which ended a command with the limits `of_command`; `None` for a limit without a value.
@@ -553,7 +554,7 @@ mod tests {
         assert_eq!((reached.resource.as_str(), reached.value.as_str()), ("network", "none"));
         assert_eq!(
             reached.describe_advice(CallOptions::COMMAND_LINE, Some("box")),
-            "commands have no network (`network = \"none\"`): open it for one call with `--network HOST`, or set it with `garret configure box shell.network=VALUE`"
+            "commands have no network (`network = \"none\"`): open it for one call with `--network HOST` or `--network registries`, or set it with `garret configure box shell.network.allow=VALUE`"
         );
         let for_model = reached.describe_advice(CallOptions::TOOL, None);
         assert!(!for_model.contains("--network"), "{for_model}");

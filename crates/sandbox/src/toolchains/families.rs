@@ -139,7 +139,8 @@ fn find_pyenv(disk: &UserDisk<'_>) -> ToolchainParts {
     let root = disk.place("PYENV_ROOT", ".pyenv");
     let mut found = ToolchainParts::with_roots(root.clone());
     if let Some(root) = root {
-        found.show(&root, &["shims", "bin", "libexec", "pyenv.d", "version"]);
+        // Not `pyenv.d`: after each `pip install`, its hook writes to `shims`, which is read-only here, and pip would fail.
+        found.show(&root, &["shims", "bin", "libexec", "version"]);
         for plugin in child_directories(&root.join("plugins")) {
             // A plugin is a clone of Git, whose settings may hold a token.
             found.show_prefix(&plugin);
