@@ -236,16 +236,19 @@ mod tests {
         tokio::spawn(serve(listener.accept().await.unwrap().0));
         let (mut own, client) = tokio::io::duplex(64);
         own.shutdown().await.unwrap();
-        let pending = NetworkLog::default().begin_request(NetworkRequest {
-            host: "example.org".to_owned(),
-            port: 443,
-            method: "CONNECT".to_owned(),
-            allowed: true,
-            rule: String::new(),
-            reason: None,
-            bytes_up: 0,
-            bytes_down: 0,
-        });
+        let pending = NetworkLog::default().begin_request(
+            "",
+            NetworkRequest {
+                host: "example.org".to_owned(),
+                port: 443,
+                method: "CONNECT".to_owned(),
+                allowed: true,
+                rule: String::new(),
+                reason: None,
+                bytes_up: 0,
+                bytes_down: 0,
+            },
+        );
         let mut heard = String::new();
         let (ended, _) = tokio::join!(
             timeout(Duration::from_secs(20), relay(client, server, b"", &pending, WAIT)),
