@@ -155,12 +155,15 @@ impl Scene {
 
     /// Runs the program on a machine whose names and addresses are those of the file `hosts` of the scene.
     pub(crate) fn garret_with_hosts(&self, hosts: &str, arguments: &[&str]) -> Ran {
-        let script = format!("mount --bind {} /etc/hosts && exec \"$@\"", self.text(hosts));
-        let unshare = if rustix::process::geteuid().is_root() {
-            &["unshare", "--mount"][..]
+        // Only root of some namespace may mount. Whoever is not root here becomes one, and himself again afterwards.
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let (unshare, back) = if user.is_root() {
+            (&["unshare", "--mount"][..], String::new())
         } else {
-            &["unshare", "--map-root-user", "--mount"]
+            let back = format!("unshare --map-user {} --map-group {} --", user.as_raw(), group.as_raw());
+            (&["unshare", "--mount", "--map-root-user"][..], back)
         };
+        let script = format!("mount --bind {} /etc/hosts && exec {back} \"$@\"", self.text(hosts));
         let machine = [unshare, &["sh", "-c", &script, "sh"]].concat();
         let mut command = self.command_on(&machine, &[]);
         Ran::of(&command.args(arguments).stdin(Stdio::null()).output().unwrap())
