@@ -25,4 +25,5 @@ mod search;
 mod shell;
 mod trust;
 mod typist;
+mod web_server;
 mod workspaces;

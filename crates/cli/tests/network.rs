@@ -9,14 +9,20 @@
 )]
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::path::Path;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
 use serde_json::Value;
 
-use crate::common::{Ran, Room};
+use crate::common::{Ran, Room, repository};
+use crate::web_server::WebServer;
+
+/// A user who has nothing.
+const NOBODY: u32 = 65_534;
 
 /// The most hosts that one installation may turn out to need.
 const MOST_HOSTS: usize = 6;
@@ -46,19 +52,56 @@ fn run_on(room: &Room, network: &str, words: &[&str]) -> Ran {
     room.run(&[&["run", "--network", network], words].concat())
 }
 
-/// Runs a command with the environment of the user of this machine, so that its package managers are as he set them.
-fn run_as_user(room: &Room, network: &str, script: &str) -> Ran {
+/// Returns a run with the environment of the user of this machine, so that its package managers are as he set them.
+fn command_as_user(room: &Room, network: &str, script: &str) -> Command {
     let mut command = room.command(&["--json", "run", "--timeout", "110s", "--network", network, "-c", script]);
     command.envs(std::env::vars()).env("GARRET_HOME", room.home());
-    Ran::of(command, b"")
+    command
+}
+
+fn run_as_user(room: &Room, network: &str, script: &str) -> Ran {
+    Ran::of(command_as_user(room, network, script), b"")
+}
+
+/// Has another user run a command, which only root may. The room and its home become his.
+fn as_nobody(room: &Room, command: &Command) -> Command {
+    // The program itself may lie where no other user may go.
+    let program = room.path().join("program");
+    let home = room.home();
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::copy(command.get_program(), &program).unwrap();
+    for place in [room.path(), home.parent().unwrap(), &home] {
+        chown(place, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let mut other = Command::new(program);
+    other.args(command.get_args()).current_dir(room.path()).env_clear();
+    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    other
+        .env("HOME", &home)
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_CACHE_HOME");
+    other.uid(NOBODY).gid(NOBODY);
+    other
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("not tried: only root can run Garret as another user");
+    }
+    is_root
 }
 
 /// Runs the script, and allows each host that is refused until it succeeds: the hosts are the machine's own choice and
 /// stand in no file of ours. Returns the result, with the number of rounds.
 fn run_until_allowed(room: &Room, network: &str, script: &str) -> (Value, usize) {
+    run_until_allowed_by(network, |network| run_as_user(room, network, script))
+}
+
+fn run_until_allowed_by(network: &str, run: impl Fn(&str) -> Ran) -> (Value, usize) {
     let mut network = network.to_owned();
     for round in 0..MOST_HOSTS {
-        let result = run_as_user(room, &network, script).json()["data"].clone();
+        let result = run(&network).json()["data"].clone();
         if result["exit_code"] == 0 {
             return (result, round);
         }
@@ -76,10 +119,14 @@ fn has_program(name: &str) -> bool {
     let inside = ["/usr/local/bin", "/usr/bin", "/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(name).exists());
-    inside
+    let has_it = inside
         && path
             .split(':')
-            .any(|directory| Path::new(directory).join(name).exists())
+            .any(|directory| Path::new(directory).join(name).exists());
+    if !has_it {
+        println!("not tried: this machine has no {name}");
+    }
+    has_it
 }
 
 #[test]
@@ -212,6 +259,7 @@ fn pip_installs_from_the_index_that_it_uses() {
         .output()
         .map_or(true, |answer| !answer.status.success())
     {
+        println!("not tried: the Python of this machine has no pip");
         return;
     }
     let room = Room::new();
@@ -226,6 +274,7 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
     // A host that surely answers is one that this machine itself uses.
     let registry = Command::new("npm").args(["config", "get", "registry"]).output();
     let Some(url) = registry.ok().and_then(|answer| String::from_utf8(answer.stdout).ok()) else {
+        println!("not tried: this machine has no npm");
         return;
     };
     let url = url.trim();
@@ -246,7 +295,10 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
 
 #[test]
 fn cargo_fetches_from_the_registry_that_it_uses() {
-    let Ok(cargo) = std::env::var("CARGO") else { return };
+    let Ok(cargo) = std::env::var("CARGO") else {
+        println!("not tried: the test was not started by cargo");
+        return;
+    };
     let room = Room::new();
     room.put(
         "Cargo.toml",
@@ -258,4 +310,219 @@ fn cargo_fetches_from_the_registry_that_it_uses() {
     let script = "CARGO_HOME=/tmp/cargo ./cargo vendor --quiet >/dev/null && test -f vendor/itoa/Cargo.toml";
     let (result, _) = run_until_allowed(&room, "registries", script);
     assert!(result["network"]["request_count"].as_u64().unwrap() > 0, "{result:#}");
+}
+
+/// Returns a program of the virtual environment of the tests.
+fn program_of_tests(name: &str) -> PathBuf {
+    let program = repository().join(".venv/bin").join(name);
+    assert!(
+        program.exists(),
+        "run scripts/setup-tests: {} is missing",
+        program.display()
+    );
+    std::fs::canonicalize(program).unwrap()
+}
+
+#[test]
+fn uv_installs_from_the_index_that_it_uses() {
+    let room = Room::new();
+    std::fs::copy(program_of_tests("uv"), room.path().join("uv")).unwrap();
+    let script = "UV_CACHE_DIR=/tmp/uv ./uv pip install --quiet --no-deps --python /usr/bin/python3 --target packages six && PYTHONPATH=packages python3 -c 'import six'";
+    let (result, _) = run_until_allowed(&room, "registries", script);
+    assert!(result["network"]["request_count"].as_u64().unwrap() > 0, "{result:#}");
+}
+
+/// Serves one module for Go, `example.org/own`, on a name of this machine; returns the URL. Go uses no proxy for `localhost`.
+fn serve_go_module(room: &Room) -> Option<String> {
+    let name = std::fs::read_to_string("/etc/hostname").ok()?.trim().to_owned();
+    let address = (name.as_str(), 0).to_socket_addrs().ok()?.next()?.ip();
+    if !address.is_loopback() {
+        return None;
+    }
+    let root = "example.org/own@v1.0.0";
+    let pack = format!(
+        "import zipfile\nwith zipfile.ZipFile('own.zip', 'w') as all:\n all.writestr('{root}/go.mod', 'module example.org/own\\n')\n all.writestr('{root}/own.go', 'package own\\n\\nconst Name = \"own\"\\n')\n"
+    );
+    let packed = Command::new("python3")
+        .args(["-c", &pack])
+        .current_dir(room.path())
+        .status();
+    assert!(packed.unwrap().success());
+    let module = room.get("own.zip");
+    let server = WebServer::start_on(address, move |request| {
+        let body = match request.path() {
+            "/example.org/own/@v/list" => b"v1.0.0\n".to_vec(),
+            "/example.org/own/@v/v1.0.0.info" => br#"{"Version": "v1.0.0"}"#.to_vec(),
+            "/example.org/own/@v/v1.0.0.mod" => b"module example.org/own\n".to_vec(),
+            "/example.org/own/@v/v1.0.0.zip" => module.clone(),
+            _ => return vec![b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()],
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        vec![head.into_bytes(), body]
+    });
+    Some(format!("http://{name}:{}", server.port))
+}
+
+#[test]
+fn go_gets_a_module_from_the_proxy_that_it_reports() {
+    if !has_program("go") {
+        return;
+    }
+    let room = Room::new();
+    let Some(url) = serve_go_module(&room) else {
+        println!("not tried: the name of this machine does not lead to its loopback interface");
+        return;
+    };
+    room.put("go.mod", "module example.org/main\n\nrequire example.org/own v1.0.0\n");
+    room.put(
+        "main.go",
+        "package main\n\nimport \"example.org/own\"\n\nfunc main() { println(own.Name) }\n",
+    );
+    let script = "CGO_ENABLED=0 GOFLAGS=-mod=mod go run .";
+    let mut command = command_as_user(&room, "registries", script);
+    command.env("GOPROXY", &url).env("GOSUMDB", "off");
+    let result = Ran::of(command, b"").json()["data"].clone();
+    assert_eq!(result["exit_code"], 0, "{result:#}");
+    assert!(result["stderr"].as_str().unwrap().ends_with("\nown\n"), "{result:#}");
+    let rule = result["network"]["requests"][0]["rule"].as_str().unwrap();
+    assert!(rule.starts_with("network.registries: "), "{result:#}");
+}
+
+#[test]
+fn the_doctor_names_the_indexes_that_are_built_into_pip_and_uv() {
+    // No setting names an index. `pip` does not work, as a shim of pyenv does not for a version that has only `pip3`.
+    let room = Room::new();
+    let tools = room.path().join("user/.tools");
+    let pip3 = format!("exec {} \"$@\"", program_of_tests("pip3").display());
+    for (name, script) in [("pip", "exit 127"), ("pip3", &pip3)] {
+        room.put(&format!("user/.tools/{name}"), format!("#!/bin/sh\n{script}\n"));
+        std::fs::set_permissions(tools.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::copy(program_of_tests("uv"), tools.join("uv")).unwrap();
+    room.put("garret.toml", "[workspaces.box]\nstorage = 'memory:'\n[workspaces.box.capabilities.shell]\nnetwork = { allow = ['example.org'] }\n");
+    room.trust();
+    let mut command = room.command(&["-w", "box", "--json", "doctor"]);
+    command.env("HOME", room.path().join("user"));
+    command.env("PATH", format!("{}:/usr/bin:/bin", tools.display()));
+    let registries = Ran::of(command, b"").json()["data"]["sandbox"]["registries"].clone();
+    let built_in = registries["built_in"].as_array().unwrap();
+    let managers: Vec<_> = built_in.iter().filter_map(|one| one[0].as_str()).collect();
+    assert_eq!(managers, ["pip", "uv"], "{registries:#}");
+    assert_eq!(built_in[0][1], built_in[1][1], "{registries:#}");
+    // npm reports the registry that is built into it as its setting.
+    assert!(
+        !has_program("npm") || registries["reported"][0].is_string(),
+        "{registries:#}"
+    );
+}
+
+#[test]
+fn a_secret_for_a_host_reaches_the_host_and_nothing_else() {
+    const SECRET: &str = "tok+12345/abcdef==";
+    let room = Room::new();
+    let server = WebServer::start(|request| {
+        let text = format!("hello {}", request.header("authorization"));
+        vec![crate::web_server::ok(&text)]
+    });
+    let port = server.port;
+    room.put("certificate.pem", &server.certificate);
+    room.put("garret.toml", format!("[workspaces.box]\nstorage = 'filestore:box'\n[workspaces.box.capabilities]\nfs = true\nsnapshot = true\n[[workspaces.box.capabilities.shell.network.secrets]]\nhost = 'localhost:{port}'\nprefix = 'Bearer '\nvalue = 'env:API_TOKEN'\n"));
+    room.trust();
+    let run = |words: &[&str]| {
+        let mut command = room.command(&[&["-w", "box"], words].concat());
+        command.env("API_TOKEN", SECRET);
+        command.env("SSL_CERT_FILE", room.path().join("certificate.pem"));
+        Ran::of(command, b"")
+    };
+    let script = format!(
+        "curl -sS --noproxy '' https://localhost:{port}/ | tee answer; env; cat /proc/self/environ /garret-network/* | tr '\\0' '\\n'; touch $HOME/kept"
+    );
+    let ran = run(&["--json", "--events", "jsonl:events", "run", "-c", &script]);
+    let result = ran.json()["data"].clone();
+    assert!(
+        result["stdout"].as_str().unwrap().starts_with("hello [secret]"),
+        "{result:#}"
+    );
+    assert_eq!(
+        result["network"]["requests"][0]["rule"],
+        format!("network.secrets: localhost:{port}")
+    );
+    let requests = server.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].header("authorization"), format!("Bearer {SECRET}"));
+    assert!(requests[0].is_tls);
+    let events = String::from_utf8(room.get("events")).unwrap();
+    assert!(events.contains("GET localhost:"), "{events}");
+    let journal = [&["log"][..], &["--json", "log"], &["show", "1"], &["cat", "answer"]].map(run);
+    let shown = journal.iter().map(|ran| format!("{}{}", ran.done(), ran.err()));
+    for text in shown.chain([ran.out().to_owned(), ran.err().to_owned(), events]) {
+        assert!(!text.contains("12345"), "{text}");
+    }
+    // Neither do the files of the workspace, its journal, and the home of commands have it.
+    for place in [room.path(), &room.home()] {
+        let found = Command::new("grep")
+            .args(["-rlaF", "12345/abcdef"])
+            .arg(place)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(found.stdout).unwrap(), "");
+    }
+}
+
+#[test]
+fn a_secret_that_is_not_there_is_an_error_that_names_its_variable() {
+    let room = Room::new();
+    let network = r#"{"secrets": [{"host": "localhost:9", "value": "env:API_TOKEN"}]}"#;
+    let ran = run_on(&room, network, &["true"]);
+    assert_eq!(ran.failed(), "denied");
+    assert!(
+        ran.err().contains("API_TOKEN") && ran.err().contains("set the variable"),
+        "{}",
+        ran.err()
+    );
+}
+
+#[test]
+fn a_user_without_rights_is_refused_a_host_at_once_and_reaches_an_allowed_one() {
+    if !is_root() {
+        return;
+    }
+    let room = Room::new();
+    let port = serve(ok("hello"));
+    let script = format!("curl -sS --noproxy '' http://localhost:{port}/; curl -sS https://not-allowed.example");
+    let network = format!("localhost:{port}");
+    let ran = Ran::of(
+        as_nobody(&room, &room.command(&["run", "--network", &network, "-c", &script])),
+        b"",
+    );
+    assert_eq!(ran.out(), "hello", "{}", ran.err());
+    assert!(
+        ran.err()
+            .contains("no rule in `network.allow` names not-allowed.example:443"),
+        "{}",
+        ran.err()
+    );
+}
+
+#[test]
+fn a_user_without_rights_installs_with_npm_from_the_registry_that_it_reports() {
+    if !is_root() || !has_program("npm") {
+        return;
+    }
+    let room = Room::new();
+    let registry = Command::new("npm")
+        .args(["config", "get", "registry"])
+        .output()
+        .unwrap();
+    let script = "npm install --no-audit --no-fund --prefix . left-pad && node -e \"require('left-pad')\"";
+    let (result, rounds) = run_until_allowed_by("registries", |network| {
+        let mut command = as_nobody(&room, &command_as_user(&room, network, script));
+        // The settings of this user are in a file that the other cannot read.
+        command.env("npm_config_registry", String::from_utf8_lossy(&registry.stdout).trim());
+        Ran::of(command, b"")
+    });
+    assert_eq!(rounds, 0, "{result:#}");
 }

@@ -205,6 +205,9 @@ pub struct SandboxRequest {
     pub read_only: Vec<WsPath>,
     /// The part of the network that a command reaches.
     pub network: Network,
+    /// The scope whose commands run in it, by which their requests to the network are told from those of others; empty for
+    /// the workspace itself.
+    pub scope: String,
     /// Limits on everything that runs at once in it; a [`SandboxCommand`] may lower its own.
     pub limits: Limits,
     /// Parts of the machine that a command sees besides the system.
@@ -232,6 +235,7 @@ impl SandboxRequest {
             read_filter: None,
             read_only: Vec::new(),
             network: Network::None,
+            scope: String::new(),
             limits: Limits::default(),
             mounts: Vec::new(),
             host_paths: Vec::new(),

@@ -53,8 +53,12 @@ impl Garret {
 
     /// Returns the package registries that are built into package managers, and that the managers do not report.
     pub fn unreported_registries(&self) -> Vec<UnreportedRegistry> {
+        let ask = |program: &str, arguments: &[&str]| ask(program, arguments, &self.environment, &[]);
+        // Some systems have pip under its second name only.
+        let pip_help = ["pip", "pip3"].iter().find_map(|pip| ask(pip, &["install", "--help"]));
         find_unreported(&RegistrySources {
-            pip_help: ask("pip", &["install", "--help"], &self.environment, &[]),
+            pip_help,
+            uv_help: ask("uv", &["pip", "install", "--help"]),
             ..read_sources(&self.environment, &[])
         })
     }
@@ -135,6 +139,7 @@ fn read_sources(environment: &UserVariables, private: &[PathBuf]) -> RegistrySou
                 .map(|(proxy, sums)| (proxy.to_owned(), sums.to_owned()))
         }),
         pip_help: None,
+        uv_help: None,
     }
 }
 

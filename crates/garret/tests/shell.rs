@@ -17,6 +17,7 @@ mod exclusions;
 mod hiding;
 mod named;
 mod names;
+mod network;
 mod others;
 mod ports;
 mod refusals;

@@ -104,6 +104,7 @@ impl Sandbox for FilteredSandbox {
             resolver: Arc::new(SystemResolver),
             roots: load_trust_roots(),
             log: self.log.clone(),
+            scope: request.scope.clone(),
         })?;
         let files = write_settings(&proxy, settings.registries.cargo_config.as_deref())?;
         request

@@ -1,9 +1,10 @@
 //! Headers with secrets that the proxy adds to requests to one host, and their removal from what comes back.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use garret_core::{Error, RequestedHost, Result, Secrets};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -14,7 +15,7 @@ pub struct HostHeader {
     name: HeaderName,
     value: HeaderValue,
     /// The texts that must not come back.
-    values: Vec<String>,
+    values: BTreeSet<String>,
 }
 
 /// Without the value.
@@ -46,11 +47,11 @@ impl HostHeader {
     }
 }
 
-/// Returns every text that gives the secret away: the value, each word of it, and what `Basic` encodes.
-fn hidden_values(whole: &str, value: &str) -> Vec<String> {
-    let mut hidden = vec![whole.to_owned(), value.to_owned()];
+/// Returns every text that gives the secret away: the value, each word of it, what `Basic` encodes, and the forms in
+/// which servers usually write a header that they show.
+fn hidden_values(whole: &str, value: &str) -> BTreeSet<String> {
     let token = value.rsplit(' ').next().unwrap_or(value);
-    hidden.push(token.to_owned());
+    let mut hidden = BTreeSet::from([whole, value, token].map(str::to_owned));
     if whole.to_ascii_lowercase().starts_with("basic ")
         && let Some(plain) = STANDARD
             .decode(token)
@@ -58,14 +59,35 @@ fn hidden_values(whole: &str, value: &str) -> Vec<String> {
             .and_then(|plain| String::from_utf8(plain).ok())
     {
         hidden.extend(plain.split_once(':').map(|(_, password)| password.to_owned()));
-        hidden.push(plain);
+        hidden.insert(plain);
     } else {
-        // A server that shows bytes in base64 shows the value so.
-        hidden.push(STANDARD.encode(whole));
-        hidden.push(STANDARD.encode(value));
+        // Without padding, because a text with padding begins like one without.
+        for text in [whole, value] {
+            hidden.extend([STANDARD_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(text)]);
+        }
     }
+    let in_urls: Vec<_> = hidden.iter().flat_map(|text| percent_forms(text)).collect();
+    hidden.extend(in_urls);
     hidden.retain(|text| !text.is_empty());
     hidden
+}
+
+/// Returns a text as it stands in an URL. Libraries differ in the marks that they keep, and in the case of the digits.
+fn percent_forms(text: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for kept in ["-._~", "-._~/", "-._~!*'()"] {
+        let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte);
+        let encode = |byte: u8, encoded: String| {
+            if is_kept(byte) {
+                char::from(byte).to_string()
+            } else {
+                encoded
+            }
+        };
+        forms.push(text.bytes().map(|byte| encode(byte, format!("%{byte:02X}"))).collect());
+        forms.push(text.bytes().map(|byte| encode(byte, format!("%{byte:02x}"))).collect());
+    }
+    forms
 }
 
 /// All headers with secrets for one host.
@@ -105,8 +127,11 @@ impl HostSecrets {
 
     /// Whether a response is encoded, so that a value could not be found in it.
     pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
-        let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-        encodings.any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+        let has_other = |name, plain: &[u8]| {
+            let mut values = headers.get_all(name).iter();
+            values.any(|value| !value.as_bytes().eq_ignore_ascii_case(plain))
+        };
+        has_other(header::CONTENT_ENCODING, b"identity") || has_other(header::TRANSFER_ENCODING, b"chunked")
     }
 
     /// Masks the values in the headers of a response, and leaves out its length, which changes.
@@ -149,7 +174,17 @@ mod tests {
     fn a_secret_is_added_and_masked_in_the_forms_in_which_it_may_come_back() {
         let basic = format!("Basic {}", STANDARD.encode("user:hunter22"));
         for (prefix, value, forms) in [
-            ("Bearer ", "tok-12345", vec!["tok-12345", "Bearer tok-12345"]),
+            (
+                "Bearer ",
+                "tok-12345",
+                vec!["tok-12345", "Bearer tok-12345", "Bearer%20tok-12345"],
+            ),
+            (
+                "",
+                "a+b/c=d",
+                vec!["a%2Bb%2Fc%3Dd", "a%2bb%2fc%3dd", "a%2Bb/c%3Dd", "YStiL2M9ZA"],
+            ),
+            ("", "o?>?>?>", vec!["bz8-Pz4_Pg", "bz8+Pz4/Pg"]),
             ("", basic.as_str(), vec![basic.as_str(), "user:hunter22", "hunter22"]),
         ] {
             let secrets = secrets(prefix, value);

@@ -49,6 +49,8 @@ pub struct ProxyOptions {
     pub roots: TrustRoots,
     /// The record of requests.
     pub log: Arc<NetworkLog>,
+    /// The scope of the commands that send them.
+    pub scope: String,
 }
 
 /// A proxy that is ready to run.
@@ -58,6 +60,7 @@ pub struct NetworkProxy {
     pub(crate) headers: Vec<HostHeader>,
     pub(crate) dialer: HostDialer,
     pub(crate) log: Arc<NetworkLog>,
+    scope: String,
     /// Signs certificates for the hosts with secrets; `None` if there are none.
     pub(crate) authority: Option<CertificateAuthority>,
     pub(crate) client_config: Option<Arc<ClientConfig>>,
@@ -92,6 +95,7 @@ impl NetworkProxy {
                 upstream: options.upstream,
             },
             log: options.log,
+            scope: options.scope,
             roots: options.roots,
         })
     }
@@ -190,16 +194,19 @@ impl NetworkProxy {
                 Some(refusal.describe(&host.to_string())),
             ),
         };
-        let pending = self.log.begin_request(NetworkRequest {
-            host: host.name.to_string(),
-            port: host.port,
-            method: shown_method(method),
-            allowed: decided.is_ok(),
-            rule,
-            reason,
-            bytes_up: 0,
-            bytes_down: 0,
-        });
+        let pending = self.log.begin_request(
+            &self.scope,
+            NetworkRequest {
+                host: host.name.to_string(),
+                port: host.port,
+                method: shown_method(method),
+                allowed: decided.is_ok(),
+                rule,
+                reason,
+                bytes_up: 0,
+                bytes_down: 0,
+            },
+        );
         match decided {
             Ok(rule) => Ok(AllowedRequest { host, rule, pending }),
             Err(refusal) => Err(Box::new(refusal_response(&refusal.describe(&host.to_string())))),
@@ -217,16 +224,19 @@ impl NetworkProxy {
             .take(100)
             .collect();
         let reason = NetworkRefusal::Malformed(what).describe(&shown);
-        self.log.begin_request(NetworkRequest {
-            host: shown,
-            port: request.uri().port_u16().unwrap_or_default(),
-            method: shown_method(request.method()),
-            allowed: false,
-            rule: RuleSource::Allow.key().to_owned(),
-            reason: Some(reason.clone()),
-            bytes_up: 0,
-            bytes_down: 0,
-        });
+        self.log.begin_request(
+            &self.scope,
+            NetworkRequest {
+                host: shown,
+                port: request.uri().port_u16().unwrap_or_default(),
+                method: shown_method(request.method()),
+                allowed: false,
+                rule: RuleSource::Allow.key().to_owned(),
+                reason: Some(reason.clone()),
+                bytes_up: 0,
+                bytes_down: 0,
+            },
+        );
         plain_response(StatusCode::BAD_REQUEST, "Refused by Garret", &reason)
     }
 }

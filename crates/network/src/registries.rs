@@ -29,6 +29,8 @@ pub struct RegistrySources {
     pub go: Option<(String, String)>,
     /// The answer to `pip install --help`, which names the index that is built in.
     pub pip_help: Option<String>,
+    /// The answer to `uv pip install --help`, which names the index that is built in.
+    pub uv_help: Option<String>,
 }
 
 /// The registries that the package managers of a machine report.
@@ -68,9 +70,13 @@ pub fn find_registries(sources: &RegistrySources) -> ReportedRegistries {
 pub fn find_unreported(sources: &RegistrySources) -> Vec<UnreportedRegistry> {
     let reported = find_registries(sources);
     let mut unreported = Vec::new();
-    if !reported.variables.contains_key("PIP_INDEX_URL") {
-        let hosts = sources.pip_help.iter().flat_map(|help| built_in_urls(help));
-        unreported.push(("pip", hosts.filter_map(|url| url_host(&url)).collect::<Vec<_>>()));
+    for (manager, help, settings) in [
+        ("pip", &sources.pip_help, &["PIP_INDEX_URL"][..]),
+        ("uv", &sources.uv_help, &["UV_DEFAULT_INDEX", "UV_INDEX_URL"]),
+    ] {
+        let is_set = settings.iter().any(|name| reported.variables.contains_key(*name));
+        let urls = help.iter().filter(|_| !is_set).flat_map(|help| built_in_urls(help));
+        unreported.push((manager, urls.filter_map(|url| url_host(&url)).collect::<Vec<_>>()));
     }
     let indexes = sources
         .cargo_indexes
@@ -101,10 +107,11 @@ fn rule_text(host: &RequestedHost) -> String {
 
 /// Returns the URLs after the word `default` in the help of a program.
 fn built_in_urls(help: &str) -> Vec<String> {
-    let mut words = help.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
+    // pip writes `(default URL)`, uv `(by default: <URL>)`.
+    let mut words = help.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | '<' | '>'));
     let mut urls = Vec::new();
     while let Some(word) = words.next() {
-        if word == "default" {
+        if word.trim_end_matches(':') == "default" {
             let next = words.find(|word| !word.is_empty()).unwrap_or_default();
             if next.contains("://") {
                 urls.push(next.trim_end_matches('.').to_owned());
@@ -440,6 +447,7 @@ mod tests {
     fn what_is_built_in_is_not_reported_but_named() {
         let sources = RegistrySources {
             pip_help: Some("  -i, --index-url <url>  Base URL of the Index (default\n     https://built-in.example/simple). This should".into()),
+            uv_help: Some("  --default-index <DEFAULT_INDEX>\n  The default package index (by default: <https://built-in-uv.example/simple>) [env: UV_DEFAULT_INDEX=]".into()),
             cargo_indexes: vec![("index.example-1949cf8c6b5b557f".into(), r#"{"dl":"https://files.example:8443/x"}"#.into())],
             ..RegistrySources::default()
         };
@@ -453,9 +461,25 @@ mod tests {
             shown,
             [
                 ("pip", "built-in.example".to_owned()),
+                ("uv", "built-in-uv.example".to_owned()),
                 ("cargo", "files.example:8443 index.example".to_owned())
             ]
         );
+    }
+
+    #[test]
+    fn a_manager_that_has_an_index_of_its_own_does_not_use_the_built_in_one() {
+        let help = Some("(default https://built-in.example/simple)".to_owned());
+        let unreported = find_unreported(&RegistrySources {
+            variables: map(&[
+                ("PIP_INDEX_URL", "https://own.example/"),
+                ("UV_INDEX_URL", "https://own.example/"),
+            ]),
+            pip_help: help.clone(),
+            uv_help: help,
+            ..RegistrySources::default()
+        });
+        assert_eq!(unreported, Vec::new());
     }
 
     #[test]

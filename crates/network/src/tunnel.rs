@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use garret_core::{NetworkRefusal, NetworkRules, PendingRequest, RequestedHost};
@@ -24,6 +25,8 @@ use crate::proxy::{AllowedRequest, ConnectionPlace, NetworkProxy, http_server};
 const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 /// The longest time for the beginning of TLS.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(30);
+/// The longest time without a byte in a tunnel of which one side has ended. The other side may never end.
+const HALF_CLOSED_WAIT: Duration = Duration::from_secs(60);
 
 impl NetworkProxy {
     /// Answers CONNECT. The host is connected to before the answer, so that the client learns at once what fails.
@@ -122,7 +125,7 @@ async fn carry_tunnel(allowed: AllowedRequest, request: Request<Incoming>, serve
     match start {
         Ok(start) => {
             // An error is the end of one side, which the other side sees.
-            let _ = relay(client, server, &start, &allowed.pending).await;
+            let _ = relay(client, server, &start, &allowed.pending, HALF_CLOSED_WAIT).await;
         }
         Err(Some(refusal)) => {
             allowed.refuse(&refusal);
@@ -148,35 +151,131 @@ async fn check_start(
     }
 }
 
-/// Copies bytes in both directions until both have ended.
+/// The progress of both directions of a tunnel.
+#[derive(Debug, Default)]
+struct TunnelProgress {
+    has_end: AtomicBool,
+    reads: AtomicU64,
+}
+
+impl TunnelProgress {
+    /// Waits until one direction has ended and the other has moved nothing for a time.
+    async fn wait_until_idle(&self, time: Duration) {
+        let mut reads_before = None;
+        loop {
+            tokio::time::sleep(time).await;
+            let reads = self
+                .has_end
+                .load(Ordering::Relaxed)
+                .then(|| self.reads.load(Ordering::Relaxed));
+            if reads.is_some() && reads == reads_before {
+                return;
+            }
+            reads_before = reads;
+        }
+    }
+}
+
+/// Copies bytes in both directions until both have ended, or one has and the other moves nothing for `half_closed_wait`.
 async fn relay(
-    client: TokioIo<Upgraded>,
+    client: impl AsyncRead + AsyncWrite,
     mut server: TcpStream,
     start: &[u8],
     pending: &PendingRequest,
+    half_closed_wait: Duration,
 ) -> io::Result<()> {
     let _ = server.set_nodelay(true);
     pending.count_up(start.len());
     server.write_all(start).await?;
     let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = server.split();
-    let up = copy_counted(from_client, to_server, |bytes| pending.count_up(bytes));
-    let down = copy_counted(from_server, to_client, |bytes| pending.count_down(bytes));
-    tokio::try_join!(up, down).map(|_| ())
+    let progress = TunnelProgress::default();
+    let up = copy_counted(from_client, to_server, &progress, |bytes| pending.count_up(bytes));
+    let down = copy_counted(from_server, to_client, &progress, |bytes| pending.count_down(bytes));
+    tokio::select! {
+        ended = async { tokio::try_join!(up, down) } => ended.map(|_| ()),
+        () = progress.wait_until_idle(half_closed_wait) => Ok(()),
+    }
 }
 
 async fn copy_counted(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    progress: &TunnelProgress,
     count: impl Fn(usize),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 32 * 1024];
     loop {
         let read = from.read(&mut buffer).await?;
         if read == 0 {
+            progress.has_end.store(true, Ordering::Relaxed);
             return to.shutdown().await;
         }
+        progress.reads.fetch_add(1, Ordering::Relaxed);
         count(read);
         to.write_all(&buffer[..read]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use garret_core::{NetworkLog, NetworkRequest};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_millis(100);
+
+    /// Relays between a client that sent all it has to say and the server `serve`.
+    async fn relay_half_closed<F: Future<Output = ()> + Send + 'static>(
+        serve: impl FnOnce(TcpStream) -> F,
+    ) -> (String, io::Result<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        tokio::spawn(serve(listener.accept().await.unwrap().0));
+        let (mut own, client) = tokio::io::duplex(64);
+        own.shutdown().await.unwrap();
+        let pending = NetworkLog::default().begin_request(
+            "",
+            NetworkRequest {
+                host: "example.org".to_owned(),
+                port: 443,
+                method: "CONNECT".to_owned(),
+                allowed: true,
+                rule: String::new(),
+                reason: None,
+                bytes_up: 0,
+                bytes_down: 0,
+            },
+        );
+        let mut heard = String::new();
+        let (ended, _) = tokio::join!(
+            timeout(Duration::from_secs(20), relay(client, server, b"", &pending, WAIT)),
+            own.read_to_string(&mut heard)
+        );
+        (heard, ended.expect("the tunnel ends"))
+    }
+
+    #[tokio::test]
+    async fn a_tunnel_with_one_end_and_no_bytes_is_closed() {
+        let (heard, ended) = relay_half_closed(|server| async move {
+            let _open = server;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        assert!(heard.is_empty() && ended.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_tunnel_with_one_end_lasts_as_long_as_bytes_come() {
+        let (heard, _) = relay_half_closed(|mut server| async move {
+            for _ in 0..10 {
+                tokio::time::sleep(WAIT / 2).await;
+                server.write_all(b"x").await.unwrap();
+            }
+        })
+        .await;
+        assert_eq!(heard, "xxxxxxxxxx");
     }
 }

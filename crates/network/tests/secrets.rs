@@ -88,12 +88,16 @@ fn a_server_that_shows_the_secret_shows_its_mask() {
 
 #[test]
 fn an_encoded_response_of_a_host_with_a_secret_is_refused() {
-    let (answer, _, proxy) = exchange(
-        &["HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\nxxxx"],
-        "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    );
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-    assert!(proxy.record().refused[0].reason.contains("encoded"));
+    for encoding in ["Content-Encoding: gzip", "Transfer-Encoding: gzip, chunked"] {
+        let (answer, _, proxy) = exchange(
+            &[&format!(
+                "HTTP/1.1 200 OK\r\n{encoding}\r\nConnection: close\r\n\r\n4\r\nxxxx\r\n0\r\n\r\n"
+            )],
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        );
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{encoding}: {answer}");
+        assert!(proxy.record().refused[0].reason.contains("encoded"));
+    }
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl TestProxy {
             resolver: resolver.clone(),
             roots: TrustRoots(setup.roots),
             log: log.clone(),
+            scope: String::new(),
         })
         .unwrap();
         let certificate = proxy.certificate();
@@ -110,7 +111,7 @@ impl TestProxy {
     }
 
     pub(crate) fn record(&self) -> NetworkRecord {
-        self.log.record_since(0)
+        self.log.record_since(0, |_| true)
     }
 }
 

@@ -29,6 +29,8 @@ mod typing;
 #[path = "../typist.rs"]
 mod typist;
 mod using_up;
+#[path = "../web_server.rs"]
+mod web_server;
 mod writing;
 
 use std::sync::Mutex;

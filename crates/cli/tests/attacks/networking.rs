@@ -1,7 +1,15 @@
 //! Getting around the proxy of a network that allows hosts by name.
 
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use crate::Attack;
-use crate::scene::{Ran, Scene};
+use crate::scene::{CANARY, Ran, Scene};
+use crate::web_server::{WebRequest, WebServer, ok};
 
 /// A client that sends bytes to the proxy, waits a moment and prints the answer.
 const CLIENT: &str = r#"
@@ -22,15 +30,99 @@ def send(text):
 
 /// Runs a script in Python; every name is allowed on the ports of the web, and on that of the listener of the machine.
 fn attack(scene: &Scene, script: &str) -> Ran {
-    let port = scene.port;
-    let network = format!("*,*:{port}");
-    run_on(scene, &network, &script.replace("PORT", &port.to_string()))
+    run_on(scene, &format!("*,*:{}", scene.port), script)
 }
 
 fn run_on(scene: &Scene, network: &str, script: &str) -> Ran {
+    let words = words_of_run(scene, network, script);
+    scene.garret(&words.each_ref().map(String::as_str))
+}
+
+/// Returns the words that run a script in Python with a network; `PORT` in it is that of the listener of the machine.
+fn words_of_run(scene: &Scene, network: &str, script: &str) -> [String; 10] {
+    let script = script.replace("PORT", &scene.port.to_string());
     let script = format!("{CLIENT}{script}\nprint('end')\n");
-    let arguments = ["-w", "box", "run", "--timeout", "30s", "--network", network];
-    scene.garret(&[&arguments[..], &["python3", "-c", &script]].concat())
+    let words = [
+        "-w",
+        "box",
+        "run",
+        "--timeout",
+        "60s",
+        "--network",
+        network,
+        "python3",
+        "-c",
+        &script,
+    ];
+    words.map(str::to_owned)
+}
+
+/// Runs a script in Python with the rights to reach a server, whose certificate the machine trusts.
+fn run_with_server(scene: &Scene, server: &WebServer, network: &str, script: &str) -> Ran {
+    scene.put("certificate.pem", &server.certificate);
+    let trusted = format!("SSL_CERT_FILE={}", scene.text("certificate.pem"));
+    let script = script.replace("SERVER", &server.port.to_string());
+    let words = words_of_run(scene, network, &script);
+    scene.garret_with(&[&trusted], &words.each_ref().map(String::as_str))
+}
+
+/// Sends the secret that a request brought back in the form that its path names.
+fn echo_secret(request: &WebRequest) -> Vec<Vec<u8>> {
+    let whole = match request.header("authorization") {
+        "" => "no secret came",
+        whole => whole,
+    };
+    let value = whole.trim_start_matches("Bearer ");
+    let (first, second) = value.split_at(value.len() / 2);
+    let zip = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let chunk = |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let head =
+        |line: &str, headers: &str| format!("HTTP/1.1 {line}\r\nConnection: close\r\n{headers}\r\n").into_bytes();
+    let text = |text: String| vec![head("200 OK", ""), text.into_bytes()];
+    match request.path().trim_start_matches('/') {
+        "header" => vec![head(
+            "200 OK",
+            &format!("X-Echo: {whole}\r\nSet-Cookie: a={value}; b={value}\r\n"),
+        )],
+        "name" => vec![head("200 OK", &format!("X-{value}: 1\r\nX-Echo: {value}\r\n"))],
+        "reason" => vec![head(&format!("500 {value}"), &format!("X-Echo: {value}\r\n"))],
+        "early" => vec![
+            head("103 Early", &format!("Link: {value}\r\n")),
+            head("200 OK", &format!("X-Echo: {value}\r\n")),
+        ],
+        "chunked" => vec![
+            head("200 OK", "Transfer-Encoding: chunked\r\n"),
+            chunk(first.as_bytes()),
+            chunk(second.as_bytes()),
+            b"0\r\n\r\n".to_vec(),
+        ],
+        "trailer" => vec![
+            head("200 OK", "Transfer-Encoding: chunked\r\nTrailer: X-Echo\r\n"),
+            chunk(value.as_bytes()),
+            format!("0\r\nX-Echo: {value}\r\n\r\n").into_bytes(),
+        ],
+        "gzip" => vec![
+            head("200 OK", &format!("Content-Encoding: gzip\r\nX-Echo: {value}\r\n")),
+            zip(whole),
+        ],
+        "transfer" => vec![
+            head("200 OK", "Transfer-Encoding: gzip, chunked\r\n"),
+            chunk(&zip(whole)),
+            b"0\r\n\r\n".to_vec(),
+        ],
+        "base64" => text(format!("{} {}", STANDARD.encode(whole), STANDARD.encode(value))),
+        "base64url" => text(format!(
+            "{} {}",
+            URL_SAFE_NO_PAD.encode(whole),
+            URL_SAFE_NO_PAD.encode(value)
+        )),
+        "percent" => text(format!("?authorization=Bearer%20{value}&value=%5B{value}%5D")),
+        _ => text(format!("{whole}\n{}", request.head)),
+    }
 }
 
 fn ended(_: &Scene, ran: &Ran) -> bool {
@@ -89,19 +181,6 @@ for host in ['127.0.0.1', '127.1', '0', '0.0.0.0', '0x7f000001', '2130706433', '
         holds: was_refused,
     },
     Attack {
-        name: "reach the machine by a name of its own",
-        run: |scene| {
-            attack(
-                scene,
-                "
-names = [socket.gethostname(), 'localhost.localdomain', 'ip6-localhost', 'ip6-loopback', 'host.docker.internal', 'gateway', '_gateway']
-for host in names:
-    send(f'GET http://{host}:PORT/ HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n')",
-            )
-        },
-        holds: ended,
-    },
-    Attack {
         name: "hide a request for the machine in another",
         run: |scene| {
             attack(
@@ -121,29 +200,112 @@ for frame in ['Content-Length: 0\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r
             let script = "
 for host in ['example.org:22', 'example.org:25', 'example.org:PORT', 'sub.example.org:443', 'example.org.evil.example:443', 'xexample.org:443']:
     print(send(f'CONNECT {host} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n').split('\\r\\n')[0])";
-            run_on(scene, "example.org", &script.replace("PORT", &scene.port.to_string()))
+            run_on(scene, "example.org", script)
         },
         holds: |scene, ran| was_refused(scene, ran) && ran.stdout.matches("403 Refused").count() == 6,
     },
     Attack {
         name: "carry another protocol, or TLS to another server, in a tunnel",
         run: |scene| {
-            // The only host that surely listens is the one of the machine, which a rule may allow.
-            let script = "
+            // Whoever reaches the server by TLS in its own name is welcome. Everybody else is shown the canary.
+            let server = WebServer::start(|request| match request.server_name.as_deref() {
+                Some("localhost") => vec![ok("welcome")],
+                _ => vec![ok(CANARY)],
+            });
+            let network = format!(
+                r#"{{"allow": [{{"host": "localhost:{}", "private": true}}]}}"#,
+                server.port
+            );
+            let script = r"
 import ssl
-link = socket.create_connection((proxy.hostname, proxy.port), 3)
-link.sendall(b'CONNECT localhost:PORT HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
-link.recv(4096)
-link.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')
-link.settimeout(3)
-try:
-    print('canary' if b'canary' in link.recv(4096) else 'closed')
-except OSError:
-    print('closed')";
-            // On a port that nobody listens on, so that the listener of the scene is not counted.
-            run_on(scene, "localhost:9", &script.replace("PORT", "9"))
+GET = b'GET / HTTP/1.0\r\n\r\n'
+def open_tunnel():
+    link = socket.create_connection((proxy.hostname, proxy.port), 3)
+    link.settimeout(15)
+    link.sendall(b'CONNECT localhost:SERVER HTTP/1.1\r\nHost: localhost:SERVER\r\n\r\n')
+    head = b''
+    while not head.endswith(b'\r\n\r\n'):
+        head += link.recv(1)
+    return link
+def read_answer(link):
+    answer = b''
+    while piece := link.recv(4096):
+        answer += piece
+    return answer.decode(errors='replace')
+def make_hello(name):
+    sent = ssl.MemoryBIO()
+    try:
+        careless.wrap_bio(ssl.MemoryBIO(), sent, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError:
+        return sent.read()
+careless = ssl.create_default_context()
+careless.check_hostname = False
+careless.verify_mode = ssl.CERT_NONE
+with ssl.create_default_context().wrap_socket(open_tunnel(), server_hostname='localhost') as link:
+    link.sendall(GET)
+    print(read_answer(link))
+for first in [GET, b'SSH-2.0-x\r\n\r\n', b'\x16\x03\x01\x00\x02\x01\x00\r\n\r\n', GET + make_hello('localhost')]:
+    link = open_tunnel()
+    try:
+        link.sendall(first)
+        answer = read_answer(link)
+        print(answer if 'HTTP' in answer else 'refused')
+    except OSError:
+        print('refused')
+for name in ['other.example', 'localhost.other.example', '127.0.0.1', None]:
+    try:
+        with careless.wrap_socket(open_tunnel(), server_hostname=name) as link:
+            link.sendall(GET)
+            print(read_answer(link))
+    except OSError:
+        print('refused')";
+            run_with_server(scene, &server, &network, script)
         },
-        holds: |scene, ran| ended(scene, ran) && ran.stdout.contains("closed"),
+        holds: |scene, ran| {
+            let count = |word| ran.stdout.matches(word).count();
+            was_refused(scene, ran) && count("welcome") == 1 && count("refused") == 8
+        },
+    },
+    Attack {
+        name: "be sent on by an allowed server to the machine or to another port",
+        run: |scene| {
+            let server = WebServer::start(|request| {
+                let place = request.path().trim_start_matches('/');
+                let head = format!("HTTP/1.1 307 Elsewhere\r\nLocation: {place}\r\n");
+                vec![format!("{head}Content-Length: 0\r\nConnection: close\r\n\r\n").into_bytes()]
+            });
+            // Every name may be asked for on the port of the listener of the machine, so that addresses are refused, too.
+            let network = format!("*,*:{},localhost:{}", scene.port, server.port);
+            let script = "
+import subprocess
+for place in ['http://127.0.0.1:PORT/', 'http://localhost:PORT/', 'https://localhost:PORT/', 'http://[::1]:PORT/', 'http://2130706433:PORT/',
+              'http://localhost.localdomain:PORT/', '//127.0.0.1:PORT/', 'http://169.254.169.254/']:
+    for scheme in ['http', 'https']:
+        curl = ['curl', '-sS', '--location', '--globoff', '--max-time', '9', '--noproxy', '', '-w', 'followed %{num_redirects};']
+        print(subprocess.run(curl + [scheme + '://localhost:SERVER/' + place], capture_output=True, text=True))";
+            run_with_server(scene, &server, &network, script)
+        },
+        holds: |scene, ran| was_refused(scene, ran) && ran.stdout.matches("followed 1;").count() == 16,
+    },
+    Attack {
+        name: "reach the machine by a name that leads to it",
+        run: |scene| {
+            scene.put(
+                "hosts",
+                "127.0.0.1 localhost localhost.localdomain four.example site.four.example\n::1 six.example ip6-localhost\n\
+                 ::ffff:127.0.0.1 mapped.example\n0.0.0.0 any.example\n169.254.169.254 cloud.example\n\
+                 10.0.0.1 host.docker.internal\n",
+            );
+            let script = r"
+for host in ['four.example', 'site.four.example', 'six.example', 'mapped.example', 'any.example', 'cloud.example',
+             'localhost.localdomain', 'ip6-localhost', 'host.docker.internal']:
+    send(f'GET http://{host}:PORT/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n')
+    print(send(f'CONNECT {host}:PORT HTTP/1.1\r\nHost: {host}\r\n\r\n').split('\r\n')[0])";
+            let network = format!("*,*:{}", scene.port);
+            let words = words_of_run(scene, &network, script);
+            scene.garret_with_hosts("hosts", &words.each_ref().map(String::as_str))
+        },
+        holds: |scene, ran| was_refused(scene, ran) && ran.stdout.matches("403 Refused").count() == 9,
     },
     Attack {
         name: "read a secret that is bound to a host",
@@ -170,6 +332,44 @@ print(send('TRACE http://localhost:9/ HTTP/1.1\\r\\nHost: localhost:9\\r\\nConne
             )
         },
         holds: ended,
+    },
+    Attack {
+        name: "have a server send back the secret that is bound to it",
+        run: |scene| {
+            let server = WebServer::start(echo_secret);
+            let secret = scene.text("outside/secret");
+            let network = format!(
+                r#"{{"secrets": [{{"host": "localhost:{}", "prefix": "Bearer ", "value": "file:{secret}"}}]}}"#,
+                server.port
+            );
+            let script = r"
+import base64, re, subprocess, zlib
+def decode(function, word):
+    try:
+        return function(word).decode(errors='replace')
+    except Exception:
+        return ''
+for way in ['header', 'name', 'reason', 'early', 'body', 'chunked', 'trailer', 'gzip', 'transfer', 'base64', 'base64url', 'percent']:
+    ran = subprocess.run(['curl', '-sSi', '--raw', '--max-time', '9', '--noproxy', '', 'https://localhost:SERVER/' + way], capture_output=True)
+    text = (ran.stdout + ran.stderr).decode(errors='replace')
+    print(way, text)
+    print(urllib.parse.unquote(text))
+    for word in re.findall('[A-Za-z0-9+/_-]{6,}', text):
+        print(decode(base64.urlsafe_b64decode, word.replace('+', '-').replace('/', '_') + '=' * (-len(word) % 4)))
+    at = ran.stdout.find(b'\x1f\x8b')
+    while at >= 0:
+        print(decode(zlib.decompressobj(31).decompress, ran.stdout[at:]))
+        at = ran.stdout.find(b'\x1f\x8b', at + 1)
+for link in ['SERVER/body?', 'SERVER/%62ody']:
+    for extra in [['-H', 'Authorization: mine'], ['-H', 'Accept-Encoding: gzip'], ['-H', 'Range: bytes=9-30'], ['-X', 'TRACE'], ['-X', 'OPTIONS']]:
+        print(subprocess.run(['curl', '-sSi', '--max-time', '9', '--noproxy', '', *extra, 'https://localhost:' + link], capture_output=True, text=True))";
+            run_with_server(scene, &server, &network, script)
+        },
+        // The server did get the secret, and what the proxy showed of it is the mask.
+        holds: |scene, ran| {
+            let masks = ran.stdout.matches("[secret]").count();
+            ended(scene, ran) && masks >= 15 && !ran.stdout.contains("no secret came")
+        },
     },
     Attack {
         name: "take the port of the proxy, or change what programs trust",

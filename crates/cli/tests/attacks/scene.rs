@@ -153,6 +153,22 @@ impl Scene {
         Ran::of(&command.args(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
+    /// Runs the program on a machine whose names and addresses are those of the file `hosts` of the scene.
+    pub(crate) fn garret_with_hosts(&self, hosts: &str, arguments: &[&str]) -> Ran {
+        // Only root of some namespace may mount. Whoever is not root here becomes one, and himself again afterwards.
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let (unshare, back) = if user.is_root() {
+            (&["unshare", "--mount"][..], String::new())
+        } else {
+            let back = format!("unshare --map-user {} --map-group {} --", user.as_raw(), group.as_raw());
+            (&["unshare", "--mount", "--map-root-user"][..], back)
+        };
+        let script = format!("mount --bind {} /etc/hosts && exec {back} \"$@\"", self.text(hosts));
+        let machine = [unshare, &["sh", "-c", &script, "sh"]].concat();
+        let mut command = self.command_on(&machine, &[]);
+        Ran::of(&command.args(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
     /// Runs the program in another directory.
     pub(crate) fn garret_in(&self, directory: &str, arguments: &[&str]) -> Ran {
         let mut command = self.command();
@@ -245,6 +261,11 @@ impl Scene {
 
     /// The program as the user of the scene starts it, by another program that gets it as an argument.
     fn command_under(&self, starter: &[&str]) -> Command {
+        self.command_on(&[], starter)
+    }
+
+    /// The same on a machine that another program changes first.
+    fn command_on(&self, machine: &[&str], starter: &[&str]) -> Command {
         let id = NOBODY.to_string();
         let user = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
         let user = match self.user {
@@ -252,7 +273,7 @@ impl Scene {
             User::Nobody => &user[..],
         };
         let program = self.text("garret");
-        let words = [user, starter, &[&program]].concat();
+        let words = [machine, user, starter, &[&program]].concat();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])

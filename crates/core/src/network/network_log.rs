@@ -126,8 +126,17 @@ struct LogEntries {
     held: VecDeque<Arc<LogEntry>>,
 }
 
+impl LogEntries {
+    /// Returns the place of the first request since `mark` among those that are held.
+    fn first_since(&self, mark: u64) -> usize {
+        let since = usize::try_from(self.begun.saturating_sub(mark)).unwrap_or(usize::MAX);
+        self.held.len().saturating_sub(since)
+    }
+}
+
 #[derive(Debug)]
 struct LogEntry {
+    scope: String,
     request: Mutex<NetworkRequest>,
     bytes_up: AtomicU64,
     bytes_down: AtomicU64,
@@ -177,9 +186,10 @@ impl PendingRequest {
 }
 
 impl NetworkLog {
-    /// Adds a request.
-    pub fn begin_request(&self, request: NetworkRequest) -> PendingRequest {
+    /// Adds a request of a command of `scope`.
+    pub fn begin_request(&self, scope: &str, request: NetworkRequest) -> PendingRequest {
         let entry = Arc::new(LogEntry {
+            scope: scope.to_owned(),
             request: Mutex::new(request),
             bytes_up: AtomicU64::new(0),
             bytes_down: AtomicU64::new(0),
@@ -198,27 +208,27 @@ impl NetworkLog {
         self.lock_entries().begun
     }
 
-    /// Returns the requests that began since `mark`, and are still held.
-    pub fn requests_since(&self, mark: u64) -> Vec<NetworkRequest> {
+    /// Returns the requests that began since `mark`, and are still held, of the scopes that `is_shown` accepts.
+    pub fn requests_since(&self, mark: u64, is_shown: impl Fn(&str) -> bool) -> Vec<NetworkRequest> {
         let entries = self.lock_entries();
-        let since = usize::try_from(entries.begun.saturating_sub(mark)).unwrap_or(usize::MAX);
-        let skipped = entries.held.len().saturating_sub(since);
         entries
             .held
-            .iter()
-            .skip(skipped)
+            .range(entries.first_since(mark)..)
+            .filter(|entry| is_shown(&entry.scope))
             .map(|entry| entry.to_request())
             .collect()
     }
 
-    /// Returns the record of the requests since `mark`.
-    pub fn record_since(&self, mark: u64) -> NetworkRecord {
+    /// Returns the record of the requests since `mark` of the scopes that `is_shown` accepts. Those that are no longer
+    /// held are counted, whatever their scope.
+    pub fn record_since(&self, mark: u64, is_shown: impl Fn(&str) -> bool) -> NetworkRecord {
         let mut record = NetworkRecord::default();
-        self.requests_since(mark)
+        self.requests_since(mark, is_shown)
             .into_iter()
             .for_each(|request| record.add_request(request));
-        // Requests that are no longer held were made all the same.
-        record.request_count = record.request_count.max(self.mark().saturating_sub(mark));
+        let entries = self.lock_entries();
+        let first_held = entries.begun - entries.held.len() as u64;
+        record.request_count += first_held.saturating_sub(mark);
         record
     }
 
@@ -247,26 +257,36 @@ mod tests {
     #[test]
     fn a_record_has_the_requests_since_its_mark_with_their_bytes() {
         let log = NetworkLog::default();
-        log.begin_request(request("before.example", true));
+        log.begin_request("", request("before.example", true));
         let mark = log.mark();
-        let pending = log.begin_request(request("example.org", true));
+        let pending = log.begin_request("", request("example.org", true));
         pending.count_up(3);
         pending.count_down(5);
-        let record = log.record_since(mark);
+        let record = log.record_since(mark, |_| true);
         assert_eq!((record.request_count, record.refused_count), (1, 0));
         assert_eq!((record.requests[0].bytes_up, record.requests[0].bytes_down), (3, 5));
         pending.note_refusal("network.allow", "another server".to_owned());
-        assert_eq!(log.record_since(mark).refused[0].host, "example.org:443");
-        assert_eq!(log.record_since(log.mark()), NetworkRecord::default());
+        assert_eq!(log.record_since(mark, |_| true).refused[0].host, "example.org:443");
+        assert_eq!(log.record_since(log.mark(), |_| true), NetworkRecord::default());
+    }
+
+    #[test]
+    fn a_record_has_the_requests_of_the_scopes_that_it_may_show() {
+        let log = NetworkLog::default();
+        log.begin_request("one", request("one.example", false));
+        log.begin_request("two", request("two.example", true));
+        let record = log.record_since(0, |scope| scope == "two");
+        assert_eq!((record.request_count, record.refused_count), (1, 0));
+        assert_eq!(record.requests[0].host, "two.example");
     }
 
     #[test]
     fn a_record_is_bounded_and_counts_everything() {
         let log = NetworkLog::default();
         for number in 0..HELD + 10 {
-            log.begin_request(request(&format!("host{}.example", number % 100), false));
+            log.begin_request("", request(&format!("host{}.example", number % 100), false));
         }
-        let record = log.record_since(0);
+        let record = log.record_since(0, |_| true);
         assert_eq!(record.request_count, HELD as u64 + 10);
         assert_eq!(record.requests.len(), NetworkRecord::SHOWN_REQUESTS);
         assert_eq!(record.refused.len(), NetworkRecord::SHOWN_REFUSED);

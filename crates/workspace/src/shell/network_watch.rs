@@ -29,18 +29,21 @@ impl NetworkWatch {
         self.log.as_ref().map_or(0, |log| log.mark())
     }
 
-    /// Returns the requests since `mark`, and records the events of all new ones; `None` if the workspace names no
-    /// hosts. Requests of processes that run at the same time are among them. The values of secrets are masked in both.
+    /// Returns the requests since `mark` of the view of `files` and of scopes in it, and records the events of all new
+    /// ones; `None` if the workspace names no hosts. Requests of processes that run at the same time are among them. The
+    /// values of secrets are masked in both.
     pub(crate) fn take_record(&self, mark: u64, files: &FileAccess, secrets: &Secrets) -> Option<NetworkRecord> {
         let log = self.log.as_ref()?;
         let new = self.with_events.swap(log.mark(), Ordering::Relaxed);
         if files.context.events.is_enabled() {
-            let requests = log.requests_since(new);
+            let requests = log.requests_since(new, |_| true);
             requests
                 .iter()
                 .for_each(|request| record_event(request, files, secrets));
         }
-        Some(log.record_since(mark).mask_secrets(secrets))
+        let view = &files.view;
+        let record = log.record_since(mark, |scope| view.encloses_home_scope(scope));
+        Some(record.mask_secrets(secrets))
     }
 }
 

@@ -328,6 +328,7 @@ impl ShellRuntime {
             read_filter: restrictions.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
             read_only: restrictions.read_only.clone(),
             network: policy.network.sandbox_network(),
+            scope: restrictions.home_scope.clone(),
             limits: Limits {
                 // Time limits are those of single commands. The sandbox outlives them, and must have none of its own.
                 wall: None,

@@ -123,6 +123,12 @@ impl WorkspaceView {
         serde_json::to_string(&written).expect("a policy has a JSON form")
     }
 
+    /// Returns whether `scope`, as [`WorkspaceView::home_scope`] writes it, is that of this view or of a scope in it.
+    pub(in crate::shell) fn encloses_home_scope(&self, scope: &str) -> bool {
+        // The list of a scope in it begins with the same layers.
+        scope.starts_with(self.home_scope().trim_end_matches(']'))
+    }
+
     fn depends_on_path_to_write(&self) -> bool {
         let mut layers = self.layers.iter();
         layers.any(|layer| layer.rules.depends_on_path_to_write())
