@@ -7,12 +7,9 @@
 )]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Ran, Room};
-
-const NOBODY: u32 = 65534;
 
 /// Runs the program with variables of the user.
 fn run_with_variables(room: &Room, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
@@ -253,12 +250,7 @@ fn the_doctor_lists_the_programs_that_commands_find_and_those_they_do_not() {
 
 #[test]
 fn a_toolchain_in_a_private_home_is_found_by_root_and_by_its_user_without_the_credentials_beside_it() {
-    let is_root = rustix::process::geteuid().is_root();
-    for as_nobody in [false, true] {
-        if as_nobody && !is_root {
-            continue;
-        }
-        let room = Room::new();
+    for room in [Some(Room::new()), Room::of_nobody()].into_iter().flatten() {
         room.put("user/.cargo/bin/tool", "#!/bin/sh\necho found\n");
         room.put("user/.cargo/credentials.toml", "CANARY")
             .put("user/.npmrc", "CANARY")
@@ -274,39 +266,8 @@ fn a_toolchain_in_a_private_home_is_found_by_root_and_by_its_user_without_the_cr
         let text = "tool; cat $U/.cargo/credentials.toml $U/.npmrc $U/.ssh/id 2>&1 | grep CANARY; ls -A $U $U/.cargo | tr '\\n' ' '";
         let variable = format!("U={}", home.display());
         let arguments = ["-w", "./work", "run", "--env", &variable, "-c", text];
-        let mut command = room.command(&arguments);
-        command.env("HOME", &home);
-        if as_nobody {
-            give_to_nobody(&room);
-            command = started_by_nobody(&room, &command);
-        }
-        let ran = Ran::of(command, b"");
+        let ran = run_with_variables(&room, &[("HOME", home.to_str().unwrap())], &arguments);
         let lists = format!("{0}:\n.cargo\n\n{0}/.cargo:\nbin\n", home.display()).replace('\n', " ");
         assert_eq!(ran.done(), format!("found\n{lists}"));
     }
-}
-
-/// Gives the directories of the test to a user without rights.
-fn give_to_nobody(room: &Room) {
-    std::fs::create_dir_all(room.home()).unwrap();
-    let above = room.home();
-    for directory in [room.path(), above.parent().unwrap()] {
-        run_directly(
-            room,
-            "chown",
-            &["-R", &format!("{NOBODY}:{NOBODY}"), directory.to_str().unwrap()],
-        );
-    }
-}
-
-/// Returns the command as a user without rights starts it: the program may lie where he may not go.
-fn started_by_nobody(room: &Room, command: &Command) -> Command {
-    use std::os::unix::process::CommandExt;
-    let copy = room.path().join("program");
-    std::fs::copy(Path::new(command.get_program()), &copy).unwrap();
-    let mut other = Command::new(copy);
-    other.args(command.get_args()).current_dir(room.path()).env_clear();
-    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    other.uid(NOBODY).gid(NOBODY);
-    other
 }
