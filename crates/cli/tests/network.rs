@@ -48,7 +48,12 @@ fn run_on(room: &Room, network: &str, words: &[&str]) -> Ran {
 
 /// Runs a command with the environment of the user of this machine, so that its package managers are as he set them.
 fn run_as_user(room: &Room, network: &str, script: &str) -> Ran {
-    let mut command = room.command(&["--json", "run", "--timeout", "110s", "--network", network, "-c", script]);
+    run_in_workspace(room, &[], network, script)
+}
+
+fn run_in_workspace(room: &Room, workspace: &[&str], network: &str, script: &str) -> Ran {
+    let run = ["--json", "run", "--timeout", "110s", "--network", network, "-c", script];
+    let mut command = room.command(&[workspace, &run].concat());
     command.envs(std::env::vars()).env("GARRET_HOME", room.home());
     Ran::of(command, b"")
 }
@@ -56,9 +61,14 @@ fn run_as_user(room: &Room, network: &str, script: &str) -> Ran {
 /// Runs the script, and allows each host that is refused until it succeeds: the hosts are the machine's own choice and
 /// stand in no file of ours. Returns the result, with the number of rounds.
 fn run_until_allowed(room: &Room, network: &str, script: &str) -> (Value, usize) {
+    run_until_allowed_in(room, &[], network, script)
+}
+
+/// Does the same in the workspace that the options `workspace` choose.
+pub(crate) fn run_until_allowed_in(room: &Room, workspace: &[&str], network: &str, script: &str) -> (Value, usize) {
     let mut network = network.to_owned();
     for round in 0..MOST_HOSTS {
-        let result = run_as_user(room, &network, script).json()["data"].clone();
+        let result = run_in_workspace(room, workspace, &network, script).json()["data"].clone();
         if result["exit_code"] == 0 {
             return (result, round);
         }
