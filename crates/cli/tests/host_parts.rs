@@ -18,16 +18,6 @@ fn run_with_variables(room: &Room, variables: &[(&str, &str)], arguments: &[&str
     Ran::of(command, b"")
 }
 
-/// Runs the program as the user of these tests has it: with his toolchains.
-fn run_as_user(room: &Room, arguments: &[&str]) -> Ran {
-    let own: Vec<_> = ["HOME", "PATH", "CARGO_HOME", "RUSTUP_HOME"]
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-        .collect();
-    let variables: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    run_with_variables(room, &variables, arguments)
-}
-
 fn run_directly(room: &Room, program: &str, arguments: &[&str]) {
     let ran = Command::new(program)
         .args(arguments)
@@ -35,42 +25,6 @@ fn run_directly(room: &Room, program: &str, arguments: &[&str]) {
         .output()
         .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-}
-
-fn put_crate(room: &Room, directory: &str) {
-    room.put(
-        &format!("{directory}Cargo.toml"),
-        "[package]\nname = 'demo'\nversion = '0.1.0'\nedition = '2021'\n",
-    );
-    room.put(
-        &format!("{directory}src/lib.rs"),
-        "#[test]\nfn two_and_two() { assert_eq!(2 + 2, 4); }\n",
-    );
-}
-
-#[test]
-fn a_crate_is_tested_offline_with_the_cargo_of_the_user() {
-    let room = Room::new();
-    put_crate(&room, "");
-    let here = run_as_user(&room, &["run", "--", "cargo", "test", "--offline"]);
-    assert!(here.done().contains("test two_and_two ... ok"), "{}", here.out());
-    // Cargo names the files by the path of the host, and finds them fresh afterwards.
-    let again = run_as_user(&room, &["run", "--", "cargo", "build", "--offline", "-v"]);
-    again.done();
-    assert!(again.err().contains("Finished"), "{}", again.err());
-    put_crate(&room, "project/");
-    room.run(&[
-        "import",
-        "--from",
-        "project",
-        "--name",
-        "box",
-        "--capability",
-        "fs,shell",
-    ])
-    .done();
-    let there = run_as_user(&room, &["-w", "box", "run", "--", "cargo", "test", "--offline"]);
-    assert!(there.done().contains("test two_and_two ... ok"), "{}", there.out());
 }
 
 #[test]
@@ -174,6 +128,20 @@ fn the_home_of_commands_outlives_them_and_is_in_no_change() {
             .starts_with("emptied; ")
     );
     assert_eq!(run("ls -A ~").done(), "");
+}
+
+#[test]
+fn commands_have_a_home_where_that_of_garret_lies_behind_a_link() {
+    let room = Room::new();
+    room.put("real/file", "").link("link", "real");
+    let home = room.path().join("link/garret");
+    let variables = [("GARRET_HOME", home.to_str().unwrap())];
+    let run = |arguments: &[&str]| run_with_variables(&room, &variables, arguments);
+    run(&["create", "box", "--capability", "fs,shell"]).done();
+    run(&["-w", "box", "run", "-c", "echo kept > ~/file"]).done();
+    assert_eq!(run(&["-w", "box", "run", "-c", "cat ~/file"]).done(), "kept\n");
+    assert!(!run(&["-w", "box", "home", "clear"]).done().is_empty());
+    assert_eq!(run(&["-w", "box", "run", "-c", "ls -A ~"]).done(), "");
 }
 
 #[test]

@@ -159,22 +159,6 @@ fn a_directory_keeps_its_virtual_environment() {
 }
 
 #[test]
-fn a_commit_has_the_users_name() {
-    let room = Room::new();
-    room.put(
-        "user/.gitconfig",
-        "[user]\nname = Ada Example\nemail = ada@example.org\n",
-    );
-    let mut command = room.command(&[
-        "run",
-        "-c",
-        "git init -q . && git add user && git commit -qm first && git log --format='%an %ae'",
-    ]);
-    command.env("HOME", room.path().join("user"));
-    assert_eq!(Ran::of(command, b"").done(), "Ada Example ada@example.org\n");
-}
-
-#[test]
 fn a_crate_with_dependencies_is_built() {
     let room = Room::new();
     let full = "serde = { version = \"1\", features = [\"derive\"] }\nserde_json = \"1\"";
