@@ -135,28 +135,32 @@ impl Room {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = match self.is_of_nobody {
-            true => self.command_of_nobody(),
-            false => Command::new(GARRET),
+            true => self.command_of_user(&self.program()),
+            false => self.command_of_user(Path::new(GARRET)),
         };
         command
             .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
             .env("GARRET_HOME", self.home())
             .env("COLUMNS", "100");
-        if self.is_of_nobody {
-            command.env("HOME", self.user_home());
-        }
         command
     }
 
-    fn command_of_nobody(&self) -> Command {
-        let id = NOBODY.to_string();
-        let mut command = Command::new("setpriv");
+    /// Another program, as the user of the room starts it here.
+    pub fn command_of_user(&self, program: &Path) -> Command {
+        let mut command = Command::new(if self.is_of_nobody {
+            Path::new("setpriv")
+        } else {
+            program
+        });
         command
-            .args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"])
-            .arg(self.program());
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        if self.is_of_nobody {
+            let id = NOBODY.to_string();
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+            command.arg(program).env("HOME", self.user_home());
+        }
         command
     }
 }

@@ -277,3 +277,32 @@ fn a_user_without_rights_commits_in_his_name() {
     room.run(&["undo"]).done();
     assert!(!room.path().join(".git").exists());
 }
+
+#[test]
+fn a_user_without_rights_installs_a_package_and_uses_it() {
+    let Some(room) = Room::of_nobody() else { return };
+    put_node_project(
+        &room,
+        "require('assert').equal(require('is-odd')(3), true); console.log('tested');",
+    );
+    let mut view = room.command_of_user(Path::new("npm"));
+    let seen = view.args(["view", "is-odd", "version"]).output();
+    if !seen.is_ok_and(|seen| seen.status.success()) {
+        return tell_not_tried("`npm view` fails for a user without rights");
+    }
+    room.run(&["create", "box", "--capability", "fs,shell"]).done();
+    room.run(&["-w", "box", "put", "app/.", "."]).done();
+    let install = [
+        "-w",
+        "box",
+        "run",
+        "--network",
+        "registries",
+        "npm",
+        "install",
+        "is-odd",
+    ];
+    room.run(&install).done();
+    let tested = room.run(&["-w", "box", "run", "--", "npm", "test"]);
+    assert!(tested.done().contains("tested"), "{}", tested.err());
+}
