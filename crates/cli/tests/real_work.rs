@@ -225,7 +225,8 @@ fn pytest_runs_in_a_named_workspace_that_has_made_its_environment() {
         return;
     }
     box_with(&room, "site");
-    install(&room, "box", "python3 -m venv .venv && pip install -q pytest");
+    run(&room, &["-w", "box", "run", "--", "python3", "-m", "venv", ".venv"]).done();
+    install(&room, "box", "pip install -q pytest");
     let tested = run(&room, &["-w", "box", "run", "--", "pytest", "-q"]);
     assert!(tested.done().contains("1 passed"), "{}", tested.err());
 }
