@@ -7,7 +7,9 @@
     reason = "tests look at the directory from outside, as another program would"
 )]
 
+use std::fmt::Display;
 use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -21,10 +23,19 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Says what this machine lacks for a test. The harness hides what `println!` says of a test that passes.
+pub fn tell_not_tried(reason: impl Display) {
+    let _ = writeln!(std::io::stderr(), "not tried: {reason}");
+}
+
+/// A user without rights.
+const NOBODY: u32 = 65534;
+
 /// A temporary directory in which the program runs, with a home of its own elsewhere.
 pub struct Room {
     directory: tempfile::TempDir,
     elsewhere: tempfile::TempDir,
+    is_of_nobody: bool,
 }
 
 impl Room {
@@ -32,11 +43,51 @@ impl Room {
         Self {
             directory: tempfile::tempdir().unwrap(),
             elsewhere: tempfile::tempdir().unwrap(),
+            is_of_nobody: false,
+        }
+    }
+
+    /// Makes a room in which a user without rights runs the program. Only root can do so; another user has no more
+    /// rights himself, and his other tests show the same.
+    pub fn of_nobody() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            tell_not_tried("the user of the test is not root, and cannot run the program as somebody else");
+            return None;
+        }
+        let room = Self {
+            is_of_nobody: true,
+            ..Self::new()
+        };
+        // The program may lie where he may not go. A file that this process itself wrote could still be open in a child
+        // of another thread, and could not be executed then.
+        let copied = Command::new("cp").arg(GARRET).arg(room.program()).status();
+        assert!(copied.unwrap().success());
+        std::fs::create_dir(room.user_home()).unwrap();
+        for directory in [room.path(), room.elsewhere.path(), &room.user_home()] {
+            std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)).unwrap();
+            room.give(directory);
+        }
+        Some(room)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.elsewhere.path().join("garret")
+    }
+
+    /// Gives a file to the user of the room.
+    fn give(&self, path: &Path) {
+        if self.is_of_nobody {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
 
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The home directory of the user of a room [of nobody](Self::of_nobody), which only he may enter.
+    pub fn user_home(&self) -> PathBuf {
+        self.elsewhere.path().join("user")
     }
 
     /// The home, which nobody has made yet.
@@ -47,8 +98,13 @@ impl Room {
     /// Puts a file there, as another program would.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
+        let missing: Vec<_> = path.ancestors().skip(1).take_while(|above| !above.exists()).collect();
+        for directory in missing.into_iter().rev() {
+            std::fs::create_dir(directory).unwrap();
+            self.give(directory);
+        }
+        std::fs::write(&path, content).unwrap();
+        self.give(&path);
         self
     }
 
@@ -78,14 +134,33 @@ impl Room {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(GARRET);
+        let mut command = match self.is_of_nobody {
+            true => self.command_of_user(&self.program()),
+            false => self.command_of_user(Path::new(GARRET)),
+        };
         command
             .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
             .env("GARRET_HOME", self.home())
             .env("COLUMNS", "100");
+        command
+    }
+
+    /// Another program, as the user of the room starts it here.
+    pub fn command_of_user(&self, program: &Path) -> Command {
+        let mut command = Command::new(if self.is_of_nobody {
+            Path::new("setpriv")
+        } else {
+            program
+        });
+        command
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        if self.is_of_nobody {
+            let id = NOBODY.to_string();
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+            command.arg(program).env("HOME", self.user_home());
+        }
         command
     }
 }

@@ -7,28 +7,15 @@
 )]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Ran, Room};
-
-const NOBODY: u32 = 65534;
 
 /// Runs the program with variables of the user.
 fn run_with_variables(room: &Room, variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
     let mut command = room.command(arguments);
     command.envs(variables.iter().copied());
     Ran::of(command, b"")
-}
-
-/// Runs the program as the user of these tests has it: with his toolchains.
-fn run_as_user(room: &Room, arguments: &[&str]) -> Ran {
-    let own: Vec<_> = ["HOME", "PATH", "CARGO_HOME", "RUSTUP_HOME"]
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-        .collect();
-    let variables: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    run_with_variables(room, &variables, arguments)
 }
 
 fn run_directly(room: &Room, program: &str, arguments: &[&str]) {
@@ -38,42 +25,6 @@ fn run_directly(room: &Room, program: &str, arguments: &[&str]) {
         .output()
         .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-}
-
-fn put_crate(room: &Room, directory: &str) {
-    room.put(
-        &format!("{directory}Cargo.toml"),
-        "[package]\nname = 'demo'\nversion = '0.1.0'\nedition = '2021'\n",
-    );
-    room.put(
-        &format!("{directory}src/lib.rs"),
-        "#[test]\nfn two_and_two() { assert_eq!(2 + 2, 4); }\n",
-    );
-}
-
-#[test]
-fn a_crate_is_tested_offline_with_the_cargo_of_the_user() {
-    let room = Room::new();
-    put_crate(&room, "");
-    let here = run_as_user(&room, &["run", "--", "cargo", "test", "--offline"]);
-    assert!(here.done().contains("test two_and_two ... ok"), "{}", here.out());
-    // Cargo names the files by the path of the host, and finds them fresh afterwards.
-    let again = run_as_user(&room, &["run", "--", "cargo", "build", "--offline", "-v"]);
-    again.done();
-    assert!(again.err().contains("Finished"), "{}", again.err());
-    put_crate(&room, "project/");
-    room.run(&[
-        "import",
-        "--from",
-        "project",
-        "--name",
-        "box",
-        "--capability",
-        "fs,shell",
-    ])
-    .done();
-    let there = run_as_user(&room, &["-w", "box", "run", "--", "cargo", "test", "--offline"]);
-    assert!(there.done().contains("test two_and_two ... ok"), "{}", there.out());
 }
 
 #[test]
@@ -180,6 +131,20 @@ fn the_home_of_commands_outlives_them_and_is_in_no_change() {
 }
 
 #[test]
+fn commands_have_a_home_where_that_of_garret_lies_behind_a_link() {
+    let room = Room::new();
+    room.put("real/file", "").link("link", "real");
+    let home = room.path().join("link/garret");
+    let variables = [("GARRET_HOME", home.to_str().unwrap())];
+    let run = |arguments: &[&str]| run_with_variables(&room, &variables, arguments);
+    run(&["create", "box", "--capability", "fs,shell"]).done();
+    run(&["-w", "box", "run", "-c", "echo kept > ~/file"]).done();
+    assert_eq!(run(&["-w", "box", "run", "-c", "cat ~/file"]).done(), "kept\n");
+    assert!(!run(&["-w", "box", "home", "clear"]).done().is_empty());
+    assert_eq!(run(&["-w", "box", "run", "-c", "ls -A ~"]).done(), "");
+}
+
+#[test]
 fn a_home_over_its_limit_ends_the_command_and_keeps_others_from_running_until_it_is_empty() {
     let room = Room::new();
     room.put(
@@ -253,12 +218,7 @@ fn the_doctor_lists_the_programs_that_commands_find_and_those_they_do_not() {
 
 #[test]
 fn a_toolchain_in_a_private_home_is_found_by_root_and_by_its_user_without_the_credentials_beside_it() {
-    let is_root = rustix::process::geteuid().is_root();
-    for as_nobody in [false, true] {
-        if as_nobody && !is_root {
-            continue;
-        }
-        let room = Room::new();
+    for room in [Some(Room::new()), Room::of_nobody()].into_iter().flatten() {
         room.put("user/.cargo/bin/tool", "#!/bin/sh\necho found\n");
         room.put("user/.cargo/credentials.toml", "CANARY")
             .put("user/.npmrc", "CANARY")
@@ -274,39 +234,8 @@ fn a_toolchain_in_a_private_home_is_found_by_root_and_by_its_user_without_the_cr
         let text = "tool; cat $U/.cargo/credentials.toml $U/.npmrc $U/.ssh/id 2>&1 | grep CANARY; ls -A $U $U/.cargo | tr '\\n' ' '";
         let variable = format!("U={}", home.display());
         let arguments = ["-w", "./work", "run", "--env", &variable, "-c", text];
-        let mut command = room.command(&arguments);
-        command.env("HOME", &home);
-        if as_nobody {
-            give_to_nobody(&room);
-            command = started_by_nobody(&room, &command);
-        }
-        let ran = Ran::of(command, b"");
+        let ran = run_with_variables(&room, &[("HOME", home.to_str().unwrap())], &arguments);
         let lists = format!("{0}:\n.cargo\n\n{0}/.cargo:\nbin\n", home.display()).replace('\n', " ");
         assert_eq!(ran.done(), format!("found\n{lists}"));
     }
-}
-
-/// Gives the directories of the test to a user without rights.
-fn give_to_nobody(room: &Room) {
-    std::fs::create_dir_all(room.home()).unwrap();
-    let above = room.home();
-    for directory in [room.path(), above.parent().unwrap()] {
-        run_directly(
-            room,
-            "chown",
-            &["-R", &format!("{NOBODY}:{NOBODY}"), directory.to_str().unwrap()],
-        );
-    }
-}
-
-/// Returns the command as a user without rights starts it: the program may lie where he may not go.
-fn started_by_nobody(room: &Room, command: &Command) -> Command {
-    use std::os::unix::process::CommandExt;
-    let copy = room.path().join("program");
-    std::fs::copy(Path::new(command.get_program()), &copy).unwrap();
-    let mut other = Command::new(copy);
-    other.args(command.get_args()).current_dir(room.path()).env_clear();
-    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    other.uid(NOBODY).gid(NOBODY);
-    other
 }

@@ -86,6 +86,19 @@ fn a_server_runs_in_a_plain_directory() {
 }
 
 #[test]
+fn a_user_without_rights_reaches_his_server() {
+    let Some(room) = Room::of_nobody() else { return };
+    room.run(&["create", "box", "--capability", "fs,shell"]).done();
+    room.run(&["-w", "box", "write", "index.html", "hello from the sandbox"])
+        .done();
+    let server = "echo started > log.txt; exec python3 -m http.server 8000";
+    let serving = Serving::start(&room, &["-w", "box", "port", "8000", "-c", server]);
+    assert_eq!(serving.fetch("index.html"), "hello from the sandbox");
+    assert_eq!(serving.interrupt(), 130);
+    assert_eq!(room.run(&["-w", "box", "cat", "log.txt"]).done(), "started\n");
+}
+
+#[test]
 fn the_exit_code_is_that_of_the_command() {
     let room = Room::new();
     let ran = room.run(&["port", "8000", "-c", "echo out; echo err >&2; exit 3"]);

@@ -214,6 +214,20 @@ fn what_does_not_run_says_why() {
     let ran = room.run(&["-w", "box", "run", "--", "no-such-program"]);
     assert_eq!(ran.code(), 1);
     assert!(ran.err().starts_with("error: not_found"), "{}", ran.err());
+    let moved = "mkdir -p .venv/bin; printf '#!/elsewhere/python\\n' > .venv/bin/pytest; chmod +x .venv/bin/pytest";
+    room.run(&["-w", "box", "run", "-c", moved]).done();
+    let ran = room.run(&["-w", "box", "run", "pytest"]);
+    assert_eq!(ran.failed(), "not_found");
+    let told = "`pytest` names an interpreter that is not in the sandbox";
+    assert!(
+        ran.err().contains(told) && ran.err().contains("`python -m`"),
+        "{}",
+        ran.err()
+    );
+    // The search goes on behind it.
+    let found = "mv .venv/bin/pytest .venv/bin/true";
+    room.run(&["-w", "box", "run", "-c", found]).done();
+    room.run(&["-w", "box", "run", "true"]).done();
     let ran = room.run(&["-w", "box", "run"]);
     assert_eq!(ran.code(), 2);
     room.run(&["create", "plain"]).done();

@@ -6,9 +6,11 @@
     reason = "the tests look at the directory of the workspace"
 )]
 
+use std::process::Command;
+
 use rustix::process::Signal;
 
-use crate::common::Room;
+use crate::common::{GARRET, Room, tell_not_tried};
 use crate::typist::{Typist, eventually};
 
 const PROMPT: &str = "$ ";
@@ -80,6 +82,79 @@ fn keys_signals_and_sizes_reach_the_program_in_the_foreground() {
     typist.see(PROMPT);
     typist.press("exit\n");
     assert_eq!(typist.finish().0, 130);
+}
+
+#[test]
+fn a_user_without_rights_works_in_a_shell() {
+    let Some(room) = Room::of_nobody() else { return };
+    let mut typist = shell(&room, &[]);
+    assert!(typist.run_line("stty size; tty").contains("30 100\r\n/dev/pts/0"));
+    typist.run_line("echo one > one; echo kept > ~/kept");
+    typist.press("(echo re''ady; exec sleep 1000)\n");
+    typist.see("ready");
+    typist.press("\x1a");
+    typist.see("Stopped");
+    typist.see(PROMPT);
+    typist.press("fg\n");
+    typist.see("sleep 1000 )\r\n");
+    typist.press("\x03");
+    typist.see("^C");
+    typist.see(PROMPT);
+    typist.resize(50, 132);
+    typist.run_line("until stty size | grep '50 132'; do sleep 0.05; done");
+    typist.press("exit 7\n");
+    assert_eq!(typist.finish().0, 7);
+    assert!(typist.is_as_before());
+    assert_eq!(room.get("one"), b"one\n");
+    assert_eq!(room.run(&["run", "-c", "cat ~/kept"]).done(), "kept\n");
+    room.run(&["undo"]).done();
+    assert!(!room.path().join("one").exists());
+}
+
+/// A terminal with a screen, in a server of tmux that ends with the test.
+struct Tmux<'a>(&'a Room);
+
+impl Tmux<'_> {
+    fn run(&self, arguments: &[&str]) -> std::io::Result<String> {
+        let mut command = Command::new("tmux");
+        command
+            .args(["-f", "/dev/null", "-S", "tmux"])
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env_remove("TMUX");
+        let ran = command.output()?;
+        Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
+    fn screen(&self) -> String {
+        self.run(&["capture-pane", "-p"]).unwrap()
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        let _ = self.run(&["kill-server"]);
+    }
+}
+
+#[test]
+fn the_screen_goes_on_below_what_the_shell_has_shown() {
+    let room = Room::new();
+    let tmux = Tmux(&room);
+    let home = format!("GARRET_HOME={}", room.home().display());
+    let program = format!("{GARRET} shell; echo af''ter; exec cat");
+    let size = ["-x", "100", "-y", "30"];
+    let start = [&["new-session", "-d", "-e", &home], &size[..], &[&program]].concat();
+    if let Err(error) = tmux.run(&start) {
+        return tell_not_tried(format!("`tmux` cannot be run: {error}"));
+    }
+    eventually(|| tmux.screen().contains('$'));
+    tmux.run(&["send-keys", "stty size; exit", "Enter"]).unwrap();
+    eventually(|| tmux.screen().contains("after"));
+    let screen = tmux.screen();
+    let place_of = |text: &str| screen.lines().position(|line| line == text);
+    assert!(place_of("30 100").is_some(), "{screen}");
+    assert!(place_of("30 100") < place_of("after"), "{screen}");
 }
 
 #[test]

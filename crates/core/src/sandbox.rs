@@ -210,7 +210,8 @@ pub struct SandboxRequest {
     pub scope: String,
     /// Limits on everything that runs at once in it; a [`SandboxCommand`] may lower its own.
     pub limits: Limits,
-    /// Parts of the machine that a command sees besides the system.
+    /// Parts of the machine that a command sees besides the system. The path of a source has no symbolic link: the
+    /// maker of the request resolves and checks it, and a link that appears afterwards is refused.
     pub mounts: Vec<SandboxMount>,
     /// More absolute paths at which a command sees the workspace: those of its directory on the machine. Commands start
     /// at the first one.

@@ -11,6 +11,7 @@ mod background;
 mod beside;
 mod bounds;
 mod changes;
+mod command_homes;
 mod conflicts;
 mod derived;
 mod exclusions;

@@ -198,7 +198,11 @@ fn mount(source: &Path, target: &str) -> SandboxMount {
 /// Writes the files that programs in the sandbox read: the bundle of authorities, and the settings of cargo.
 fn write_settings(proxy: &NetworkProxy, cargo_config: Option<&str>) -> Result<TempDir> {
     let write = || {
-        let directory = tempfile::Builder::new().prefix("garret-network-").tempdir()?;
+        // The sources of mounts have no links in their paths.
+        let temporary = tempfile::env::temp_dir().canonicalize()?;
+        let directory = tempfile::Builder::new()
+            .prefix("garret-network-")
+            .tempdir_in(temporary)?;
         let root = directory.path();
         for (name, file, text) in [
             ("settings", BUNDLE_NAME, Some(proxy.trust_bundle())),

@@ -44,15 +44,16 @@ impl CommandHomes {
         Self { directory, limit }
     }
 
-    /// Returns the home with this name. One that holds more than the limit is `quota_exceeded`.
+    /// Returns the path of the home with this name, which has no links. A home that holds more than the limit is
+    /// `quota_exceeded`.
     pub fn home_within_limit(&self, name: &str) -> Result<PathBuf> {
-        let home = self.directory.join(name);
         // The sandbox makes the home itself, which the user of the commands owns.
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.directory);
-        made.map_err(|_| unusable_directories_error())?;
+        let directory = made.and_then(|()| self.directory.canonicalize());
+        let home = directory.map_err(|_| unusable_directories_error())?.join(name);
         let Some(limit) = self.limit else { return Ok(home) };
         let record = self.directory.join(format!("{name}.bytes"));
         let bytes = match read_record(&record) {

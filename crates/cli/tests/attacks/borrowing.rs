@@ -1,6 +1,9 @@
 //! What commands see of the user's machine: toolchains, mounts, and the home that they keep.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::Attack;
 use crate::scene::{CANARY, Ran, Scene, User, none_succeeded, sum};
@@ -44,6 +47,58 @@ fn attack_with_toolchains(scene: &Scene, label: &str, script: &str) -> Ran {
         &[&home],
         &["-w", "box", "run", "--timeout", "20s", "--env", &own, "-c", script],
     )
+}
+
+/// The most commands that start while another process exchanges the source of their mount.
+const MOST_STARTS: usize = 60;
+
+/// Starts commands with a mount of `DIRECTORY/way` and what is `below` it, while another process exchanges `way` for a link into Garret's own
+/// files, and back, in a tight loop. Each command is refused or sees the directory; the exit code is 0 if both happened.
+fn exchange_source(scene: &Scene, directory: &str, below: &str) -> Ran {
+    let hidden = format!("home/garret/{directory}{below}/secret");
+    scene.put(&format!("{directory}/way{below}/secret"), "plain");
+    scene.put(&hidden, CANARY);
+    let (way, link) = (
+        scene.path(&format!("{directory}/way")),
+        scene.path(&format!("{directory}/link")),
+    );
+    symlink(scene.path(&format!("home/garret/{directory}")), &link).unwrap();
+    let is_over = AtomicBool::new(false);
+    let mut ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &way, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let ran = start_until_both(scene, &format!("{}{below}", scene.text(&format!("{directory}/way"))));
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    });
+    let is_planted = scene.path(&hidden).with_file_name("new").exists();
+    if is_planted {
+        ran.code = Some(1);
+    }
+    std::fs::remove_dir_all(scene.path(&format!("home/garret/{directory}"))).unwrap();
+    ran
+}
+
+/// Starts commands with a mount until one was refused and one saw the directory.
+fn start_until_both(scene: &Scene, source: &str) -> Ran {
+    let (mut was_refused, mut was_shown) = (false, false);
+    let starts = ["", ":write", ":layer"].into_iter().cycle().take(MOST_STARTS);
+    let mut all = Vec::new();
+    for access in starts {
+        let mount = format!("{source}:/a{access}");
+        let script = "cat /a/secret; grep -rs canary /a; echo x > /a/new; exit 0";
+        let ran = scene.garret(&["-w", "box", "run", "--mount", &mount, "-c", script]);
+        was_shown |= ran.stdout == "plain";
+        was_refused |= ran.code == Some(1);
+        all.push((ran, false));
+        if was_shown && was_refused {
+            return sum(all);
+        }
+    }
+    Ran { code: None, ..sum(all) }
 }
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -147,6 +202,16 @@ pub(crate) const ATTACKS: &[Attack] = &[
             let _ = std::fs::remove_file(scene.path("work/tree/way"));
             sum(variants)
         },
+        holds: none_succeeded,
+    },
+    Attack {
+        name: "exchange the source of a mount for a link while commands start",
+        run: |scene| exchange_source(scene, "exchanged", ""),
+        holds: none_succeeded,
+    },
+    Attack {
+        name: "exchange a directory above the source of a mount for a link while commands start",
+        run: |scene| exchange_source(scene, "exchanged-above", "/source"),
         holds: none_succeeded,
     },
 ];

@@ -4,8 +4,9 @@
 
 use garret_core::{Error, ErrorKind, Guard, GuardStatus, Network};
 
+use super::machine::exchanged_source_error;
 use super::plan::{HierarchyCounter, SandboxPlan};
-use crate::supervisor::protocol::{OpenedReport, PauseMethod, StepFailure};
+use crate::supervisor::protocol::{OpenedReport, PauseMethod, SHOWING, StepFailure};
 
 /// Returns for each guard whether the sandbox enforces it, and by which means.
 pub(super) fn enforced_guards(plan: &SandboxPlan, opened: &OpenedReport) -> Vec<GuardStatus> {
@@ -175,6 +176,11 @@ fn unsupported_guard_error(missing: &GuardStatus) -> Error {
 
 /// Returns the error for a sandbox that could not be made at all.
 pub(super) fn not_opened_error(failure: &StepFailure) -> Error {
+    if let (Some(target), libc::ELOOP | libc::ENOENT | libc::ENOTDIR) =
+        (failure.step.strip_prefix(SHOWING), failure.errno)
+    {
+        return exchanged_source_error(target);
+    }
     let reason = match failure.errno {
         0 => "the supervisor ended".to_owned(),
         _ => failure.reason(),

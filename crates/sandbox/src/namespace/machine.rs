@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result, SandboxMount, SandboxRequest};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
 
 use super::PauseMode;
 use super::plan::{HierarchyCounter, HostPathKind, MachineFeatures, MountSource, ParentGroup, wanted_paths};
@@ -37,15 +39,28 @@ pub(super) fn examine_machine(request: &SandboxRequest, pauses: PauseMode) -> Re
     })
 }
 
-/// Returns the source of a mount with its links resolved.
+/// Returns what the source of a mount is. A link in its path is refused: the path was checked without links, and a link
+/// that was put there since then could lead anywhere.
 fn examine_source(mount: &SandboxMount) -> Result<MountSource> {
-    let examined = fs::canonicalize(&mount.source).and_then(|path| Ok((fs::metadata(&path)?, path)));
-    let (metadata, path) = examined.map_err(|error| missing_source_error(mount, &error))?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let ways = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(CWD, &mount.source, flags, Mode::empty(), ways);
+    let stat = opened.and_then(|source| fstat(&source)).map_err(|error| match error {
+        Errno::LOOP => exchanged_source_error(&mount.target_path().to_string_lossy()),
+        error => missing_source_error(mount, &error.into()),
+    })?;
     Ok(MountSource {
-        path,
-        is_file: !metadata.is_dir(),
-        owner: (metadata.uid(), metadata.gid()),
+        path: mount.source.clone(),
+        is_file: FileType::from_raw_mode(stat.st_mode) != FileType::Directory,
+        owner: (stat.st_uid, stat.st_gid),
     })
+}
+
+/// Makes the error for a source that has a link in its path, or has gone since it was checked.
+pub(super) fn exchanged_source_error(target: &str) -> Error {
+    let target = quote(target);
+    let message = format!("{target} cannot be shown to commands: the path of its source has changed, or has a link");
+    Error::new(ErrorKind::Denied, message).hint("run it again when nothing renames the directories of the source")
 }
 
 /// Makes the error for a source that cannot be reached. The mount has the name that commands would see.

@@ -25,8 +25,8 @@ use crate::effects;
 use crate::file_times::to_timespec;
 use crate::scratch::unusable_directories_error;
 use crate::supervisor::protocol::{
-    DATA, ExecTarget, LayerItem, LayerLower, LiftRequest, RequestOutcome, SpawnLimits, SpawnRequest, StepFailure,
-    SupervisorRequest,
+    DATA, ExecTarget, FINDING_INTERPRETER, LayerItem, LayerLower, LiftRequest, RequestOutcome, SpawnLimits,
+    SpawnRequest, StepFailure, SupervisorRequest,
 };
 use crate::visible_bench::BenchBaseline;
 
@@ -542,6 +542,11 @@ fn not_started_error(command: &SandboxCommand, failure: &StepFailure) -> Error {
             format!("program `{name}` not found in the sandbox"),
         )
         .hint("name a program of /usr or of the workspace; `garret doctor` lists the programs that commands find, and `mounts` or `toolchains` of the shell capability show more"),
+        (FINDING_INTERPRETER, _) => Error::new(
+            ErrorKind::NotFound,
+            format!("`{name}` names an interpreter that is not in the sandbox"),
+        )
+        .hint("a virtual environment works only where it was made: use `python -m`, or make it again in the workspace"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
             .hint("set its executable bit, or run it with its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")

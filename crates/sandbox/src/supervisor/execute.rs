@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-use super::protocol::{SpawnRequest, StepFailure};
+use super::protocol::{FINDING_INTERPRETER, SpawnRequest, StepFailure};
 use super::sys;
 
 const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -22,16 +22,18 @@ pub(super) fn execute_by_search(arguments: &[String], spawn: &SpawnRequest) -> S
         return not_text();
     };
     // As shells do, a file without permission does not end the search; it is reported only if no other is found.
-    let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
+    let mut kept = StepFailure::new("executing", io::Error::from_raw_os_error(libc::ENOENT));
     for candidate in candidate_paths(name, spawn) {
         let error = execute_candidate(&candidate, &texts, &environment);
         match error.raw_os_error() {
+            // The kernel says the same of a file that is there and whose interpreter is not.
+            Some(libc::ENOENT) if is_file(&candidate) => kept = StepFailure::new(FINDING_INTERPRETER, error),
             Some(libc::ENOENT | libc::ENOTDIR) => {}
-            Some(libc::EACCES) => kept = error,
+            Some(libc::EACCES) => kept = StepFailure::new("executing", error),
             _ => return StepFailure::new("executing", error),
         }
     }
-    StepFailure::new("executing", kept)
+    kept
 }
 
 fn candidate_paths(name: &str, spawn: &SpawnRequest) -> Vec<CString> {
@@ -79,13 +81,14 @@ pub(super) fn execute_plain(words: &[String], shell: &[String], spawn: &SpawnReq
 /// Returns the first candidate that is an executable file.
 fn find_executable(name: &str, spawn: &SpawnRequest) -> Option<CString> {
     let can_execute = |path: &CString| rustix::fs::access(path.as_c_str(), rustix::fs::Access::EXEC_OK).is_ok();
-    let is_file = |path: &CString| {
-        rustix::fs::stat(path.as_c_str())
-            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
-    };
     candidate_paths(name, spawn)
         .into_iter()
         .find(|path| can_execute(path) && is_file(path))
+}
+
+fn is_file(path: &CStr) -> bool {
+    rustix::fs::stat(path)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
 }
 
 /// Returns the environment with the variables that a shell would add to it.

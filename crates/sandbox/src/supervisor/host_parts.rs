@@ -13,7 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
 use super::keeper::make_owner_map;
-use super::protocol::{FailedStep, StepFailure};
+use super::protocol::{FailedStep, SHOWING, StepFailure};
 use super::sandbox_root::{LAYERS, SOURCES, attach_tree, make_directories, path_within, write_file};
 use super::sys::{self, MountExtent};
 use crate::namespace::plan::{PlannedAccess, PlannedMount, SandboxPlan};
@@ -40,7 +40,7 @@ pub(super) fn open_host_parts(plan: &SandboxPlan) -> Result<HostParts> {
 }
 
 fn open_mount(mount: &PlannedMount, plan: &SandboxPlan) -> Result<OwnedFd> {
-    let step = format!("showing {}", mount.target);
+    let step = format!("{SHOWING}{}", mount.target);
     // The owner of a single mount can be mapped, not that of the mounts below it.
     let extent = match mount.mapped_owner {
         Some(_) => MountExtent::Alone,
@@ -85,7 +85,7 @@ impl HostParts {
     /// Mounts every part in the root at `base`. The private directory is there already.
     pub(super) fn install_in(self, plan: &SandboxPlan, base: &Path) -> Result<()> {
         for (number, (mount, tree)) in plan.mounts.iter().zip(&self.mounts).enumerate() {
-            install_mount(mount, tree, base, number).in_step(&format!("showing {}", mount.target))?;
+            install_mount(mount, tree, base, number).in_step(&format!("{SHOWING}{}", mount.target))?;
         }
         if let Some(home) = &self.home {
             attach_tree(home, &path_within(base, &plan.home.path)).in_step("mounting the home")?;

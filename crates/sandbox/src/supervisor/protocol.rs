@@ -23,6 +23,12 @@ pub(crate) const DATA: usize = 64 * 1024;
 /// The most bytes in any frame; a longer one is no frame of this protocol.
 const LONGEST: usize = 16 * 1024 * 1024;
 
+/// The step in which a program fails that is there, while the interpreter that it names is not.
+pub(crate) const FINDING_INTERPRETER: &str = "finding the interpreter";
+
+/// The beginning of the step that shows a mount; its target follows.
+pub(crate) const SHOWING: &str = "showing ";
+
 const MESSAGE: u8 = 0;
 const BYTES: u8 = 1;
 

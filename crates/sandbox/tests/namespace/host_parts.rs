@@ -67,20 +67,33 @@ async fn a_mount_has_its_access_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_mount_is_shown_from_a_private_directory_and_through_a_link() {
+async fn a_mount_is_shown_from_a_private_directory() {
     let host = tools();
-    symlink("tools", host.path().join("link")).unwrap();
     fs::set_permissions(host.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let room = Room::with(|request| {
         request.mounts = vec![
-            SandboxMount::readable(host.path().join("link")),
-            mount(&host.path().join("link/file"), "/data/one", MountAccess::Read),
+            SandboxMount::readable(host.path().join("tools")),
+            mount(&host.path().join("tools/file"), "/data/one", MountAccess::Read),
         ];
     })
     .await;
-    let link = host.path().join("link/file");
-    let text = format!("cat {} /data/one; ls {}", link.display(), host.path().display());
-    assert_eq!(room.text(&text).await, "of the host\nof the host\nlink\n");
+    let file = host.path().join("tools/file");
+    let text = format!("cat {} /data/one; ls {}", file.display(), host.path().display());
+    assert_eq!(room.text(&text).await, "of the host\nof the host\ntools\n");
+}
+
+#[tokio::test]
+async fn a_source_with_a_link_in_its_path_is_refused() {
+    let host = tools();
+    symlink("tools", host.path().join("link")).unwrap();
+    for source in ["link", "link/file"] {
+        let directory = directory();
+        let mut request = request(&directory);
+        request.mounts = vec![mount(&host.path().join(source), "/data", MountAccess::Read)];
+        let error = sandbox().open(request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.message().contains("`/data`"), "{error}");
+    }
 }
 
 #[tokio::test]
