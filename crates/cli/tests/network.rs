@@ -247,7 +247,7 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
     let script = format!(
         "curl -sSf {url}left-pad -o pad.json && python3 -c 'import json; json.load(open(\"pad.json\"))' && (git ls-remote {url} 2>&1 | head -1)"
     );
-    let ran = run_as_user(&room, "registries", &script);
+    let ran = Ran::of(command_as_user(&room, &[], "registries", &script), b"");
     let result = ran.json()["data"].clone();
     assert_eq!(result["exit_code"], 0, "{result:#}");
     // It is no repository, but git got as far as an answer of the host.
