@@ -181,7 +181,7 @@ impl Garret {
             let config = update_config(&workspace, edit).await?;
             // Another process may have set it since it was read.
             if edits.iter().any(|edit| edit.touches("keep")) {
-                workspace.set_keep(&config.keep.clone().unwrap_or_default()).await?;
+                workspace.set_keep(&config.keep.unwrap_or_default()).await?;
             }
             config
         };

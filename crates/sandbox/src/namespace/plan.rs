@@ -533,21 +533,15 @@ fn covers(request: &SandboxRequest) -> BTreeSet<String> {
 /// Returns the bench if it lies in a directory of the system that every command sees: there, the rules of the workspace
 /// do not hold. A directory of programs of the system is not hidden.
 fn shown_bench(request: &SandboxRequest, machine: &MachineFeatures) -> Option<String> {
-    let bench = &request.bench;
+    let bench = request.bench.as_path();
     let is_shown = |path: &&str| {
         let is_directory = machine.present.get(*path) == Some(&HostPathKind::Directory);
         is_directory && bench.starts_with(path)
     };
-    let is_system = |path: &&str| {
-        bench == Path::new(path)
-            || bench
-                .strip_prefix("/usr")
-                .is_ok_and(|below| Path::new("/").join(below) == Path::new(path))
-    };
-    if SYSTEM.iter().any(is_system) || !SYSTEM.iter().chain(&SETTINGS).any(|path| is_shown(&path)) {
-        return None;
-    }
-    bench.to_str().map(str::to_owned)
+    // Mostly, `/bin` leads to `/usr/bin`.
+    let is_system = |path: &&str| bench == Path::new(path) || bench == Path::new(&format!("/usr{path}"));
+    let is_hidden = SYSTEM.iter().chain(&SETTINGS).any(is_shown) && !SYSTEM.iter().any(is_system);
+    bench.to_str().filter(|_| is_hidden).map(str::to_owned)
 }
 
 /// Makes the steps for the file systems in memory, `/tmp` and `/dev/shm`.
