@@ -66,6 +66,24 @@ impl Typist {
             .unwrap();
     }
 
+    /// Presses the keys again and again until the screen shows `text`: a program that is just getting the terminal misses
+    /// what was pressed before.
+    #[track_caller]
+    pub fn press_until(&mut self, keys: &str, text: &str) {
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: 300_000_000,
+        };
+        for _ in 0..200 {
+            self.press(keys);
+            while self.look(&pause) {}
+            if find(&self.shown, text.as_bytes()).is_some() {
+                return self.shown.clear();
+            }
+        }
+        panic!("{text:?} is not in {:?}", String::from_utf8_lossy(&self.shown));
+    }
+
     pub fn resize(&mut self, rows: u16, columns: u16) {
         let size = Winsize {
             ws_row: rows,
