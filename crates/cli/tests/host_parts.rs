@@ -153,7 +153,7 @@ fn a_home_over_its_limit_ends_the_command_and_keeps_others_from_running_until_it
     );
     room.put("work/file", "").trust();
     let run = |text: &str| room.run(&["-w", "box", "run", "-c", text]);
-    let filled = run("for i in $(seq 100); do fallocate -l 4M ~/$i; sleep 0.05; done; echo filled");
+    let filled = run("for i in $(seq 100); do head -c 4M /dev/zero > ~/$i; sleep 0.05; done; echo filled");
     assert!(!filled.out().contains("filled"), "{}", filled.out());
     assert!(filled.err().contains("home directory"), "{}", filled.err());
     let home = std::fs::read_dir(room.home().join("homes"))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::Attack;
-use crate::scene::{CANARY, Ran, Scene, User, none_succeeded, sum};
+use crate::scene::{CANARY, Ran, Scene, User, none_succeeded, python, sum};
 
 /// Files of the user with credentials, beside and in his toolchains.
 const CREDENTIALS: [&str; 9] = [
@@ -131,7 +131,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |scene| {
             scene.attack(
                 60,
-                "i=0; while [ $i -lt 500 ]; do fallocate -l 8M ~/x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
+                "i=0; while [ $i -lt 500 ]; do head -c 8M /dev/zero > ~/x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
             )
         },
         holds: |scene, ran| {
@@ -140,11 +140,37 @@ pub(crate) const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        name: "fill the disk with files that are deleted and held open",
+        run: |scene| {
+            // By the older request of `ioctl`, for which the C library has no substitute, and by `fallocate`, for which it
+            // writes.
+            let script = r#"
+import fcntl, os, struct, time
+def fill(allocate):
+    held = []
+    for number in range(100):
+        held.append(open(os.path.expanduser("~/x"), "wb"))
+        os.unlink(os.path.expanduser("~/x"))
+        allocate(held[-1].fileno())
+        time.sleep(0.01)
+    print("filled")
+reserve = struct.pack("hhxxxxqqiI4i", 0, 0, 0, 4 << 20, 0, 0, 0, 0, 0, 0)
+try:
+    fill(lambda file: fcntl.ioctl(file, 0x4030582a, reserve))
+except OSError as error:
+    print("refused", error, flush=True)
+fill(lambda file: os.posix_fallocate(file, 0, 4 << 20))
+"#;
+            scene.attack(60, &python(script))
+        },
+        holds: |_, ran| ran.stdout.contains("refused") && !ran.stdout.contains("filled"),
+    },
+    Attack {
         name: "fill the disk with files in a part of the home that nobody may read",
         run: |scene| {
             scene.attack(
                 60,
-                "mkdir -p ~/d; cd ~/d; chmod 300 .; i=0; while [ $i -lt 500 ]; do fallocate -l 8M x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
+                "mkdir -p ~/d; cd ~/d; chmod 300 .; i=0; while [ $i -lt 500 ]; do head -c 8M /dev/zero > x$i || break; i=$((i+1)); sleep 0.02; done; [ $i -eq 500 ] && echo filled; echo end",
             )
         },
         holds: |scene, ran| {

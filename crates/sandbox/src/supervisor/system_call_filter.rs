@@ -136,11 +136,15 @@ const LOAD: u16 = 0x20;
 const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
+const JUMP_IF_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const NUMBER_OFFSET: u32 = 0;
 const ALLOW: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000;
 const REFUSE_AS_UNKNOWN: u32 = REFUSE | libc::ENOSYS as u32;
+const REFUSE_TO_ALLOCATE: u32 = REFUSE | libc::EOPNOTSUPP as u32;
+/// The older ways to allocate space without a write: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64` and `FS_IOC_ZERO_RANGE`.
+const ALLOCATING_REQUESTS: [u32; 3] = [0x4030_5828, 0x4030_582a, 0x4030_5839];
 /// Skips the call, and lets it succeed.
 const IGNORE: u32 = REFUSE;
 
@@ -174,6 +178,7 @@ impl SystemCallFilter {
         let refusal = SeccompAction::Errno(libc::EPERM as u32);
         let ahead = std::iter::once(make_instruction(LOAD, (0, 0), NUMBER_OFFSET))
             .chain(ignore_core_limits())
+            .chain(refuse_allocation())
             .chain(judge_by_number(&number_ranges(&rules), 0))
             .collect::<Vec<_>>();
         // Calls that are refused with any arguments are judged by the search by number; only the others remain as
@@ -308,6 +313,19 @@ fn ignore_core_limits() -> [sock_filter; 14] {
     ]
 }
 
+/// Makes the instructions that refuse to allocate space in a file without a write, as a file system does that cannot; the
+/// number is loaded before. No counter of a process sees such space, and no walk does if the file is deleted. The C
+/// library writes instead. To free space stays possible.
+fn refuse_allocation() -> [sock_filter; 5] {
+    [
+        make_instruction(JUMP_IF_EQUAL, (0, 4), libc::SYS_fallocate as u32),
+        make_instruction(LOAD, (0, 0), argument_offset(1)),
+        make_instruction(JUMP_IF_SET, (1, 0), libc::FALLOC_FL_PUNCH_HOLE as u32),
+        make_instruction(RETURN, (0, 0), REFUSE_TO_ALLOCATE),
+        make_instruction(LOAD, (0, 0), NUMBER_OFFSET),
+    ]
+}
+
 /// Returns the offset of the lower half of an argument, for a filter on a little-endian processor.
 const fn argument_offset(argument: u32) -> u32 {
     16 + 8 * argument
@@ -334,12 +352,14 @@ fn refused_rules() -> SeccompRules {
         libc::SYS_prlimit64,
         vec![make_rule([is_equal(1, libc::RLIMIT_CORE as i32), is_set])],
     );
-    // Nobody may type on another process's terminal.
+    // Nobody may type on another process's terminal, or allocate space without a write.
+    let requests = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].into_iter();
     rules.insert(
         libc::SYS_ioctl,
-        [libc::TIOCSTI, libc::TIOCLINUX]
+        requests
+            .chain(ALLOCATING_REQUESTS)
             .map(|request| make_rule([is_equal(1, request as i32)]))
-            .into(),
+            .collect(),
     );
     rules.insert(libc::SYS_mknodat, device_rules(2));
     #[cfg(target_arch = "x86_64")]
@@ -461,6 +481,7 @@ mod tests {
                 JUMP_IF_EQUAL => jump(held == k),
                 0x25 => jump(held > k),
                 JUMP_IF_AT_LEAST => jump(held >= k),
+                JUMP_IF_SET => jump(held & k != 0),
                 0x54 => held &= k,
                 RETURN => return (k, steps),
                 other => panic!("a step of code {other:#x}"),
@@ -498,6 +519,7 @@ mod tests {
         for number in 0..500 {
             let (judged, steps) = tried(&quick, architecture, number);
             let expected = match rules.get(&i64::from(number)) {
+                _ if i64::from(number) == libc::SYS_fallocate => Some(REFUSE_TO_ALLOCATE),
                 _ if number >= FIRST_UNREVIEWED || UNKNOWN.contains(&i64::from(number)) => Some(REFUSE_AS_UNKNOWN),
                 Some(rules) if rules.is_empty() => Some(REFUSE | libc::EPERM as u32),
                 // One that a rule judges by its arguments may be either.
@@ -550,6 +572,27 @@ mod tests {
             tried.join().unwrap()
         });
         assert!(outcomes.iter().all(|one| *one == Err(Errno::PERM)), "{outcomes:?}");
+    }
+
+    #[test]
+    fn space_is_freed_without_a_write_and_not_allocated() {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let tried = std::thread::spawn(move || {
+            SystemCallFilter::new(SetIdBits::Allowed).unwrap().install().unwrap();
+            let allocate = |flags| fallocate(&file, flags, 0, 4096);
+            let outcomes = [
+                allocate(FallocateFlags::empty()),
+                allocate(FallocateFlags::KEEP_SIZE),
+                allocate(FallocateFlags::ZERO_RANGE),
+            ];
+            let freed = allocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE);
+            (outcomes, freed)
+        });
+        let (outcomes, freed) = tried.join().unwrap();
+        assert_eq!((outcomes, freed), ([Err(Errno::OPNOTSUPP); 3], Ok(())));
     }
 
     #[test]
