@@ -417,7 +417,7 @@ impl Session {
         }
     }
 
-    /// Refuses to set the options of a workspace that a found file configures: those of the file hold.
+    /// Refuses to configure a workspace that a found file defines: its options are those of the file.
     pub(crate) fn check_configured_in_home(&self, name: &str) -> Result<(), CliFailure> {
         let file = config_file::load_found().ok().flatten();
         match file.filter(|file| file.config.workspaces.contains_key(name)) {
@@ -736,7 +736,7 @@ impl ChosenWorkspace {
     }
 
     /// Refuses a command if none of the capabilities is declared; the error names the first of them.
-    fn check_declares(&self, capabilities: &[&str]) -> Result<(), CliFailure> {
+    pub(crate) fn check_declares(&self, capabilities: &[&str]) -> Result<(), CliFailure> {
         let declared = self.config.capabilities.declared_names();
         let missing = match capabilities {
             [first, ..] if !capabilities.iter().any(|one| declared.contains(one)) => Some(*first),

@@ -31,9 +31,9 @@ use crate::progress;
 
 /// The variables that say what the terminal can do.
 const VARIABLES: [&str; 2] = ["TERM", "COLORTERM"];
-/// Ends a sequence that was not ended, and leaves every mode in which a terminal types by itself or shows a shell in a wrong way: reports of the mouse and of
-/// the focus, marks around pasted text, other codes for keys, the other screen, a hidden cursor, colours and other
-/// sets of characters. The margins and the origin are reset between a save and a return of the cursor, because both move
+/// Ends an unfinished sequence, then turns off every mode in which a terminal sends input by itself or shows a shell
+/// wrongly: reports of the mouse and of the focus, marks around pasted text, other codes for keys, the other screen, a
+/// hidden cursor, colours and other sets of characters. The margins and the origin are reset between a save and a return of the cursor, because both move
 /// it to the top of the screen, where the next prompt would write over what is there.
 const RESET: &[u8] = b"\x18\x1b\\\x1b7\x1b[r\x1b[?6l\x1b8\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\
     \x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[<99u\x1b[>4m\x1b[?1l\x1b>\x1b[?1047l\x1b[?25h\x1b[?7h\x1b[4l\x1b(B\x0f\x1b[0m";

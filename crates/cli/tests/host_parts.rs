@@ -117,7 +117,7 @@ fn the_home_of_commands_outlives_them_and_is_in_no_change() {
     let shown = room.run(&["-w", "box", "home", "--json"]).json();
     assert!(shown["data"]["home"]["bytes"].as_u64().unwrap() > 0, "{shown}");
     assert_eq!(shown["data"]["home"]["limit_bytes"], 5_u64 << 30);
-    assert_eq!(shown["data"]["home"]["kept"], true);
+    assert_eq!(shown["data"]["home"]["is_kept"], true);
     assert!(!shown.to_string().contains(room.home().to_str().unwrap()));
     // Another workspace has another home.
     room.run(&["create", "other", "--capability", "fs,shell"]).done();

@@ -273,6 +273,18 @@ fn a_read_only_server_offers_no_tool_that_changes_files() {
 }
 
 #[test]
+fn what_is_excluded_is_not_written_by_tools_and_a_mount_needs_commands() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp", "--exclude", "target/"]);
+    let refused = pipe.call(1, "write_file", json!({"path": "target/a", "content": "x"}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    let written = pipe.call(2, "write_file", json!({"path": "src/a", "content": "x"}));
+    assert_eq!(written["isError"], false, "{written}");
+    let refused = room.run(&["mcp", "--mount", "/usr/share:/data"]);
+    assert_eq!(refused.failed(), "denied");
+}
+
+#[test]
 fn events_of_a_session_name_client_and_call() {
     let room = Room::new();
     let mut pipe = Pipe::open(&room, &["mcp", "--events", "jsonl"]);

@@ -11,13 +11,13 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
 use serde_json::Value;
 
-use crate::common::{Ran, Room, repository};
+use crate::common::{Ran, Room, repository, tell_not_tried};
 use crate::web_server::WebServer;
 
 /// The most hosts that one installation may turn out to need.
@@ -81,16 +81,10 @@ pub(crate) fn run_until_allowed_in(room: &Room, workspace: &[&str], network: &st
 }
 
 fn has_program(name: &str) -> bool {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let inside = ["/usr/local/bin", "/usr/bin", "/bin"]
-        .iter()
-        .any(|directory| Path::new(directory).join(name).exists());
-    let has_it = inside
-        && path
-            .split(':')
-            .any(|directory| Path::new(directory).join(name).exists());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_it = std::env::split_paths(&path).any(|directory| directory.join(name).exists());
     if !has_it {
-        println!("not tried: this machine has no {name}");
+        tell_not_tried(format!("this machine has no {name}"));
     }
     has_it
 }
@@ -134,7 +128,7 @@ fn an_allowed_host_is_reached_and_every_request_is_in_the_result() {
 }
 
 #[test]
-fn requests_are_events_and_background_processes_have_a_record() {
+fn requests_are_events() {
     let room = Room::new();
     room.put("garret.toml", "[workspaces.box]\nstorage = 'memory:'\n[workspaces.box.capabilities.shell]\nnetwork = { allow = ['example.org'] }\n");
     let untrusted = room.run(&["-w", "box", "run", "true"]);
@@ -225,7 +219,7 @@ fn pip_installs_from_the_index_that_it_uses() {
         .output()
         .map_or(true, |answer| !answer.status.success())
     {
-        println!("not tried: the Python of this machine has no pip");
+        tell_not_tried("the Python of this machine has no pip");
         return;
     }
     let room = Room::new();
@@ -240,7 +234,7 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
     // A host that surely answers is one that this machine itself uses.
     let registry = Command::new("npm").args(["config", "get", "registry"]).output();
     let Some(url) = registry.ok().and_then(|answer| String::from_utf8(answer.stdout).ok()) else {
-        println!("not tried: this machine has no npm");
+        tell_not_tried("this machine has no npm");
         return;
     };
     let url = url.trim();
@@ -262,7 +256,7 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
 #[test]
 fn cargo_fetches_from_the_registry_that_it_uses() {
     let Ok(cargo) = std::env::var("CARGO") else {
-        println!("not tried: the test was not started by cargo");
+        tell_not_tried("the test was not started by cargo");
         return;
     };
     let room = Room::new();
@@ -339,7 +333,7 @@ fn go_gets_a_module_from_the_proxy_that_it_reports() {
     }
     let room = Room::new();
     let Some(url) = serve_go_module(&room) else {
-        println!("not tried: the name of this machine does not lead to its loopback interface");
+        tell_not_tried("the name of this machine does not lead to its loopback interface");
         return;
     };
     room.put("go.mod", "module example.org/main\n\nrequire example.org/own v1.0.0\n");

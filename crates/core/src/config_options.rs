@@ -319,8 +319,8 @@ impl<'a> FoundOption<'a> {
         has_list(self.schema, root)
     }
 
-    /// Returns whether a value of TOML is meant as such. A date is a word here, as no option is one; so is a number where
-    /// only text fits: `env.CI=1`.
+    /// Returns whether a value that was read as TOML is used. A date, and a number for an option that is a text
+    /// (`env.CI=1`), count as words.
     fn takes_as_read(&self, value: &toml::Value, root: &Schema) -> bool {
         let is_text = resolve_reference(self.schema, root)["type"] == "string";
         match value {
@@ -674,7 +674,7 @@ mod tests {
             ("storage.durability=relaxed", "cannot be changed"),
             ("code.is_stateful=true", "does not declare the capability `code`"),
             ("capabilities={}", "not one option"),
-            ("shell.limits.timeout_s=soon", "expected f64"),
+            ("shell.limits.timeout_s=soon", "expected a number"),
             ("shell.limits.timeout_s=nan", "not a finite number"),
             (r#"shell.network={"allow": null}"#, "is not TOML"),
             ("shell.allowed_commands=['ls'", "is not TOML"),

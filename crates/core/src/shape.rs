@@ -246,11 +246,29 @@ fn unknown_key_error(key: &str, properties: &Map<String, Value>, names: &KeyName
 
 fn wrong_shape_error(error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> Error {
     let place = error.path().to_string();
+    let message = word_expectation(&error.inner().to_string());
     let problem = match place.as_str() {
-        "." => error.inner().to_string(),
-        place => format!("{}: {}", quote(place), error.inner()),
+        "." => message,
+        place => format!("{}: {message}", quote(place)),
     };
     Error::invalid(problem).hint(format!("expected: {}", outline_schema(schema)))
+}
+
+/// Names the expected type in words, where serde names a type of Rust.
+fn word_expectation(message: &str) -> String {
+    let Some((said, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_owned();
+    };
+    let words = match expected {
+        "f64" => "a number",
+        "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+        "i32" | "i64" => "a whole number",
+        "a sequence" => "a list",
+        "a map" => "names with values",
+        other if other.starts_with("struct ") => "names with values",
+        other => other,
+    };
+    format!("{said}, expected {words}")
 }
 
 fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {

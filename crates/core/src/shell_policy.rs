@@ -58,7 +58,7 @@ pub struct ShellPolicy {
     #[schemars(example = ["files", "processes"])]
     pub require: Option<Vec<Guard>>,
     /// The toolchains of the user that commands see, read-only: `auto` for those that are installed, `none`, or a list of
-    /// names. The default is `auto` where the user opens a workspace himself, and `none` behind a daemon.
+    /// names. The default is `auto` where the user opens a workspace himself, and `none` in a program that names no user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = ["rust", "pyenv"])]
     pub toolchains: Option<ToolchainChoice>,
@@ -66,7 +66,7 @@ pub struct ShellPolicy {
     #[schemars(example = [serde_json::json!({"source": "~/data", "target": "/data", "access": "read"})])]
     pub mounts: Vec<SandboxMount>,
     /// Show the workspace to commands at its own path on the machine as well as at `/workspace`. Only for `local`. The
-    /// default is on where the user opens a workspace himself, and off behind a daemon.
+    /// default is on where the user opens a workspace himself, and off in a program that names no user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = true)]
     pub same_path: Option<bool>,

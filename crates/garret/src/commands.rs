@@ -139,7 +139,6 @@ impl Garret {
             is_direct: opened.directory.is_some(),
             host: Arc::new(host),
             policy,
-            exclusions: Exclusions::new(&config.exclude)?,
             derived: DerivedFiles::new(&config.derived)?,
             environment: self.environment.clone(),
         }))
@@ -175,7 +174,7 @@ impl Garret {
         &self,
         policy: ShellPolicy,
         workspace: Vec<PathBuf>,
-        kept: Option<PathBuf>,
+        directory_in_home: Option<PathBuf>,
     ) -> Result<WorkspaceHostView> {
         let home = self.home.as_ref().map(|home| home.directory().to_owned());
         let own: Vec<_> = home
@@ -197,7 +196,7 @@ impl Garret {
             workspace,
             own,
             homes: CommandHomeDirectory {
-                kept,
+                directory_in_home,
                 limit: policy.limits.to_limits()?.home,
                 temporary: Mutex::default(),
             },

@@ -272,6 +272,7 @@ impl Garret {
             .branch_config(branch_config(config)?)
             .name(name)
             .policy(policy)
+            .exclusions(Exclusions::new(&config.exclude)?)
             .shell(shell)
             .code(config.capabilities.code.policy())
             .env(config.env.clone())

@@ -33,7 +33,8 @@ pub(crate) struct WorkspaceHostView {
     pub(crate) workspace: Vec<PathBuf>,
     /// The directories of Garret itself.
     pub(crate) own: Vec<PathBuf>,
-    /// Both.
+    /// Where commands write or must not look: the workspace, the directories of Garret, and the sources of mounts with
+    /// `write`.
     pub(crate) private: Vec<PathBuf>,
     pub(crate) homes: CommandHomeDirectory,
 }
@@ -42,14 +43,14 @@ pub(crate) struct WorkspaceHostView {
 #[derive(Debug)]
 pub(crate) struct CommandHomeDirectory {
     /// The directory in the home of Garret; without one, a temporary directory is made.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) directory_in_home: Option<PathBuf>,
     pub(crate) limit: Option<u64>,
     pub(crate) temporary: Mutex<Option<TempDir>>,
 }
 
 impl CommandHomeDirectory {
     fn open_homes(&self) -> Result<CommandHomes> {
-        let directory = match &self.kept {
+        let directory = match &self.directory_in_home {
             Some(kept) => kept.clone(),
             None => {
                 let mut temporary = self.temporary.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +97,7 @@ impl HostView for WorkspaceHostView {
         Ok(Some(HomeUsage {
             bytes: self.homes.open_homes()?.measure_home(&home_name(scope))?,
             limit_bytes: self.homes.limit,
-            kept: self.homes.kept.is_some(),
+            is_kept: self.homes.directory_in_home.is_some(),
         }))
     }
 

@@ -185,7 +185,9 @@ fn a_request_hidden_in_another_never_reaches_the_host_as_one() {
     for frame in &frames {
         proxy.send(&format!("POST http://{host}/ HTTP/1.1\r\nHost: {host}\r\n{frame}"));
     }
-    while let Ok(request) = server.requests.try_recv() {
+    let arrived: Vec<_> = server.requests.try_iter().collect();
+    assert!(!arrived.is_empty(), "the last one is legal");
+    for request in arrived {
         assert!(
             !request.contains("hidden") && request.starts_with("POST / HTTP/1.1"),
             "{request}"

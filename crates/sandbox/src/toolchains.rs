@@ -71,7 +71,7 @@ pub struct LeftOutDirectory {
 pub enum LeftOutReason {
     /// The user of the commands may not read it.
     Unreadable,
-    /// It holds the workspace or Garret's own files, or lies in them.
+    /// It holds the workspace, Garret's own files or a mount that commands write, or lies in one.
     Private,
     /// Its path is one that the sandbox uses itself.
     Reserved,
@@ -82,7 +82,7 @@ impl LeftOutReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unreadable => "the user of the commands may not read it",
-            Self::Private => "it holds the workspace or Garret's own files, or lies in them",
+            Self::Private => "it holds the workspace, Garret's own files or a mount with `write`, or lies in one",
             Self::Reserved => "its path is one of the sandbox itself",
         }
     }

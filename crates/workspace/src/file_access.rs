@@ -113,16 +113,6 @@ impl FileAccess {
         }
     }
 
-    /// Returns this access for a workspace with commands: a change of the files is made while the processes in the
-    /// background are paused, and no operation writes at excluded paths.
-    pub(crate) fn paused_by(&self, shell: &Arc<ShellRuntime>) -> Self {
-        self.on_source(Arc::new(FileSource {
-            shell: Some(shell.clone()),
-            exclusions: shell.exclusions.clone(),
-            ..(*self.source).clone()
-        }))
-    }
-
     /// Pauses the background processes for a change of the files and commits their effects, for a caller that holds the
     /// turns of the quotas.
     pub(crate) fn pause_processes(&self) -> BoxFuture<'_, Result<ProcessPause<'_>>> {

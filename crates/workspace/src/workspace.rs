@@ -56,6 +56,7 @@ impl Workspace {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
+            exclusions: Exclusions::default(),
             shell: None,
             code: None,
             actor: Actor::from_door("api"),
@@ -142,6 +143,7 @@ pub struct WorkspaceBuilder {
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
+    exclusions: Exclusions,
     shell: Option<ShellParts>,
     code: Option<CodePolicy>,
     actor: Actor,
@@ -234,6 +236,13 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// The paths that are excluded from history. Only commands write there.
+    #[must_use]
+    pub fn exclusions(mut self, exclusions: Exclusions) -> Self {
+        self.exclusions = exclusions;
+        self
+    }
+
     /// The sandbox, the bench and the policy of commands; without them, no command can run.
     #[must_use]
     pub fn shell(mut self, shell: Option<ShellParts>) -> Self {
@@ -298,12 +307,18 @@ impl WorkspaceBuilder {
             actor: Arc::new(self.actor),
             hard_links: None,
         };
-        let shell = self.shell.map(|parts| ShellRuntime::new(parts, plain.clone()));
+        let exclusions = self.exclusions;
+        let shell = self
+            .shell
+            .map(|parts| ShellRuntime::new(parts, exclusions.clone(), plain.clone()));
         let shell = shell.transpose()?.map(Arc::new);
-        let files = match &shell {
-            Some(shell) => plain.paused_by(shell),
-            None => plain,
-        };
+        // A change of the files is made while the processes in the background are paused, and no operation writes at
+        // excluded paths.
+        let files = plain.on_source(Arc::new(FileSource {
+            shell: shell.clone(),
+            exclusions,
+            ..(*plain.source).clone()
+        }));
         let shared = WorkspaceState {
             reference: self.reference,
             neighbours: self.neighbours,

@@ -55,7 +55,7 @@ fn describe_home(home: Option<&HomeUsage>, is_cleared: bool) -> String {
         "the home of commands holds {} (limit: {limit})",
         render::format_size(home.bytes)
     );
-    match (is_cleared, home.kept) {
+    match (is_cleared, home.is_kept) {
         (true, _) => format!("emptied; {text}"),
         (false, true) => text,
         (false, false) => format!("{text}; it ends with the program, because Garret keeps nothing of this workspace"),

@@ -63,6 +63,10 @@ impl McpArgs {
         chosen.declare_capabilities(self.shell, self.code);
         chosen.config.exclude.extend(self.exclude.iter().cloned());
         chosen.set_network(&self.network)?;
+        if !mounts.is_empty() {
+            // Nobody else sees a mount.
+            chosen.check_declares(&["shell", "code"])?;
+        }
         if self.read_only {
             notes.push(chosen.make_read_only());
         }

@@ -209,7 +209,7 @@ fn announce_port(answer: &PortAnswer) {
 }
 
 fn missing_command_error(port: u16) -> Error {
-    Error::invalid("no command is given that listens on the port, and no process of this workspace runs in this program")
+    Error::invalid("no command is given; `garret port` starts the server itself")
         .hint(format!(
             "write the command: `garret port {port} -- npm run dev`; under `garret mcp`, the tool `port` opens a port of a process that `start` started"
         ))

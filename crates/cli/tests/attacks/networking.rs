@@ -147,6 +147,9 @@ for family, address in [(socket.AF_INET, ('127.0.0.1', PORT)), (socket.AF_INET, 
             with socket.socket(family, kind) as link:
                 link.settimeout(2)
                 link.connect(address)
+                if kind == socket.SOCK_DGRAM and address[0][0] not in '0:' and address[0] != '127.0.0.1':
+                    # Nobody need answer: there is a way out.
+                    print('reached', address)
                 link.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')
                 print('reached', address, link.recv(100))
         except OSError:
@@ -181,18 +184,27 @@ for host in ['127.0.0.1', '127.1', '0', '0.0.0.0', '0x7f000001', '2130706433', '
         holds: was_refused,
     },
     Attack {
-        name: "hide a request for the machine in another",
+        name: "hide a request in one to an allowed server",
         run: |scene| {
-            attack(
-                scene,
-                "
-hidden = 'GET http://127.0.0.1:PORT/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'
-for frame in ['Content-Length: 0\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n', 'Transfer-Encoding: xchunked\\r\\n\\r\\n0\\r\\n\\r\\n',
-              'Content-Length: 0\\r\\nContent-Length: 5\\r\\n\\r\\n', 'X:\\r\\n\\r\\n', 'Upgrade: h2c\\r\\nConnection: Upgrade\\r\\n\\r\\n']:
-    send('POST http://127.0.0.1:PORT/ HTTP/1.1\\r\\nHost: 127.0.0.1:PORT\\r\\n' + frame + hidden)",
-            )
+            let server = WebServer::start(|_| vec![ok("welcome")]);
+            let script = r"
+hidden = 'GET http://127.0.0.1:PORT/hidden HTTP/1.1\r\nHost: x\r\n\r\n'
+for frame in ['Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 'Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
+              'Content-Length: 0\r\nContent-Length: 5\r\n\r\n', 'X:\r\n\r\n', 'Upgrade: h2c\r\nConnection: Upgrade\r\n\r\n',
+              'Content-Length: 0\r\n\r\n']:
+    print(send('POST http://localhost:SERVER/ HTTP/1.1\r\nHost: localhost:SERVER\r\n' + frame + hidden))";
+            let mut ran = run_with_server(scene, &server, &format!("localhost:{}", server.port), script);
+            if server.requests().iter().any(|request| request.head.contains("hidden")) {
+                ran.stdout.insert_str(0, "the hidden request arrived\n");
+            }
+            ran
         },
-        holds: was_refused,
+        // The last one is two requests in a row, of which the first is allowed.
+        holds: |scene, ran| {
+            was_refused(scene, ran)
+                && ran.stdout.contains("welcome")
+                && !ran.stdout.contains("the hidden request arrived")
+        },
     },
     Attack {
         name: "use a tunnel for another port or host than its rule allows",
@@ -402,9 +414,13 @@ try:
     for _ in range(900):
         links.append(socket.create_connection((proxy.hostname, proxy.port), 1))
 except OSError:
-    pass",
+    pass
+for link in links:
+    link.close()
+print(send('GET http://127.0.0.1:PORT/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'))",
             )
         },
-        holds: ended,
+        // Once they are gone, it answers again.
+        holds: |scene, ran| ended(scene, ran) && ran.stdout.contains("403 Refused"),
     },
 ];

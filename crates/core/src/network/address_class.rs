@@ -22,8 +22,8 @@ pub enum AddressClass {
 impl AddressClass {
     /// Returns the class of an address. An IPv6 address that carries an IPv4 address has the class of that one.
     ///
-    /// Blocks for documentation count as public: no host has them where the internet is what it should be, and networks
-    /// that put them to use do so for what stands in for the internet.
+    /// Blocks for documentation (`192.0.2.0/24` and others) count as public: no host of the internet has such an address,
+    /// and test networks use them in place of public ones.
     pub fn of_address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => classify_v4(address),

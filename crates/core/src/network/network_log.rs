@@ -113,7 +113,7 @@ impl NetworkRecord {
     }
 }
 
-/// The requests of all commands of an open workspace, as long as a few thousand newer ones have not come.
+/// The newest requests of the commands of an open workspace.
 #[derive(Debug, Default)]
 pub struct NetworkLog {
     entries: Mutex<LogEntries>,

@@ -37,7 +37,7 @@ pub struct HomeUsage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
     /// Whether it outlives this process.
-    pub kept: bool,
+    pub is_kept: bool,
 }
 
 /// The parts of the host that commands see.

@@ -1,6 +1,6 @@
 //! The home directories of commands: one for the workspace, and one for each scope.
 
-use garret::{EffectsMode, FsPolicy, Garret, Home, RunRequest, ScopeOptions, Workspace};
+use garret::{EffectsMode, FsPolicy, Garret, Home, RunRequest, ScopeOptions, UndoRequest, Workspace};
 
 use crate::shell::support::{On, Room, each, on_all, room};
 
@@ -103,6 +103,18 @@ fn a_discarded_command_of_a_scope_gets_an_empty_home() {
         };
         assert_eq!(tenant.run(discarded).await.unwrap().output, "gone\n", "{on:?}");
         assert_eq!(run(&tenant, "ls -A ~").await, "kept\n", "{on:?}");
+        room.workspace().close().await.unwrap();
+    });
+}
+
+#[test]
+fn promise_30_undo_does_not_cover_the_home() {
+    each(|on| async move {
+        let room = room(on).await;
+        run(room.workspace(), "echo one > file; echo kept > ~/of-home").await;
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert!(!room.workspace().exists("file").await.unwrap().exists, "{on:?}");
+        assert_eq!(run(room.workspace(), "cat ~/of-home").await, "kept\n", "{on:?}");
         room.workspace().close().await.unwrap();
     });
 }

@@ -214,3 +214,14 @@ async fn a_ref_carries_the_derived_files() {
     again.workspace().run(request).await.unwrap();
     assert_eq!(kinds(&room).await, ["derived"]);
 }
+
+#[test]
+fn what_a_gitignore_names_is_no_derived_file() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write(".gitignore", "notes/\n").await;
+        room.sh("mkdir notes && echo mine > notes/a").await;
+        assert_eq!(stepped_over(&undo(&room).await), 0, "{on:?}");
+        assert!(!room.workspace().exists("notes").await.unwrap().exists, "{on:?}");
+    });
+}

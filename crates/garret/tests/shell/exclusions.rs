@@ -1,6 +1,6 @@
 //! What history leaves out.
 
-use garret::{ErrorKind, Point, RestoreRequest, RunRequest, UndoRequest};
+use garret::{ErrorKind, Garret, Point, RestoreRequest, RunRequest, UndoRequest, WorkspaceConfig};
 
 use crate::shell::support::{On, Room, each, everywhere, on_all, room_with};
 
@@ -300,4 +300,17 @@ fn an_undo_tells_what_it_leaves_alone_and_what_is_gone_for_good() {
         let undone = room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
         assert_eq!(undone.left_alone, None, "{on:?}");
     });
+}
+
+#[tokio::test]
+async fn promise_37_a_tool_writes_nothing_there_in_a_workspace_without_commands() {
+    let text = "storage = 'memory:'\nexclude = ['target/']\n[capabilities]\nfs = true\n";
+    let config = WorkspaceConfig::from_toml(text).unwrap();
+    let opened = Garret::new().open_config("box", &config).await.unwrap();
+    let write = async |path: &str| {
+        let written = opened.workspace().write(path, "by hand", Default::default()).await;
+        written.map(drop).map_err(|error| error.kind())
+    };
+    assert_eq!(write("target/x").await, Err(ErrorKind::Denied));
+    assert_eq!(write("src/x").await, Ok(()));
 }

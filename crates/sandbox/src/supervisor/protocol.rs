@@ -23,7 +23,7 @@ pub(crate) const DATA: usize = 64 * 1024;
 /// The most bytes in any frame; a longer one is no frame of this protocol.
 const LONGEST: usize = 16 * 1024 * 1024;
 
-/// The step in which a program fails that is there, while the interpreter that it names is not.
+/// The step that fails if a script exists and its interpreter does not.
 pub(crate) const FINDING_INTERPRETER: &str = "finding the interpreter";
 
 /// The beginning of the step that shows a mount; its target follows.

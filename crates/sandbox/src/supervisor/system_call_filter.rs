@@ -123,7 +123,7 @@ const NEW_NAMESPACES: [i32; 7] = [
 /// The bits by which a program runs as its owner or its group, and not as the user that starts it.
 const SET_ID_BITS: [i32; 2] = [libc::S_ISUID as i32, libc::S_ISGID as i32];
 
-/// The flags with which an opened file is made, and has a mode. That of `O_TMPFILE` has no name without `O_DIRECTORY`.
+/// The flags of `open` that make a file, so that the call has a mode. `O_TMPFILE` includes `O_DIRECTORY`, which is removed here.
 const MAKING_FLAGS: [i32; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
 // Not in the `libc` crate for every processor yet.
@@ -313,9 +313,9 @@ fn ignore_core_limits() -> [sock_filter; 14] {
     ]
 }
 
-/// Makes the instructions that refuse to allocate space in a file without a write, as a file system does that cannot; the
-/// number is loaded before. No counter of a process sees such space, and no walk does if the file is deleted. The C
-/// library writes instead. To free space stays possible.
+/// Makes the instructions that refuse to allocate space without a write, with the error of a file system that lacks this;
+/// the number is loaded before. No counter of a process sees such space, and no walk sees a deleted file. On this error,
+/// the C library writes instead. Freeing space is allowed.
 fn refuse_allocation() -> [sock_filter; 5] {
     [
         make_instruction(JUMP_IF_EQUAL, (0, 4), libc::SYS_fallocate as u32),

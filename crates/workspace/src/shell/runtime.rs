@@ -42,8 +42,6 @@ pub struct ShellParts {
     pub is_direct: bool,
     /// The policy on commands.
     pub policy: ShellPolicy,
-    /// The paths that are excluded from history.
-    pub exclusions: Exclusions,
     /// The files that commands make from others.
     pub derived: DerivedFiles,
     /// The environment of the program. A command gets the variables of it that the policy names.
@@ -140,7 +138,8 @@ impl SandboxLayer {
 }
 
 impl ShellRuntime {
-    pub(crate) fn new(parts: ShellParts, plain_files: FileAccess) -> Result<Self> {
+    /// `plain_files` may write at the excluded paths, which the workspace itself may not.
+    pub(crate) fn new(parts: ShellParts, exclusions: Exclusions, plain_files: FileAccess) -> Result<Self> {
         let rules = ShellRules::new(parts.policy)?;
         let most = rules.policy().max_processes.min(Semaphore::MAX_PERMITS);
         let allowed = |name: &String| Some((name.clone(), parts.environment.get(name)?.clone()));
@@ -150,7 +149,7 @@ impl ShellRuntime {
             bench: parts.bench,
             is_direct: parts.is_direct,
             rules,
-            exclusions: parts.exclusions,
+            exclusions,
             host: parts.host,
             network: NetworkWatch::new(parts.network_log),
             turn: InProcessTurn::default(),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
     Bench, BenchState, Chunk, CommandExit, DerivedFiles, Effect, Effects, EffectsMark, EntryPath, Error, ErrorKind,
-    Exclusions, Guard, GuardStatus, Layer, LayerOutcome, NoHostView, OpenSandbox, PlacedEntry, Process, Result,
-    Sandbox, SandboxCommand, SandboxRequest, ShellPolicy, Signal,
+    Guard, GuardStatus, Layer, LayerOutcome, NoHostView, OpenSandbox, PlacedEntry, Process, Result, Sandbox,
+    SandboxCommand, SandboxRequest, ShellPolicy, Signal,
 };
 
 use crate::shell::ShellParts;
@@ -74,7 +74,6 @@ impl FakeMachine {
                 require: Some(Vec::new()),
                 ..ShellPolicy::default()
             },
-            exclusions: Exclusions::default(),
             derived: DerivedFiles::default(),
             environment: Default::default(),
             host: Arc::new(NoHostView),
