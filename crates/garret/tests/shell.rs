@@ -16,6 +16,7 @@ mod conflicts;
 mod derived;
 mod exclusions;
 mod hiding;
+mod host_users;
 mod named;
 mod names;
 mod network;

@@ -1,8 +1,9 @@
 //! Tunnels through the proxy.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-use crate::support::{TestProxy, TestServer, TlsServer, read_all, tls_client};
+use crate::support::{ProxySetup, TestProxy, TestServer, TlsServer, read_all, tls_client};
 
 fn private(host: &str) -> String {
     format!(r#"{{"allow": [{{"host": "{host}", "private": true}}]}}"#)
@@ -71,6 +72,33 @@ fn a_tunnel_that_is_not_tls_is_refused_unless_a_rule_says_so() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: internal\r\n\r\n").unwrap();
     assert!(read_all(&mut stream).ends_with("hello"));
     assert!(proxy.record().requests[0].allowed);
+}
+
+#[test]
+fn a_tunnel_goes_through_the_proxy_of_the_machine() {
+    for (answer, expected) in [
+        ("HTTP/1.1 200 OK\r\n\r\nhello", "HTTP/1.1 200 "),
+        ("HTTP/1.1 407 Who are you\r\n\r\n", "HTTP/1.1 502 "),
+    ] {
+        let upstream = TestServer::start(answer);
+        let proxy = TestProxy::start_with(ProxySetup {
+            network: r#"{"allow": [{"host": "allowed.example:443", "plain": true}]}"#.to_owned(),
+            upstream: BTreeMap::from([(
+                "https_proxy".to_owned(),
+                format!("http://u:p@127.0.0.1:{}", upstream.port),
+            )]),
+            ..ProxySetup::default()
+        });
+        let (mut stream, head) = proxy.open_tunnel("allowed.example:443");
+        assert!(head.starts_with(expected), "{head}");
+        let request = upstream.requests.recv().unwrap();
+        assert!(request.starts_with("CONNECT allowed.example:443 HTTP/1.1"), "{request}");
+        assert!(
+            request.to_lowercase().contains("proxy-authorization: basic"),
+            "{request}"
+        );
+        assert_eq!(read_all(&mut stream).ends_with("hello"), expected.contains("200"));
+    }
 }
 
 #[test]
