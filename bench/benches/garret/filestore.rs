@@ -20,7 +20,7 @@ const FIRST_ROUNDS: usize = 3;
 const WITHIN_TWICE: &str = "≥ 0.50 (≤ 2 × its time)";
 /// A word that one file in a hundred has.
 const RARE: &str = "quicksilver";
-const WORKSPACE: &str = "filestore:box";
+const WORKSPACE: &str = "box";
 
 pub(crate) async fn lines() -> Vec<Line> {
     block_in_place(let_the_disk_rest);
@@ -52,8 +52,15 @@ impl FilledPlace {
     }
 
     async fn fill(&self) {
+        run(Command::new(program()).arg("--home").arg(self.home()).args([
+            "create",
+            WORKSPACE,
+            "--capability",
+            "fs,shell",
+        ]));
         let garret = Garret::new().home(Home::new(self.home()));
-        let opened = garret.open_url(WORKSPACE).await.expect("the workspace opens");
+        let url = format!("filestore:{WORKSPACE}");
+        let opened = garret.open_url(&url).await.expect("the workspace opens");
         for folder in 0..FOLDERS {
             std::fs::create_dir_all(self.tree().join(format!("d{folder}"))).expect("it is made");
         }
