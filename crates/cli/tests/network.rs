@@ -253,25 +253,6 @@ fn curl_and_git_reach_an_allowed_host_over_tls() {
     assert_eq!(result["network"]["refused_count"], 0, "{result:#}");
 }
 
-#[test]
-fn cargo_fetches_from_the_registry_that_it_uses() {
-    let Ok(cargo) = std::env::var("CARGO") else {
-        tell_not_tried("the test was not started by cargo");
-        return;
-    };
-    let room = Room::new();
-    room.put(
-        "Cargo.toml",
-        "[package]\nname = \"own\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nitoa = \"1\"\n",
-    );
-    room.put("src/lib.rs", "");
-    // The program itself, so that the test does not depend on how this machine installs toolchains.
-    std::fs::copy(cargo, room.path().join("cargo")).unwrap();
-    let script = "CARGO_HOME=/tmp/cargo ./cargo vendor --quiet >/dev/null && test -f vendor/itoa/Cargo.toml";
-    let (result, _) = run_until_allowed(&room, "registries", script);
-    assert!(result["network"]["request_count"].as_u64().unwrap() > 0, "{result:#}");
-}
-
 /// Returns a program of the virtual environment of the tests.
 fn program_of_tests(name: &str) -> PathBuf {
     let program = repository().join(".venv/bin").join(name);
