@@ -231,6 +231,11 @@ fn a_home_inside_a_workspace_is_left_out_of_it() {
     }
     let ran = inside(&["cat", "a.txt"]);
     assert_eq!((ran.done(), ran.err()), ("x", ""), "only a change is remarked on");
+    let ran = inside(&["run", "-c", "echo y > made; rm made; true"]);
+    assert_eq!(ran.err(), "", "the command left no change");
+    let ran = inside(&["run", "touch", "b.txt"]);
+    assert!(ran.err().contains("note: the home lies inside"), "{}", ran.err());
+    inside(&["rm", "b.txt"]).done();
     assert_eq!(inside(&["cat", ".data/mine/depot.db"]).failed(), "denied");
     assert_eq!(inside(&["rm", "-r", ".data/mine"]).failed(), "denied");
     assert_eq!(inside(&["glob", "**"]).done(), "a.txt\n");

@@ -96,12 +96,23 @@ fn a_refused_host_ends_the_request_at_once_and_is_named_with_its_rule() {
     assert_ne!(ran.code(), 0);
     let told = "garret: refused by `network.allow`: no rule in `network.allow` names not-allowed.example:443\n";
     assert!(ran.err().contains(told), "{}", ran.err());
+    let remedy = "garret: to allow a host, name it with `--network`, or in the option `shell.network.allow`\n";
+    assert!(ran.err().contains(remedy), "{}", ran.err());
     let plain = run_on(&room, "example.org", &["curl", "-sS", "http://not-allowed.example/"]);
     assert!(
         plain.out().contains("garret: refused by `network.allow`"),
         "{}",
         plain.out()
     );
+}
+
+#[test]
+fn an_allowed_host_that_is_not_reached_is_named_with_the_reason() {
+    let room = Room::new();
+    let ran = run_on(&room, "nothing.invalid", &["curl", "-sS", "https://nothing.invalid/"]);
+    assert_ne!(ran.code(), 0);
+    let told = "garret: not reached: nothing.invalid cannot be resolved: ";
+    assert!(ran.err().contains(told), "{}", ran.err());
 }
 
 #[test]

@@ -219,7 +219,7 @@ for host in ['example.org:22', 'example.org:25', 'example.org:PORT', 'sub.exampl
     Attack {
         name: "carry another protocol, or TLS to another server, in a tunnel",
         run: |scene| {
-            // Whoever reaches the server by TLS in its own name is welcome. Everybody else is shown the canary.
+            // The server welcomes TLS clients that name it, and shows the canary to all other clients.
             let server = WebServer::start(|request| match request.server_name.as_deref() {
                 Some("localhost") => vec![ok("welcome")],
                 _ => vec![ok(CANARY)],

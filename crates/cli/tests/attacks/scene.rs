@@ -155,7 +155,7 @@ impl Scene {
 
     /// Runs the program on a machine whose names and addresses are those of the file `hosts` of the scene.
     pub(crate) fn garret_with_hosts(&self, hosts: &str, arguments: &[&str]) -> Ran {
-        // Only root of some namespace may mount. Whoever is not root here becomes one, and himself again afterwards.
+        // Mounting takes root. A user without rights becomes root of a namespace for it, and himself again afterwards.
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         let (unshare, back) = if user.is_root() {
             (&["unshare", "--mount"][..], String::new())

@@ -26,7 +26,7 @@ pub(super) fn execute_by_search(arguments: &[String], spawn: &SpawnRequest) -> S
     for candidate in candidate_paths(name, spawn) {
         let error = execute_candidate(&candidate, &texts, &environment);
         match error.raw_os_error() {
-            // The kernel says the same of a file that is there and whose interpreter is not.
+            // The kernel gives this error, too, if the file is there and its interpreter is missing.
             Some(libc::ENOENT) if is_file(&candidate) => kept = StepFailure::new(FINDING_INTERPRETER, error),
             Some(libc::ENOENT | libc::ENOTDIR) => {}
             Some(libc::EACCES) => kept = StepFailure::new("executing", error),
